@@ -204,8 +204,8 @@ pub const FIELD_CACHEABILITY: &[(&str, Cacheability, &str)] = &[
     (
         "Query",
         ImmutableIfFound,
-        "block blocksByHash transaction transactionsById transactionByIndex output outputs address script \
-         addresses node nodes",
+        "block blocksByHash transaction transactionsByTxid transactionByIndex output outputsByOutpoint address script \
+         ledgers ledgerSet node nodes",
     ),
     ("Query", ByArgument, "blocks headers transactions"),
     ("Query", UntilNextTip, "tip snapshot"),

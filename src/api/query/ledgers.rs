@@ -8,9 +8,10 @@ use bitcoin::hashes::{Hash, sha256};
 
 use super::root::QueryRoot;
 use crate::api::context::limits;
+use crate::api::costs;
 use crate::api::error::ApiError;
 use crate::api::scalars::Hex;
-use crate::api::types::ledger::{Address, AddressSet, Script, WatchInput};
+use crate::api::types::ledger::{Address, AddressLookup, AddressSet, Script, WatchInput};
 use crate::view::View;
 
 /// Finds what holds coins.
@@ -28,9 +29,21 @@ impl LedgerQuery {
         Some(self.0.view(ctx).and_then(|view| Address::parse(&view, &address)))
     }
 
+    /// Several addresses and scripts, each as its own ledger: one entry for each, in the given order, addresses first. An
+    /// entry that is not an address of this network says why. For one sum, see `ledgerSet`.
+    #[graphql(complexity = "costs::list(of.len(), child_complexity.saturating_add(1))")]
+    async fn ledgers(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(desc = "The addresses and scripts.")] of: WatchInput,
+    ) -> Option<Result<Vec<AddressLookup>, ApiError>> {
+        let set = self.0.view(ctx).and_then(|view| AddressSet::of(&view, of, limits(ctx)?));
+        Some(set.map(AddressSet::into_members))
+    }
+
     /// Several addresses and scripts as one ledger.
     #[graphql(complexity = "AddressSet::cost(of.len(), child_complexity)")]
-    async fn addresses(
+    async fn ledger_set(
         &self,
         ctx: &Context<'_>,
         #[graphql(desc = "The addresses and scripts of the set. Duplicates count once.")] of: WatchInput,

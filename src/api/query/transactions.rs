@@ -109,7 +109,7 @@ impl TransactionQuery {
 
     /// Transactions by their txids, in the given order. Null for each that `transaction` does not find.
     #[graphql(complexity = "costs::list(txids.len(), child_complexity.saturating_add(1))")]
-    async fn transactions_by_id(
+    async fn transactions_by_txid(
         &self,
         ctx: &Context<'_>,
         #[graphql(desc = "The txids, at most `server.limits.ids`.")] txids: Vec<Txid>,
@@ -167,9 +167,9 @@ impl TransactionQuery {
         self.0.view(ctx).and_then(|view| by_outpoint(&view, txid, vout)).transpose()
     }
 
-    /// Outputs, in the given order. Null for each that does not exist.
+    /// Outputs by their outpoints, in the given order. Null for each that does not exist.
     #[graphql(complexity = "costs::list(outpoints.len(), child_complexity.saturating_add(1))")]
-    async fn outputs(
+    async fn outputs_by_outpoint(
         &self,
         ctx: &Context<'_>,
         #[graphql(desc = "The outpoints, at most `server.limits.ids`.")] outpoints: Vec<OutPointInput>,

@@ -85,7 +85,7 @@ impl History {
             Seed::new(format!("block(hash: \"{}\")", self.tip()), "Block", 1),
             Seed::new(format!("transaction(txid: \"{deep}\")"), "Transaction", 4),
             Seed::new(format!("transaction(txid: \"{paid}\")"), "Transaction", 4),
-            Seed::new(format!("transactionsById(txids: [\"{deep}\", \"{paid}\"])"), "Transaction", 1),
+            Seed::new(format!("transactionsByTxid(txids: [\"{deep}\", \"{paid}\"])"), "Transaction", 1),
             Seed::new(format!("output(txid: \"{deep}\", vout: 0)"), "Output", 1),
             Seed::new(format!("output(txid: \"{soon_spent}\", vout: 0)"), "Output", 2),
             Seed::new(format!("output(txid: \"{}\", vout: 0)", txid_of(12)), "Output", 1),

@@ -148,7 +148,7 @@ fn what_is_asked_in_earnest_lasts_as_long_as_it_can() {
 fn what_was_right_after_a_deep_block_lasts_and_what_is_now_does_not() {
     let (history, runtime) = (History::start(4), runtime());
     let (address, deep, newest) = (history.address(), history.time(90), history.time(109));
-    let set = address.replace("address(address: ", "addresses(of: { addresses: [").replace(')', "] })");
+    let set = address.replace("address(address: ", "ledgerSet(of: { addresses: [").replace(')', "] })");
     let at = |field: &str, at: &str, fields: &str| format!("{field}(at: {{ {at} }}) {{ {fields} }}");
     let deep = format!("time: \"{deep}\"");
     for (asked, lasting) in [

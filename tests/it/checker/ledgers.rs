@@ -51,7 +51,7 @@ pub(super) fn of_several(known: &Known, random: &mut Rng) -> String {
             _ => hexes.push(&script.hex),
         }
     }
-    let of = format!("addresses(of: {{ addresses: {}, scripts: {} }})", json!(addresses), json!(hexes));
+    let of = format!("ledgerSet(of: {{ addresses: {}, scripts: {} }})", json!(addresses), json!(hexes));
     format!("ledger: {of} {{ {FIGURES} {LISTS} }} {}", members.join("\n"))
 }
 

@@ -16,7 +16,7 @@ pub(super) fn parts(known: &Known, random: &mut Rng) -> String {
     txids.sort_unstable();
     txids.dedup();
     format!(
-        "transactionsById(txids: {}) {{
+        "transactionsByTxid(txids: {}) {{
             txid state confirmations block {{ hash height chainStatus }} indexInBlock isCoinbase mempool {{ addedAt }}
             merkleProof {{ blockHash position branch root }} fee inputValue outputValue inputCount outputCount
             occurrences {{ index onMainChain block {{ hash chainStatus }} }}
@@ -30,7 +30,7 @@ pub(super) fn parts(known: &Known, random: &mut Rng) -> String {
 }
 
 pub(super) fn check(data: &Value) -> Checked {
-    for transaction in list(data, "transactionsById") {
+    for transaction in list(data, "transactionsByTxid") {
         // what left long ago is forgotten
         if !transaction.is_null() {
             check_one(data, transaction)?;

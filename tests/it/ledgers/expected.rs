@@ -205,7 +205,7 @@ pub(super) fn set(scripts: &Scripts, random: &mut Rng) -> String {
             _ => hexes.push(script.to_hex_string()),
         }
     }
-    format!("addresses(of: {{ addresses: {}, scripts: {} }})", json!(addresses), json!(hexes))
+    format!("ledgerSet(of: {{ addresses: {}, scripts: {} }})", json!(addresses), json!(hexes))
 }
 
 /// All scripts that the chain ever paid, and some that it never did.

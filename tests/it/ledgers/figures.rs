@@ -107,12 +107,12 @@ fn members_say_what_each_stands_for_and_count_once() {
     let script = SimChain::miner().script_pubkey();
     let address = super::expected::address(&script).unwrap();
     let data = api.data(&format!(
-        "{{ addresses(of: {{ addresses: [\"{address}\", \"{}\", \"nonsense\"], scripts: [\"{script:x}\", \"51\"] }}) {{
+        "{{ ledgerSet(of: {{ addresses: [\"{address}\", \"{}\", \"nonsense\"], scripts: [\"{script:x}\", \"51\"] }}) {{
             members {{ input error {{ code message position }} ledger {{ ... on Address {{ address }} ... on Script {{ hex }} }} }} stats {{ txCount received }} }}
             script(scriptPubKey: \"{script:x}\") {{ stats {{ txCount received }} }} }}",
         address.to_uppercase()
     ));
-    let (set, alone) = (&data["addresses"], &data["script"]);
+    let (set, alone) = (&data["ledgerSet"], &data["script"]);
     assert_eq!(set["stats"], alone["stats"], "an anyone-can-spend script that nobody paid adds nothing");
     let member = |input: &str| json!({ "input": input, "error": null, "ledger": { "address": address } });
     let members = set["members"].as_array().unwrap();
@@ -123,8 +123,8 @@ fn members_say_what_each_stands_for_and_count_once() {
     assert_eq!(members[2], json!({ "input": "nonsense", "error": error, "ledger": null }));
     assert_eq!(members[3], member(&script.to_hex_string()));
     assert_eq!(members[4], json!({ "input": "51", "error": null, "ledger": { "hex": "51" } }));
-    let empty = api.data(&format!("{{ addresses(of: {{ addresses: [], scripts: [] }}) {{ {FIGURES} }} }}"));
-    assert_eq!(empty["addresses"], Truth::whole(&chain).figures(&Scripts::new()));
+    let empty = api.data(&format!("{{ ledgerSet(of: {{ addresses: [], scripts: [] }}) {{ {FIGURES} }} }}"));
+    assert_eq!(empty["ledgerSet"], Truth::whole(&chain).figures(&Scripts::new()));
 }
 
 fn outputs_of_nothing_are_receipts_and_spends_all_the_same(form: IndexForm) {

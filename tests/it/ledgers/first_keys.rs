@@ -88,12 +88,12 @@ fn the_address_of_a_key_that_was_paid_bare_knows_the_key_and_counts_none_of_it()
     let script = json!({ "hex": format!("41{KEY}ac"), "stats": { "firstSeen": { "height": 9 } } });
     assert_eq!(found["address"], json!({ "publicKey": KEY, "stats": { "used": false }, "p2pkScripts": [script] }));
     let together = Api::of(Network::Bitcoin, &blocks[..=170]).data(&format!(
-        "{{ addresses(of: {{ addresses: [\"{ADDRESS}\"], scripts: [\"41{KEY}ac\"] }}) {{ balance {{ confirmed }}
+        "{{ ledgerSet(of: {{ addresses: [\"{ADDRESS}\"], scripts: [\"41{KEY}ac\"] }}) {{ balance {{ confirmed }}
             transactions {{ nodes {{ touched }} }} members {{ ledger {{ ... on Address {{ address }} ... on Script {{ hex }} }} error {{ code }} }} }} }}"
     ));
     let member = |ledger: Value| json!({ "ledger": ledger, "error": null });
     assert_eq!(
-        together["addresses"],
+        together["ledgerSet"],
         json!({
             "balance": { "confirmed": 40 * COIN },
             "transactions": { "nodes": [{ "touched": [format!("41{KEY}ac")] }, { "touched": [format!("41{KEY}ac")] }] },

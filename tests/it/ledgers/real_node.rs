@@ -240,8 +240,8 @@ impl Compared {
         let hexes: Vec<_> = some.iter().collect();
         let together = self
             .api
-            .data(&format!("{{ addresses(of: {{ scripts: {} }}) {{ balance {{ confirmed }} }} }}", json!(hexes)));
-        assert_eq!(together["addresses"]["balance"]["confirmed"], sats(&scan["total_amount"]));
+            .data(&format!("{{ ledgerSet(of: {{ scripts: {} }}) {{ balance {{ confirmed }} }} }}", json!(hexes)));
+        assert_eq!(together["ledgerSet"]["balance"]["confirmed"], sats(&scan["total_amount"]));
     }
 }
 

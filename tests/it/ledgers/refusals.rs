@@ -87,7 +87,7 @@ fn arguments_of_root_fields() {
             vec!["testnet4"],
             Null::Root,
         ),
-        ("addresses(of: {}) { stats { used } }".to_owned(), input, vec!["addresses", "scripts"], Null::Root),
+        ("ledgerSet(of: {}) { stats { used } }".to_owned(), input, vec!["addresses", "scripts"], Null::Root),
         ("transactions(fromHeight: 7, toHeight: 6) { totalCount }".to_owned(), input, vec!["7", "6"], Null::Root),
         ("transactions(fromHeight: -1) { totalCount }".to_owned(), input, vec!["-1"], Null::Root),
         ("transactions(toHeight: -5) { totalCount }".to_owned(), input, vec!["-5"], Null::Root),
@@ -105,10 +105,10 @@ fn arguments_of_root_fields() {
     for (field, code, says, null) in cases {
         assert_refused(&api.ask(&format!("{{ {field} }}")), &field, code, &says, null);
     }
-    let outputs = api.ask(&format!("{{ outputs(outpoints: [{{ txid: {TXID}, vout: 0 }}, {{ txid: {TXID}, vout: -2 }}, {{ txid: {TXID}, vout: 1 }}]) {{ vout }} }}"));
-    assert_eq!(outputs["data"], json!({ "outputs": [{ "vout": 0 }, null, null] }));
+    let outputs = api.ask(&format!("{{ outputsByOutpoint(outpoints: [{{ txid: {TXID}, vout: 0 }}, {{ txid: {TXID}, vout: -2 }}, {{ txid: {TXID}, vout: 1 }}]) {{ vout }} }}"));
+    assert_eq!(outputs["data"], json!({ "outputsByOutpoint": [{ "vout": 0 }, null, null] }));
     assert_eq!(outputs["errors"].as_array().unwrap().len(), 1);
-    assert_eq!(outputs["errors"][0]["path"], json!(["outputs", 1]));
+    assert_eq!(outputs["errors"][0]["path"], json!(["outputsByOutpoint", 1]));
     assert!(outputs["errors"][0]["message"].as_str().unwrap().contains("-2"));
 }
 
@@ -184,7 +184,7 @@ fn values_that_no_scalar_takes_are_errors_of_the_request_as_literals_and_as_vari
     let cases = [
         ("BlockHash", "block(hash: $v) { id }", vec![short.clone(), json!(""), json!(5), json!("zz".repeat(32))]),
         ("Txid", "transaction(txid: $v) { id }", vec![short.clone(), json!("x".repeat(64)), json!(1.5)]),
-        ("[Txid!]!", "transactionsById(txids: $v) { id }", vec![json!([short]), json!([null])]),
+        ("[Txid!]!", "transactionsByTxid(txids: $v) { id }", vec![json!([short]), json!([null])]),
         (
             "UInt53!",
             "transactionByIndex(index: $v) { id }",
@@ -241,10 +241,10 @@ fn lists_that_are_too_long() {
     let ids = |count: usize, item: &str| vec![item; count].join(", ");
     let outpoint = format!("{{ txid: {TXID}, vout: 0 }}");
     for (field, item) in [
-        ("transactionsById(txids: [LIST]) { id }", TXID),
-        ("outputs(outpoints: [LIST]) { id }", outpoint.as_str()),
-        ("addresses(of: { scripts: [LIST] }) { stats { used } }", "\"51\""),
-        ("addresses(of: { addresses: [\"x\"], scripts: [LIST] }) { stats { used } }", "\"51\""),
+        ("transactionsByTxid(txids: [LIST]) { id }", TXID),
+        ("outputsByOutpoint(outpoints: [LIST]) { id }", outpoint.as_str()),
+        ("ledgerSet(of: { scripts: [LIST] }) { stats { used } }", "\"51\""),
+        ("ledgerSet(of: { addresses: [\"x\"], scripts: [LIST] }) { stats { used } }", "\"51\""),
     ] {
         let extra = usize::from(field.contains("\"x\""));
         let ask = |count: usize| api.ask(&format!("{{ {} }}", field.replace("LIST", &ids(count - extra, item))));
@@ -288,7 +288,7 @@ fn cursors_of_other_lists_filters_and_orders() {
         // the same script is another object as a script, and in a set
         let script = SimChain::miner().script_pubkey().to_hex_string();
         for elsewhere in
-            [format!("script(scriptPubKey: \"{script}\")"), format!("addresses(of: {{ scripts: [\"{script}\"] }})")]
+            [format!("script(scriptPubKey: \"{script}\")"), format!("ledgerSet(of: {{ scripts: [\"{script}\"] }})")]
         {
             assert_refused(&page(&elsewhere, one, &after), &elsewhere, "BAD_USER_INPUT", &[cursor], Null::Field(one.0));
         }

@@ -211,7 +211,7 @@ fn what_is_asked_of_a_set_counts_for_each_hundred_members_and_what_is_asked_of_i
     api.change(0, chain.active_blocks().map(std::convert::AsRef::as_ref));
     let ask = |members: usize, field: &str| {
         let scripts = vec!["\"51\""; members].join(", ");
-        api.ask(&format!("{{ addresses(of: {{ scripts: [{scripts}] }}) {{ {field} }} }}"))
+        api.ask(&format!("{{ ledgerSet(of: {{ scripts: [{scripts}] }}) {{ {field} }} }}"))
     };
     for (members, field) in
         [(250, "balance { confirmed }"), (250, "members { input __typename }"), (0, "members { input }")]

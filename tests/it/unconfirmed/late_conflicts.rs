@@ -162,7 +162,7 @@ async fn a_late_replacement_corrects_every_announcement() {
 
     let fields = "txid state replacedBy { txid } conflicts rbfTree { txid replaces { txid } }";
     let asked = format!(
-        "{{ transactionsById(txids: [{txids}, \"{by}\"]) {{ {fields} }} mempool {{ replacements {{ txid }} }} }}"
+        "{{ transactionsByTxid(txids: [{txids}, \"{by}\"]) {{ {fields} }} mempool {{ replacements {{ txid }} }} }}"
     );
     let [first, above, by] = [left[0], left[1], by].map(|txid| json!(txid.to_string()));
     let tree = json!({ "txid": by, "replaces": [{ "txid": first }] });
@@ -171,7 +171,7 @@ async fn a_late_replacement_corrects_every_announcement() {
         { "txid": above, "state": "REPLACED", "replacedBy": null, "conflicts": [], "rbfTree": null },
         { "txid": by, "state": "MEMPOOL", "replacedBy": null, "conflicts": [first], "rbfTree": tree },
     ]);
-    let expected = json!({ "transactionsById": expected, "mempool": { "replacements": [{ "txid": by }] } });
+    let expected = json!({ "transactionsByTxid": expected, "mempool": { "replacements": [{ "txid": by }] } });
     assert_eq!(ask(&schema, asked).await, expected);
     drop((schema, events, ledger, states));
     following.stop();

@@ -98,7 +98,7 @@ impl Address {
     }
 
     /// The bare-key scripts (P2PK) that pay the same public key, as far as the key is known. They are separate ledgers
-    /// and never part of the figures of this address; query `addresses` for the sum.
+    /// and never part of the figures of this address; query `ledgerSet` for the sum.
     #[graphql(name = "p2pkScripts", complexity = "child_complexity.saturating_add(costs::BISECTION)")]
     async fn p2pk_scripts(&self) -> Result<Vec<Script>, ApiError> {
         let scripts = self.view.p2pk_scripts::<ApiError>(&self.script)?;

@@ -30,6 +30,6 @@ pub(crate) use holdings::Ledger;
 pub(crate) use ledger_event::LedgerEvent;
 pub(crate) use ledger_event_kind::LedgerEventKind;
 pub(crate) use script::Script;
-pub(crate) use set::{AddressSet, WatchInput};
+pub(crate) use set::{AddressLookup, AddressSet, WatchInput};
 pub(crate) use utxo::Utxo;
 pub(crate) use watched::Watched;

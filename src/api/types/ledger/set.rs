@@ -62,6 +62,11 @@ pub(crate) struct AddressSet {
 }
 
 impl AddressSet {
+    /// Each address and script as given.
+    pub(crate) fn into_members(self) -> Vec<AddressLookup> {
+        self.members
+    }
+
     /// What a set of so many members costs: each once, and what is asked of the set once for each hundred of them,
     /// because almost every field of it reads something of each.
     pub(crate) fn cost(members: usize, per_set: usize) -> usize {
