@@ -16,11 +16,12 @@ const LISTS = [
   // objects with an id, and value objects
   { field: 'blocks', owner: (list) => list, type: 'Block', row: (n) => ({ id: `Block:${n}`, height: n }), number: 'height' },
   {
-    field: 'epochs',
-    owner: (list) => (typeof list === 'string' ? `chain { id ${list} }` : { chain: { __typename: 'Chain', id: 'Chain:main', ...list } }),
-    type: 'DifficultyEpoch',
-    row: (n) => ({ index: n }),
-    number: 'index',
+    field: 'balanceChanges',
+    owner: (list) =>
+      typeof list === 'string' ? `mempool { id ${list} }` : { mempool: { __typename: 'Mempool', id: 'Mempool:main', ...list } },
+    type: 'ScriptDelta',
+    row: (n) => ({ txCount: n }),
+    number: 'txCount',
   },
 ];
 const KINDS = LISTS.flatMap((list) => ['edges', 'nodes'].map((rows) => ({ ...list, rows })));
@@ -70,7 +71,7 @@ class Reader {
   /** What a query for the list finds in the cache. */
   seen() {
     const data = this.cache.readQuery({ query: this.query, variables: { first: 3 } });
-    const connection = (data.chain ?? data)[this.field];
+    const connection = (data.mempool ?? data)[this.field];
     const nodes = connection.nodes ?? connection.edges.map(({ node }) => node);
     return { numbers: nodes.map((node) => node[this.number]), ...connection.pageInfo };
   }

@@ -96,7 +96,7 @@ async function warningsOf(cache) {
 }
 
 // without the whole schema urql looks for the fields of all fragments on a union or interface in each answer
-const OF_AN_ABSTRACT_TYPE = /^Invalid undefined: .*Inline Fragment on "(Address|Script|Transaction(Added|Removed))"/s;
+const OF_AN_ABSTRACT_TYPE = /^Invalid undefined: .*Inline Fragment on "(Address|AddressSet|Script|Transaction(Added|Removed))"/s;
 
 // what was warned of once is not warned of again, so this comes first
 const warnings = await warningsOf(normalisedCache());

@@ -11,7 +11,7 @@ export const possibleTypes: Record<string, string[]> = {
   ChainEvent: ['BlockConnected', 'BlockDisconnected'],
   Ledger: ['Address', 'AddressSet', 'Script'],
   MempoolEvent: ['TransactionAdded', 'TransactionRemoved'],
-  Node: ['Address', 'Block', 'Chain', 'Mempool', 'Output', 'Reorg', 'Script', 'ServerInfo', 'Transaction'],
+  Node: ['Address', 'AddressSet', 'Block', 'Chain', 'DifficultyEpoch', 'Mempool', 'Output', 'Reorg', 'Script', 'ServerInfo', 'Transaction'],
 };
 
 export const typePolicies: TypePolicies = {
@@ -27,8 +27,7 @@ export const typePolicies: TypePolicies = {
   AddressError: { keyFields: false, merge: true },
   AddressLookup: { keyFields: false, merge: true },
   AddressSet: {
-    keyFields: false,
-    merge: true,
+    keyFields: ['id'],
     fields: {
       utxos: connection('filter', 'at'),
       transactions: connection('filter', 'order'),
@@ -87,7 +86,7 @@ export const typePolicies: TypePolicies = {
   DatabaseInfo: { keyFields: false, merge: true },
   DecodedTransaction: { keyFields: false, merge: true },
   DifficultyAdjustment: { keyFields: false, merge: true },
-  DifficultyEpoch: { keyFields: false, merge: true },
+  DifficultyEpoch: { keyFields: ['id'] },
   DifficultyEpochConnection: { keyFields: false, merge: true },
   DifficultyEpochEdge: { keyFields: false, merge: true },
   DiskShortage: { keyFields: false, merge: true },

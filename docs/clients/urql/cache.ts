@@ -9,14 +9,13 @@ export const possibleTypes: Record<string, string[]> = {
   ChainEvent: ['BlockConnected', 'BlockDisconnected'],
   Ledger: ['Address', 'AddressSet', 'Script'],
   MempoolEvent: ['TransactionAdded', 'TransactionRemoved'],
-  Node: ['Address', 'Block', 'Chain', 'Mempool', 'Output', 'Reorg', 'Script', 'ServerInfo', 'Transaction'],
+  Node: ['Address', 'AddressSet', 'Block', 'Chain', 'DifficultyEpoch', 'Mempool', 'Output', 'Reorg', 'Script', 'ServerInfo', 'Transaction'],
 };
 
 export const keys: KeyingConfig = {
   AcceptResult: isPart,
   AddressError: isPart,
   AddressLookup: isPart,
-  AddressSet: isPart,
   Balance: isPart,
   BitcoinNode: isPart,
   BlockConnected: isPart,
@@ -37,7 +36,6 @@ export const keys: KeyingConfig = {
   DatabaseInfo: isPart,
   DecodedTransaction: isPart,
   DifficultyAdjustment: isPart,
-  DifficultyEpoch: isPart,
   DifficultyEpochConnection: isPart,
   DifficultyEpochEdge: isPart,
   DiskShortage: isPart,

@@ -59,6 +59,10 @@ pub(crate) enum GlobalId {
     Reorg(BlockHash),
     /// By the SHA-256 of the script.
     Script(sha256::Hash),
+    /// By its first block.
+    DifficultyEpoch(BlockHash),
+    /// By a hash of its entries.
+    AddressSet(sha256::Hash),
     Chain,
     Mempool,
     Server,
@@ -103,6 +107,8 @@ fn read(id: &str, network: Network) -> Option<GlobalId> {
         }
         "Reorg" => GlobalId::Reorg(hash(content)?),
         "Script" => GlobalId::Script(hash(content)?),
+        "DifficultyEpoch" => GlobalId::DifficultyEpoch(hash(content)?),
+        "AddressSet" => GlobalId::AddressSet(hash(content)?),
         "Chain" => GlobalId::Chain,
         "Mempool" => GlobalId::Mempool,
         "Server" => GlobalId::Server,
@@ -134,6 +140,8 @@ impl fmt::Display for GlobalId {
             Self::Address(address) => address_id(address),
             Self::Reorg(new_tip) => reorg_id(*new_tip),
             Self::Script(hash) => script_id(hash),
+            Self::DifficultyEpoch(first) => difficulty_epoch_id(*first),
+            Self::AddressSet(hash) => address_set_id(hash),
             Self::Chain => CHAIN_ID.to_owned(),
             Self::Mempool => MEMPOOL_ID.to_owned(),
             Self::Server => SERVER_ID.to_owned(),
@@ -166,6 +174,16 @@ pub(crate) fn transaction_id(txid: Txid, variant: Variant) -> String {
 /// An output of this variant of its transaction.
 pub(crate) fn output_id(outpoint: OutPoint, variant: Variant) -> String {
     format!("Output:{}:{}{variant}", outpoint.txid, outpoint.vout)
+}
+
+/// The epoch of the difficulty that begins with this block.
+pub(crate) fn difficulty_epoch_id(first: BlockHash) -> String {
+    format!("DifficultyEpoch:{first}")
+}
+
+/// The set of entries with this hash, which is written in natural byte order.
+pub(crate) fn address_set_id(hash: &sha256::Hash) -> String {
+    format!("AddressSet:{hash}")
 }
 
 pub(crate) fn address_id(address: &str) -> String {
@@ -202,6 +220,8 @@ mod tests {
             (format!("Output:{HASH}:7+{HASH}"), GlobalId::Output(OutPoint { txid, vout: 7 }, submitted)),
             (format!("Reorg:{HASH}"), GlobalId::Reorg(block)),
             (format!("Script:{HASH}"), GlobalId::Script(HASH.parse().unwrap())),
+            (format!("DifficultyEpoch:{HASH}"), GlobalId::DifficultyEpoch(block)),
+            (format!("AddressSet:{HASH}"), GlobalId::AddressSet(HASH.parse().unwrap())),
             (format!("Address:{ADDRESS}"), GlobalId::Address(ADDRESS.to_owned())),
             (
                 "Address:1A1zP1eP5QGefi2DMPTfTL5SLmv7DivfNa".to_owned(),

@@ -12,7 +12,7 @@ use crate::api::costs;
 use crate::api::error::ApiError;
 use crate::api::pagination::global_id::{GlobalId, SERVER_ID, Variant};
 use crate::api::types::block::Block;
-use crate::api::types::chain::{Chain, ChainTipObject, Reorg, SnapshotObject};
+use crate::api::types::chain::{Chain, ChainTipObject, DifficultyEpochObject, Reorg, SnapshotObject};
 use crate::api::types::ledger::{Address, Script};
 use crate::api::types::mempool::Mempool;
 use crate::api::types::node::{BitcoinNode, SyncProgress};
@@ -68,6 +68,11 @@ impl OperationsQuery {
                 Reorg::maybe(&view, view.reorg_to(new_tip)).transpose().map(|found| found.map(NodeInterface::Reorg))
             }
             GlobalId::Script(hash) => Script::with_hash(&view, hash).map(NodeInterface::Script).map(Some),
+            GlobalId::DifficultyEpoch(first) => {
+                Ok(DifficultyEpochObject::beginning_with(&view, first)?.map(NodeInterface::DifficultyEpoch))
+            }
+            // sets are not stored
+            GlobalId::AddressSet(_) => Ok(None),
             GlobalId::Chain => Ok(Some(NodeInterface::Chain(Chain::new(view)))),
             GlobalId::Mempool => Ok(Some(NodeInterface::Mempool(Mempool::new(view)))),
             GlobalId::Server => Ok(Some(NodeInterface::Server(self.this_server(ctx)?))),

@@ -3,8 +3,8 @@
 use async_graphql::{ID, Interface};
 
 use crate::api::types::block::Block;
-use crate::api::types::chain::{Chain, Reorg};
-use crate::api::types::ledger::{Address, Script};
+use crate::api::types::chain::{Chain, DifficultyEpochObject, Reorg};
+use crate::api::types::ledger::{Address, AddressSet, Script};
 use crate::api::types::mempool::Mempool;
 use crate::api::types::server::ServerInfo;
 use crate::api::types::transaction::{Output, Transaction};
@@ -35,6 +35,10 @@ pub(crate) enum NodeInterface {
     Reorg(Reorg),
     /// A script.
     Script(Script),
+    /// Several addresses and scripts together.
+    AddressSet(AddressSet),
+    /// A run of blocks with the same difficulty.
+    DifficultyEpoch(DifficultyEpochObject),
     /// This server.
     Server(ServerInfo),
 }

@@ -145,3 +145,21 @@ fn the_pace_of_a_young_chain_is_that_of_its_mined_blocks() {
     let tip = api.data("{ tip { timestamp } }")["tip"]["timestamp"].as_u64().unwrap();
     assert_eq!(jiff_seconds(found["estimatedAt"].as_str().unwrap()), tip + 2_005 * 300);
 }
+
+#[test]
+fn an_epoch_is_found_by_the_hash_of_its_first_block() {
+    let mut chain = SimChain::new(83);
+    let mined = chain.mine_empty(2_020).unwrap();
+    let api = Api::of_chain(&chain);
+    // mined[0] is at height 1
+    let first = mined[2_015].block_hash();
+    let epoch = json!({ "id": format!("DifficultyEpoch:{first}"), "index": 1 });
+    assert_eq!(api.data("{ chain { epoch(index: 1) { id index } } }")["chain"]["epoch"], epoch);
+    let by_id = |id: &str| {
+        let document = format!("{{ node(id: \"{id}\") {{ id ... on DifficultyEpoch {{ index }} }} }}");
+        api.data(&document)["node"].clone()
+    };
+    assert_eq!(by_id(&format!("DifficultyEpoch:{first}")), epoch);
+    let inside = mined[2_016].block_hash();
+    assert_eq!(by_id(&format!("DifficultyEpoch:{inside}")), Value::Null, "not the first of its epoch");
+}

@@ -213,7 +213,19 @@ fn the_introspection_query_of_common_clients_passes() {
     possible.sort_unstable();
     assert_eq!(
         possible,
-        ["Address", "Block", "Chain", "Mempool", "Output", "Reorg", "Script", "ServerInfo", "Transaction"]
+        [
+            "Address",
+            "AddressSet",
+            "Block",
+            "Chain",
+            "DifficultyEpoch",
+            "Mempool",
+            "Output",
+            "Reorg",
+            "Script",
+            "ServerInfo",
+            "Transaction"
+        ]
     );
     assert_eq!(schema["__schema"]["mutationType"], json!({ "name": "Mutation" }));
 }

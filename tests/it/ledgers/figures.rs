@@ -187,3 +187,16 @@ fn what_leads_from_a_history_to_a_repeated_coinbase_shows_the_copy_that_its_id_s
     let output = &latest["outputs"]["nodes"][0];
     assert_eq!(data["owner"]["utxos"]["nodes"], json!([{ "height": 1, "output": output }]));
 }
+
+#[test]
+fn sets_have_one_id_only_if_their_entries_are_the_same() {
+    let (chain, _) = super::expected::hostile_chain(61, 20);
+    let api = Api::of_chain(&chain);
+    let id = |of: &str| api.data(&format!("{{ ledgerSet(of: {of}) {{ id }} }}"))["ledgerSet"]["id"].clone();
+    let first = id("{ scripts: [\"51\", \"52\"] }");
+    assert_eq!(first, id("{ addresses: [], scripts: [\"51\", \"52\"] }"));
+    for other in ["{ scripts: [\"52\", \"51\"] }", "{ scripts: [\"5152\"] }", "{ scripts: [\"51\", \"52\", \"52\"] }"] {
+        assert_ne!(first, id(other), "{other}");
+    }
+    assert_eq!(api.data(&format!("{{ node(id: {first}) {{ id }} }}")), json!({ "node": null }));
+}

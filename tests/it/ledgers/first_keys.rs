@@ -101,3 +101,25 @@ fn the_address_of_a_key_that_was_paid_bare_knows_the_key_and_counts_none_of_it()
         })
     );
 }
+
+#[test]
+fn each_entry_of_a_list_is_a_ledger_of_its_own() {
+    let Some(blocks) = real_chain("mainnet-0-4521.blk") else { return };
+    let api = Api::of(Network::Bitcoin, &blocks[..=170]);
+    let of = format!("{{ addresses: [\"{ADDRESS}\", \"1\"], scripts: [\"41{KEY}ac\"] }}");
+    let ledger = "__typename balance { confirmed } coinbaseBlocks { totalCount nodes { height } }";
+    let data = api.data(&format!("{{ ledgers(of: {of}) {{ input ledger {{ {ledger} }} error {{ code }} }} }}"));
+    let unpaid = json!({
+        "__typename": "Address", "balance": { "confirmed": 0 }, "coinbaseBlocks": { "totalCount": 0, "nodes": [] },
+    });
+    let paid = json!({
+        "__typename": "Script", "balance": { "confirmed": 40 * COIN },
+        "coinbaseBlocks": { "totalCount": 1, "nodes": [{ "height": 9 }] },
+    });
+    let expected = json!([
+        { "input": ADDRESS, "ledger": unpaid, "error": null },
+        { "input": "1", "ledger": null, "error": { "code": "WRONG_LENGTH" } },
+        { "input": format!("41{KEY}ac"), "ledger": paid, "error": null },
+    ]);
+    assert_eq!(data["ledgers"], expected);
+}

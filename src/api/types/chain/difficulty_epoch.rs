@@ -1,14 +1,15 @@
 use std::sync::Arc;
 
-use async_graphql::Object;
+use async_graphql::{ID, Object};
 
 use super::range_stats::RangeStats;
 use crate::api::error::ApiError;
+use crate::api::pagination::global_id::difficulty_epoch_id;
 use crate::api::scalars::{DateTime, Int53, UInt53, int};
 use crate::chain::difficulty::difficulty;
 use crate::chain::retarget::{EpochSoFar, change};
 use crate::chain::{self, BLOCKS_PER_EPOCH, Height};
-use crate::view::{BlockRange, Dependency, View};
+use crate::view::{self, BlockRange, Dependency, View};
 
 /// An epoch of the difficulty, as far as its blocks are there.
 #[derive(Clone)]
@@ -36,6 +37,13 @@ impl DifficultyEpochObject {
         }
         let blocks = Arc::new(view.range(epoch.first(), epoch.last().min(tip))?);
         Ok(Some(Self { view: view.clone(), epoch, blocks }))
+    }
+
+    /// The epoch that this block of the main chain is the first of; `None` if it is not the first of any.
+    pub(crate) fn beginning_with(view: &Arc<View>, first: bitcoin::BlockHash) -> Result<Option<Self>, ApiError> {
+        let Some(block) = view.block(first)?.filter(view::Block::is_main) else { return Ok(None) };
+        let epoch = chain::DifficultyEpoch::of(block.height);
+        if epoch.first() == block.height { Self::find(view, epoch.index()) } else { Ok(None) }
     }
 
     /// That of the tip.
@@ -81,6 +89,11 @@ impl DifficultyEpochObject {
 /// timestamps, which the consensus rule uses.
 #[Object(name = "DifficultyEpoch")]
 impl DifficultyEpochObject {
+    /// `DifficultyEpoch:` followed by the hash of its first block.
+    pub(crate) async fn id(&self) -> ID {
+        difficulty_epoch_id(self.blocks.first.header.block_hash()).into()
+    }
+
     /// The index of the epoch: the number of epochs before it.
     async fn index(&self) -> Result<i32, ApiError> {
         int(self.epoch.index())

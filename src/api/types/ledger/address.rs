@@ -165,7 +165,7 @@ impl Address {
 
     /// The blocks whose coinbase pays the ledger, newest first.
     #[graphql(complexity = "costs::page(first, last, child_complexity)")]
-    async fn coinbase_blocks(
+    pub(crate) async fn coinbase_blocks(
         &self,
         ctx: &Context<'_>,
         #[graphql(desc = "Maximum number of items from the start, or after `after`; 25 without `first` and `last`.")]

@@ -95,6 +95,19 @@ use crate::view::{self, Dependency, Movements, Pending, ScriptKey, TxNum, View};
         arg(name = "after", ty = "Option<String>", desc = "Only items after the item with this cursor."),
         arg(name = "last", ty = "Option<i32>", desc = "Maximum number of items from the end, or before `before`."),
         arg(name = "before", ty = "Option<String>", desc = "Only items before the item with this cursor."),
+    ),
+    field(
+        name = "coinbase_blocks",
+        ty = "Option<Result<Connection<Block>, ApiError>>",
+        desc = "The blocks whose coinbase pays the ledger, newest first.",
+        arg(
+            name = "first",
+            ty = "Option<i32>",
+            desc = "Maximum number of items from the start, or after `after`; 25 without `first` and `last`."
+        ),
+        arg(name = "after", ty = "Option<String>", desc = "Only items after the item with this cursor."),
+        arg(name = "last", ty = "Option<i32>", desc = "Maximum number of items from the end, or before `before`."),
+        arg(name = "before", ty = "Option<String>", desc = "Only items before the item with this cursor."),
     )
 )]
 pub(crate) enum Ledger {

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use async_graphql::{Context, InputObject, Object, SimpleObject};
+use async_graphql::{Context, ID, InputObject, Object, SimpleObject};
 use bitcoin::ScriptBuf;
 use bitcoin::hashes::{Hash, HashEngine, sha256};
 
@@ -15,6 +15,7 @@ use super::utxo::{UtxoConnection, UtxoFilter};
 use crate::api::costs;
 use crate::api::error::ApiError;
 use crate::api::pagination::connection::Connection;
+use crate::api::pagination::global_id::address_set_id;
 use crate::api::pagination::page::PageArgs;
 use crate::api::scalars::Hex;
 use crate::api::types::block::{Block, BlockAt};
@@ -127,6 +128,17 @@ pub(crate) fn content_id(hashes: impl Iterator<Item = sha256::Hash>) -> String {
 /// Several addresses and scripts as one ledger: summed figures, and one list of transactions without duplicates.
 #[Object]
 impl AddressSet {
+    /// `AddressSet:` followed by a hash of the entries as given, in their order. The server does not store sets: `node` returns
+    /// null for this id.
+    pub(crate) async fn id(&self) -> ID {
+        let mut engine = sha256::Hash::engine();
+        for AddressLookup { input, .. } in &self.members {
+            engine.input(&u64::try_from(input.len()).unwrap_or(u64::MAX).to_be_bytes());
+            engine.input(input.as_bytes());
+        }
+        address_set_id(&sha256::Hash::from_engine(engine)).into()
+    }
+
     /// Each address and script of the request, in the given order, addresses first.
     #[graphql(complexity = "costs::list(MEMBERS, child_complexity)")]
     async fn members(&self) -> Vec<AddressLookup> {
@@ -193,7 +205,7 @@ impl AddressSet {
 
     /// The blocks whose coinbase pays the ledger, newest first.
     #[graphql(complexity = "costs::page(first, last, child_complexity)")]
-    async fn coinbase_blocks(
+    pub(crate) async fn coinbase_blocks(
         &self,
         ctx: &Context<'_>,
         #[graphql(desc = "Maximum number of items from the start, or after `after`; 25 without `first` and `last`.")]
