@@ -62,10 +62,13 @@ pub(super) fn check(data: &Value) -> Checked {
     }
     if is_main {
         let previous = at(block, "previous");
-        same("height of the previous", int(previous, "height"), height - 1)?;
-        same("status of the previous", text(previous, "chainStatus"), "MAIN")?;
-        same("what is next to the previous", text(previous, "next.hash"), hash)?;
-        check_cumulative(block)?;
+        same("whether there is a previous", !previous.is_null(), height > 0)?;
+        if height > 0 {
+            same("height of the previous", int(previous, "height"), height - 1)?;
+            same("status of the previous", text(previous, "chainStatus"), "MAIN")?;
+            same("what is next to the previous", text(previous, "next.hash"), hash)?;
+            check_cumulative(block)?;
+        }
         for txid in list(data, "mempool.txids.nodes") {
             holds("in the chain and in the mempool", !list(block, "txids").contains(txid))?;
         }
