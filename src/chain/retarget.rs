@@ -23,8 +23,8 @@ pub struct EpochSoFar {
     pub first_bits: CompactTarget,
     /// The time in the header of the first, in seconds since 1970.
     pub first_time: u32,
-    /// The time in the header of block 1, if the epoch is the first and has it. Nobody mined the genesis block at its time,
-    /// which can be years before the next block: the pace is measured from block 1.
+    /// The time in the header of block 1, if the epoch is the first and has it. The pace is measured from there, because the
+    /// time of the genesis block can be years before the next block.
     pub second_time: Option<u32>,
     /// The `bits` of the last so far.
     pub last_bits: CompactTarget,
@@ -236,7 +236,8 @@ mod tests {
     proptest! {
         #[test]
         fn no_header_makes_it_panic(
-            blocks in 1..=BLOCKS_PER_EPOCH, first_bits: u32, last_bits: u32, first_time: u32, second_time: Option<u32>, last_time: u32, at in 0..5_usize,
+            blocks in 1..=BLOCKS_PER_EPOCH, first_bits: u32, last_bits: u32,
+            first_time: u32, second_time: Option<u32>, last_time: u32, at in 0..5_usize,
         ) {
             let (first_bits, last_bits) =
                 (CompactTarget::from_consensus(first_bits), CompactTarget::from_consensus(last_bits));

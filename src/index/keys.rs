@@ -131,12 +131,7 @@ impl Salt {
     fn hash(&self, bytes: &[u8; 32]) -> [u8; 16] {
         let mut hasher = SipHasher24::new_with_key(&self.0);
         hasher.write(bytes);
-        let hash = hasher.finish128();
-        let mut bytes = [0; 16];
-        let (low, high) = bytes.split_at_mut(8);
-        low.copy_from_slice(&hash.h1.to_le_bytes());
-        high.copy_from_slice(&hash.h2.to_le_bytes());
-        bytes
+        hasher.finish128().as_bytes()
     }
 
     /// The key of a scriptPubKey.

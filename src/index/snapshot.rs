@@ -240,8 +240,8 @@ impl Snapshot {
         Ok(live.chain(generations.tables()).collect())
     }
 
-    /// The size of the files of the index, its raw files included, in bytes as they are now, not when this state was committed; `None` if the file
-    /// system does not report it.
+    /// The size of the files of the index, its raw files included, in bytes as they are now, not when this state was committed;
+    /// `None` if the file system does not report it.
     #[must_use]
     pub fn file_bytes(&self) -> Option<u64> {
         let live = std::fs::metadata(&self.file).ok()?.len();
@@ -372,19 +372,6 @@ impl Snapshot {
         Ok(None)
     }
 
-    /// Whether a live transaction has this txid.
-    fn is_live(&self, txid: &Txid) -> Result<bool, IndexError> {
-        let prefix = self.salt.txid_prefix(txid);
-        let (from, to) = (txids::key(prefix, self.generations.end()), txids::key(prefix, TxNum(u32::MAX)));
-        for row in self.txids.range::<&txids::TxidKey>(&from..=&to)? {
-            let (_, txnum) = txids::split_key(row?.0.value());
-            if self.txid(txnum)? == Some(*txid) {
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
-
     /// Those of these transactions that are frozen and that the chain does not repeat later, as `make` makes them of what is
     /// stored. Several are looked up and read at a time, their bytes in the order of the chain, until `bytes` of them are read.
     /// `None` stands for all others, and for those that cannot be read.
@@ -396,7 +383,7 @@ impl Snapshot {
         bytes: usize,
         make: impl Fn(StoredTransaction) -> Result<T, IndexError> + Sync,
     ) -> Result<Vec<Option<T>>, IndexError> {
-        self.generations.read_several(wanted, bytes, |txid| self.is_live(txid), make)
+        self.generations.read_several(wanted, bytes, |txid| Ok(!self.live_positions(txid)?.is_empty()), make)
     }
 
     /// Whether any block is frozen.
@@ -407,9 +394,16 @@ impl Snapshot {
 
     /// All positions of this txid in the active chain, oldest first: none, one, or more for a BIP30 duplicate.
     pub fn positions(&self, txid: &Txid) -> Result<Vec<TxNum>, IndexError> {
+        let mut found = self.generations.positions(txid)?;
+        found.extend(self.live_positions(txid)?);
+        Ok(found)
+    }
+
+    /// The live transactions with this txid, oldest first.
+    fn live_positions(&self, txid: &Txid) -> Result<Vec<TxNum>, IndexError> {
         let prefix = self.salt.txid_prefix(txid);
         let (from, to) = (txids::key(prefix, self.generations.end()), txids::key(prefix, TxNum(u32::MAX)));
-        let mut found = self.generations.positions(txid)?;
+        let mut found = Vec::new();
         for row in self.txids.range::<&txids::TxidKey>(&from..=&to)? {
             let (_, txnum) = txids::split_key(row?.0.value());
             if self.txid(txnum)? == Some(*txid) {

@@ -54,7 +54,8 @@ pub struct Comparison {
 }
 
 /// Compares the UTXO set in `report` with the one in `state`, and `count` random blocks of those in both chains (always
-/// including the highest) that the node has not pruned. A reorganisation at the tip is no difference, as the index will follow it.
+/// including the highest) that the node has not pruned. A reorganisation at the tip is no difference, as the index will follow
+/// it.
 ///
 /// Errors: [`SyncError`]; a difference is not an error.
 pub fn compare_with_node(

@@ -38,6 +38,8 @@ use bitcoin::Network;
 use crate::chain::Height;
 use byte_budget::ByteBudget;
 use together::WantedTogether;
+#[cfg(test)]
+pub(crate) use together::wait_once;
 
 pub use block::Block;
 pub use byte_budget::BudgetExceeded;

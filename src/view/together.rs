@@ -8,7 +8,8 @@
 //!
 //! The engine begins all fields of a list before it continues any. So a field puts its transaction into a queue and waits once;
 //! as soon as the queue has stopped growing, the first field that continues reads its beginning. Between two such reads the
-//! execution may end its turn or be dropped. Only frozen transactions are read so: live ones are rows that are read as fast one by one.
+//! execution may end its turn or be dropped. Only frozen transactions are read so: live ones are rows, and reading these one by
+//! one is as fast.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
@@ -50,6 +51,7 @@ enum ReadingStep {
     WaitForReader,
     /// Reads these for all.
     Read(Vec<WantedTransaction>),
+    /// Ends with this, or reads alone.
     Take(Option<Arc<Transaction>>),
 }
 
@@ -188,7 +190,7 @@ impl View {
 }
 
 /// Waits until all other fields that can begin or continue have done so.
-async fn wait_once() {
+pub(crate) async fn wait_once() {
     let mut has_waited = false;
     poll_fn(|context| {
         if has_waited {
@@ -199,4 +201,23 @@ async fn wait_once() {
         Poll::Pending
     })
     .await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::index::TxNum;
+
+    #[test]
+    fn what_a_dropped_field_waited_for_is_not_read() {
+        let all = WantedTogether::default();
+        let wanted = |number| WantedTransaction::At(TxNum(number));
+        let [mut first, second, third] = [1, 2, 3].map(|number| QueuePlace::join(&all, wanted(number)));
+        drop(second);
+        let ReadingStep::Read(read) = first.next(3, true) else { panic!("it does not read") };
+        assert_eq!(read, [wanted(1), wanted(3)]);
+        assert!(all.lock().is_reading);
+        drop((first, third));
+        assert!(!all.lock().is_reading, "others may read");
+    }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeSet, HashSet};
 use std::error::Error;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
@@ -113,6 +114,33 @@ fn no_more_bytes_are_read_than_an_answer_may_have() {
     // the one that exceeds them is read, and none after it
     assert!(!half.is_empty() && half.iter().sum::<usize>() <= sum / 2 + largest, "{} of {}", half.len(), all.len());
     assert!(half.len() < all.len());
+}
+
+/// A node that has no blocks, and counts what it is asked for.
+#[derive(Default)]
+struct EmptyNode(AtomicUsize);
+
+impl RawBlocks for EmptyNode {
+    fn read(&self, _: Tip, _: u32, _: u32) -> Result<Vec<u8>, Box<dyn Error + Send + Sync>> {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Err("it has no blocks".into())
+    }
+}
+
+#[test]
+fn a_node_that_fails_is_not_asked_for_all() {
+    let blocks = repeated_coinbases(65, 40);
+    let blocks: Vec<_> = blocks.iter().map(Arc::as_ref).collect();
+    let directory = frozen(&blocks, &[60]).directory;
+    let index = Index::open(&options(directory.path())).unwrap();
+    let node = Arc::new(EmptyNode::default());
+    index.set_raw_blocks(node.clone());
+    let wanted: Vec<_> = (0..60).map(TxNum).map(WantedTransaction::At).collect();
+    let found = index.snapshot().unwrap().read_frozen(&wanted, usize::MAX, Ok).unwrap();
+    assert!(found.iter().all(Option::is_none));
+    // each thread may have begun one when the first failed
+    let asked = node.0.load(Ordering::Relaxed);
+    assert!((1..=20).contains(&asked), "{asked}");
 }
 
 /// `transaction_bytes` bounds the bytes of the answer, if not the default does.

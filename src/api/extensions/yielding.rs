@@ -201,6 +201,7 @@ mod tests {
     use async_graphql::futures_util::future::join_all;
 
     use super::*;
+    use crate::view::wait_once;
 
     /// A field that keeps its thread busy for a millisecond.
     async fn field(slice: &TimeSlice) {
@@ -229,32 +230,18 @@ mod tests {
         assert!((10..=100).contains(&others), "others went on {others} times in 200 ms of turns of 5 ms");
     }
 
-    /// A field that waits once for the others.
-    async fn waiting_field() {
-        let mut has_waited = false;
-        poll_fn(|context| {
-            if has_waited {
-                return Poll::Ready(());
-            }
-            has_waited = true;
-            context.waker().wake_by_ref();
-            Poll::Pending
-        })
-        .await;
-    }
-
     #[test]
     fn fields_that_wait_for_each_other_take_one_turn() {
         let slice = TimeSlice::new();
         // more than the engine polls as one
-        let mut execution = pin!(slice.take(join_all((0..100).map(|_| waiting_field()))));
+        let mut execution = pin!(slice.take(join_all((0..100).map(|_| wait_once()))));
         let mut context = Context::from_waker(Waker::noop());
         assert!(execution.as_mut().poll(&mut context).is_ready());
 
         let mut events = Events::new(|slice, _| {
             let event = async move {
                 let _executing = slice.execute();
-                join_all((0..100).map(|_| waiting_field())).await;
+                join_all((0..100).map(|_| wait_once())).await;
                 Response::new(Value::Null)
             };
             stream::once(event).boxed()

@@ -119,9 +119,9 @@ impl SampledSubscription {
     }
 
     /// A block that miners would assemble from the mempool: all its transactions first, then those added and
-    /// removed, at most once per second, with the figures of the block in each event. If more than 1,000 transactions are added, the rest follows in the next events
-    /// at once. A change of only the order sends no event. An event that fails is not repeated: subscribe
-    /// again.
+    /// removed, at most once per second, with the figures of the block in each event. If more than 1,000 transactions are
+    /// added, the rest follows in the next events at once. A change of only the order sends no event. An event that fails is
+    /// not repeated: subscribe again.
     async fn projected_block(
         &self,
         ctx: &Context<'_>,

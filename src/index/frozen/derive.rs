@@ -10,7 +10,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::fs::{self, File};
-use std::io::{BufReader, BufWriter, Read, Write};
+use std::io::{BufReader, BufWriter, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -157,7 +157,7 @@ impl DueTable {
         if placed.try_exists().map_err(file("look for", &placed))? {
             // an earlier build ended right then, or the file was damaged since it was named
             if self.is_complete() {
-                return Ok(());
+                return self.remove_temporary();
             }
             remove_if_exists(&placed)?;
         }
@@ -169,7 +169,14 @@ impl DueTable {
         self.write_rows(&packed, &runs, stop, watch)?;
         fs::rename(&packed, &placed).map_err(file("move the table to", &placed))?;
         flush(&self.directory)?;
-        fs::remove_dir_all(&self.temporary).map_err(file("remove", &self.temporary))
+        self.remove_temporary()
+    }
+
+    fn remove_temporary(&self) -> Result<(), IndexError> {
+        match fs::remove_dir_all(&self.temporary) {
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+            removed => removed.map_err(file("remove", &self.temporary)),
+        }
     }
 
     /// Whether the file is there, and can be named.

@@ -14,6 +14,7 @@ const ENTRY_BYTES: usize = 192;
 /// The usual size of an entry.
 const USUAL_BYTES: usize = 600;
 
+/// The transactions of one generation, bounded by their bytes.
 pub(super) struct RecentTransactions(Cache<TxNum, Arc<StoredTransaction>, ByBytes>);
 
 #[derive(Clone)]

@@ -19,6 +19,9 @@ use super::runs::Runs;
 use super::space::TemporarySpace;
 use crate::chain::{Height, median_time_past};
 
+/// The bits of the first four bytes of a script key that never name its partition.
+pub(super) const BITS_BEHIND_PARTITION: u32 = 20;
+
 /// What the phases know about the chain as a whole.
 pub(super) struct ImportedChain {
     pub(super) options: ImportOptions,
@@ -147,10 +150,10 @@ impl ImportedChain {
         usize::from(u16::from_be_bytes([high, low])) >> (16 - self.partition_bits)
     }
 
-    /// The bits of a script key behind those that name its partition, at most 20 of them, as a number.
+    /// So many bits of a script key behind those that name its partition, as a number: [`BITS_BEHIND_PARTITION`] at most.
     pub(super) fn bits_behind_partition(&self, ScriptKey([a, b, c, d, ..]): ScriptKey, bits: u32) -> usize {
         let behind = u64::from(u32::from_be_bytes([a, b, c, d]) << self.partition_bits);
-        usize::try_from(behind >> (32 - bits.min(20))).unwrap_or(0)
+        usize::try_from(behind >> (u32::BITS - bits)).unwrap_or(0)
     }
 
     /// The partition of the hash of a txid, and the 64 bits of it behind those that name the partition. Two of 1.5e9

@@ -8,6 +8,7 @@ use super::super::keys::{Position, ScriptKey, TxNum};
 use super::super::tables::history::{HistoryChange, HistoryRow};
 use super::super::tables::{payouts, unspent};
 use super::ImportedChain;
+use super::chain::BITS_BEHIND_PARTITION;
 use super::checkpoint::SCRIPTS;
 use super::ordered::in_order;
 use super::progress::{ImportPhase, ReportedProgress};
@@ -220,7 +221,7 @@ fn add_history_rows(
 fn rows_of(chain: &ImportedChain, partition: usize, outputs: &Runs) -> Result<Partition, IndexError> {
     // most outputs have two effects, and a record of some 24 bytes
     let effects = outputs.partition_bytes(partition) / 12;
-    let bits = (effects / SORTED_AT_ONCE).max(1).ilog2().min(20);
+    let bits = (effects / SORTED_AT_ONCE).max(1).ilog2().min(BITS_BEHIND_PARTITION);
     let room = (effects >> bits) + (effects >> bits) / 8;
     let mut rows =
         Partition { effects: (0..1 << bits).map(|_| Vec::with_capacity(room)).collect(), ..Partition::default() };

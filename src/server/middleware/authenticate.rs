@@ -1,4 +1,4 @@
-//! Finds the client of a request by its token, and tells it what it may still spend.
+//! Finds the client of a request by its token, and adds what it may still spend to the response.
 
 use std::sync::Arc;
 use std::time::Instant;

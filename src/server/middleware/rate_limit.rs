@@ -67,7 +67,7 @@ impl OperationRate {
     }
 }
 
-/// Answers 429 to clients above the limit, and tells each client its allowance.
+/// Answers 429 to clients above the limit, and adds the allowance of the client to each response.
 pub(crate) struct RateLimit {
     /// `None` if requests are not limited.
     pub(crate) rates: Option<Arc<RequestRates>>,

@@ -305,13 +305,13 @@ fn with_cursors() -> [Document; 2] {
     let miner = SimChain::miner().script_pubkey().to_hex_string();
     [
         Box::new(|after| {
-            let told = "cursor ... on BlockConnected { block { hash } }";
-            Request::new(format!("subscription {{ told: chainEvents(after: {after}) {{ {told} }} }}"))
+            let fields = "cursor ... on BlockConnected { block { hash } }";
+            Request::new(format!("subscription {{ told: chainEvents(after: {after}) {{ {fields} }} }}"))
         }),
         Box::new(move |after| {
-            let told = "cursor entry { transaction { block { hash } } }";
+            let fields = "cursor entry { transaction { block { hash } } }";
             let watch = format!("watch: {{ scripts: [\"{miner}\"] }}");
-            Request::new(format!("subscription {{ told: ledgerEvents({watch}, after: {after}) {{ {told} }} }}"))
+            Request::new(format!("subscription {{ told: ledgerEvents({watch}, after: {after}) {{ {fields} }} }}"))
         }),
     ]
 }
