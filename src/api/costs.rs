@@ -1,31 +1,40 @@
-//! What fields cost, in one place: how the `complexity` attributes of the schema come by their numbers.
+//! What fields cost, in one place: before a document is executed, and while it is.
 //!
 //! A field costs 1, which is about what it takes to read a row that is in memory and to write a value. A field that does
-//! more says so, by what is here:
+//! more says so twice. Its attribute `complexity` is for the worst case of a document, in which every page is full; and it
+//! calls [`spend`] before it does what it does. The rest of an answer is counted by itself, as its fields are resolved.
 //!
-//! | what a field does | cost | why |
-//! |---|---|---|
-//! | reads a row, or tells what its parent has read | 1 | the unit |
-//! | reads a page of rows | 1 + rows × what is asked of each | [`page`]: the page is taken as full |
-//! | reads a list without pages | 1 + items × what is asked of each | [`list`]: as many items as there usually are |
-//! | asks the node | [`NODE`] more | a round trip takes about as long as so many rows |
-//! | has the node make a block | [`TEMPLATE`] round trips | it checks each of some thousand transactions |
-//! | reads and hashes all txids of a block | [`PROOF`] | some thousand rows in one pass, and as many hashes |
-//! | finds a row by bisection | [`BISECTION`] | each step is a row, half of them in memory already |
-//! | reads the coinbase of each of the last hundred blocks | [`HUNDRED_COINBASES`] | two rows of each, and the coinbase is parsed |
-//! | counts the stale blocks of a month | [`STALE_MONTH`] | finds its beginning among all blocks, and reads few rows |
-//! | goes through rows that lie together | 1 for each [`ROWS_IN_A_ROW`] | they share pages, and nothing is written of them |
+//! | what a field does | cost | why | in the worst case |
+//! |---|---|---|---|
+//! | reads a row, or returns what its parent has read | 1 | the unit | 1 |
+//! | reads a page of rows | 1 | its rows count as their fields are resolved | [`page`]: full pages |
+//! | reads a list without pages | 1 | the same | [`list`]: as many items as there usually are |
+//! | asks the node | [`NODE`] more | a round trip takes about as long as so many rows | the same |
+//! | has the node make a block | [`TEMPLATE`] round trips | it checks each of some thousand transactions | the same |
+//! | reads and hashes all txids of a block | [`PROOF`] | some thousand rows in one pass, and as many hashes | the same |
+//! | returns all txids of a block | 1 more for each | each is a row and a value | as a block of 3,000 |
+//! | finds a row by bisection | [`BISECTION`] | each step is a row, half of them in memory already | the same |
+//! | reads the coinbase of each of the last hundred blocks | [`HUNDRED_COINBASES`] | two rows of each, and the coinbase is parsed | the same |
+//! | counts the stale blocks of a month | [`STALE_MONTH`] | finds its beginning among all blocks, and reads few rows | the same |
+//! | reads rows that lie together | 1 for each [`ROWS_IN_A_ROW`] | they share pages, and nothing is written of them | the same |
+//! | makes a ledger of several scripts | 1 more for each | each has rows of its own | and each hundred as if asked alone |
 //!
 //! `cargo bench --bench costs` measures what each takes in units of a field of a page of blocks, and the constants are round
 //! numbers near to that: where a unit is 0.88 us, a proof in a block of 3,000 takes 840 us, all txids of it 2.6 ms, and the
 //! coinbases of the last 99 blocks 515 us. The figures of all kinds stand in `benches/README.md`.
 //!
-//! `fees.rs` and `ledger/set.rs` work theirs out from these beside the arguments that they depend on.
-//!
-//! A query may cost `server.max_complexity` in all, and clients may have budgets. Bytes are no matter of these: they are
-//! counted while they are read ([`View::count`](crate::view::View::count)).
+//! An answer may cost `server.max_complexity` and the worst case of a document `server.max_worst_case_complexity`; clients may
+//! have budgets. Bytes do not count here: they are counted while they are read
+//! ([`View::count`](crate::view::View::count)).
 
-use crate::api::pagination::page::{Take, take};
+use std::sync::Arc;
+
+use async_graphql::Context;
+
+use crate::api::context::limits;
+use crate::api::error::ApiError;
+use crate::api::extensions::account::Account;
+use crate::api::pagination::page::{DEFAULT_PARTS, Take, take};
 use crate::limits::HIGHEST_PAGE_SIZE;
 
 /// A round trip to the node.
@@ -43,6 +52,15 @@ pub(crate) const STALE_MONTH: usize = 100;
 /// Rows that can be read for the price of a field if they lie together.
 pub(crate) const ROWS_IN_A_ROW: i32 = 50;
 
+/// Counts what a field does beyond being resolved, before it does that.
+///
+/// Errors: QUERY_LIMIT_EXCEEDED beyond the limit of an answer.
+pub(crate) fn spend(ctx: &Context<'_>, cost: usize) -> Result<(), ApiError> {
+    let Some(account) = ctx.data_opt::<Arc<Account>>() else { return Ok(()) };
+    let limit = limits(ctx)?.most_complexity();
+    account.spend(u64::try_from(cost).unwrap_or(u64::MAX), limit, || ctx.field().name().to_owned())
+}
+
 /// What a connection costs before its page is known: one for itself, and its rows times what is asked of each.
 pub(crate) fn page(first: Option<i32>, last: Option<i32>, per_row: usize) -> usize {
     let rows = match take(first, last, HIGHEST_PAGE_SIZE) {
@@ -50,6 +68,12 @@ pub(crate) fn page(first: Option<i32>, last: Option<i32>, per_row: usize) -> usi
         Err(_) => 0, // refused before any row is read
     };
     usize::try_from(rows).unwrap_or(usize::MAX).saturating_mul(per_row).saturating_add(1)
+}
+
+/// What the inputs or outputs of a transaction cost before their number is known.
+pub(crate) fn parts(first: Option<i32>, last: Option<i32>, per_row: usize) -> usize {
+    let default = i32::try_from(DEFAULT_PARTS).ok();
+    page(first.or(default.filter(|_| last.is_none())), last, per_row)
 }
 
 /// What a list without pages costs: one for itself, and its items times what is asked of each.

@@ -91,6 +91,9 @@ pub struct ApiError {
     details: Vec<(&'static str, Value)>,
 }
 
+/// The name of the limit of what an answer costs.
+pub(crate) const COMPLEXITY: &str = "complexity";
+
 impl ApiError {
     fn new(code: &'static str, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), details: Vec::new() }
@@ -121,6 +124,18 @@ impl ApiError {
             .with("which", which)
             .with("limit", limit)
             .with("actual", actual)
+    }
+
+    /// The answer costs more than it may: so much up to this field.
+    pub(crate) fn too_costly(limit: u64, spent: u64, field: &str) -> Self {
+        let message = format!(
+            "the answer costs more than {limit}: it costs {spent} up to the field {field}; request fewer fields or smaller pages"
+        );
+        Self::new(code::QUERY_LIMIT_EXCEEDED, message)
+            .with("which", COMPLEXITY)
+            .with("limit", limit)
+            .with("actual", spent)
+            .with("field", field)
     }
 
     /// There is no block to answer for yet: none is indexed, or the server waits for a lost one. Reports the progress.

@@ -8,6 +8,11 @@ fn number(size: usize) -> u64 {
 }
 
 impl Limits {
+    /// What an answer may cost.
+    pub(crate) fn most_complexity(&self) -> u64 {
+        number(self.complexity)
+    }
+
     /// Whether a list that a client gives may be this long. Errors: QUERY_LIMIT_EXCEEDED.
     pub(crate) fn check_ids(&self, count: usize) -> Result<(), ApiError> {
         if count > self.ids { Err(ApiError::limit_exceeded("ids", number(self.ids), number(count))) } else { Ok(()) }
@@ -21,9 +26,13 @@ impl Limits {
         Ok(())
     }
 
+    /// Whether a document with so many levels, whose answer costs at most so much, may be executed.
+    ///
     /// Errors: QUERY_LIMIT_EXCEEDED.
-    pub(crate) fn check(&self, depth: usize, complexity: usize) -> Result<(), ApiError> {
-        for (which, limit, actual) in [("depth", self.depth, depth), ("complexity", self.complexity, complexity)] {
+    pub(crate) fn check(&self, depth: usize, worst_case: usize) -> Result<(), ApiError> {
+        for (which, limit, actual) in
+            [("depth", self.depth, depth), ("worstCaseComplexity", self.worst_case_complexity, worst_case)]
+        {
             if actual > limit {
                 return Err(ApiError::limit_exceeded(which, number(limit), number(actual)));
             }
@@ -38,9 +47,9 @@ mod tests {
 
     #[test]
     fn a_limit_is_reached_but_not_passed() {
-        let limits = Limits { depth: 2, complexity: 10, ..Limits::default() };
+        let limits = Limits { depth: 2, worst_case_complexity: 10, ..Limits::default() };
         assert_eq!(limits.check(2, 10), Ok(()));
         assert_eq!(limits.check(3, 10), Err(ApiError::limit_exceeded("depth", 2, 3)));
-        assert_eq!(limits.check(2, 11), Err(ApiError::limit_exceeded("complexity", 10, 11)));
+        assert_eq!(limits.check(2, 11), Err(ApiError::limit_exceeded("worstCaseComplexity", 10, 11)));
     }
 }

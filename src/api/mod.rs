@@ -53,7 +53,7 @@ use crate::live::Live;
 use crate::view::{DiskShortage, Published, SyncStatus, Tip};
 
 pub use error::{ApiError, BudgetExhausted, RETRY_AFTER_SECONDS, code, hide_secrets};
-pub use extensions::account::{Account, Include, Pay};
+pub use extensions::account::{Account, Budget, Include};
 pub use extensions::cacheability::{Cacheability, FIELD_CACHEABILITY};
 pub use extensions::request::RequestExtensions;
 pub use extensions::yielding::Events;

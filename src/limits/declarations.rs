@@ -135,9 +135,13 @@ macro_rules! declarations {
                 /// The most levels of nested fields.
                 depth: usize, Count = 20, 1..=256, "server.max_depth", "depth";
 
-                /// The highest cost of a document: the fields of its answer, every page counted as full. Fields that ask the Bitcoin
-                /// node cost more.
+                /// The highest cost of one answer, or of one event of a subscription: each field that is resolved costs 1, and
+                /// fields that ask the Bitcoin node or read many rows cost more. An answer beyond it is refused as a whole.
                 complexity: usize, Count = 50_000, 1..=1_000_000_000, "server.max_complexity", "complexity";
+
+                /// The highest cost of a document if every page were full. A document beyond it is refused before it is executed.
+                worst_case_complexity: usize, Count = 5_000_000, 1..=1_000_000_000_000,
+                    "server.max_worst_case_complexity", "worstCaseComplexity";
 
                 /// The most items on one page of a connection, the bound of `first` and `last`.
                 page_size: u32, Count = 100, 1..=widen(HIGHEST_PAGE_SIZE), "server.max_page_size", "pageSize";

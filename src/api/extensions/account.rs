@@ -1,28 +1,33 @@
-//! On whose behalf a request is executed: what it may do, what it may spend, and what it is informed of that.
+//! The account of a request: what the client may do, what the answer costs, and what the response says about that.
 //!
-//! The part that takes requests puts an account among the data of each. The engine's validation says what the request costs, and
-//! it is paid then, before anything is executed.
+//! ```text
+//!   server: Account of the client ──► data of the request
+//!   validation   reserve   the worst case, or the limit if that is less, must be in the budget of the client
+//!   each field   spend     refused beyond the limit
+//!   the end      settle    returns to the budget what was reserved and not spent
+//! ```
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use async_graphql::{Response, Value, value};
 
 use crate::api::context::Pinned;
-use crate::api::error::BudgetExhausted;
+use crate::api::error::{ApiError, BudgetExhausted};
 use crate::limits::Limits;
 
-/// What a response tells beside its data, if it is asked to.
+/// What a response includes beside its data, if it is asked to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Include {
-    /// `extensions.usage`: what the request cost.
+    /// `extensions.usage`: what the request costs.
     pub usage: bool,
-    /// `extensions.snapshot`: the state that it was answered from.
+    /// `extensions.snapshot`: the state that it is answered from.
     pub snapshot: bool,
 }
 
 impl Include {
-    /// The names in a list that is separated by commas. Others are left alone.
+    /// The names in a list that is separated by commas. Others are ignored.
     #[must_use]
     pub fn of(list: &str) -> Self {
         let names = || list.split(',').map(str::trim);
@@ -37,61 +42,109 @@ impl Include {
     }
 }
 
-/// Pays so much, and says what is left.
-pub type Pay = dyn Fn(u64) -> Result<u64, BudgetExhausted> + Send + Sync;
+/// What a client may spend.
+pub trait Budget: Send + Sync {
+    /// Takes this cost, and returns the rest.
+    ///
+    /// Errors: the rest is less; nothing is taken.
+    fn take(&self, cost: u64) -> Result<u64, BudgetExhausted>;
 
-/// The account of one request.
+    /// Gives a part back of what was taken, and returns the rest.
+    fn give_back(&self, cost: u64) -> u64;
+}
+
+/// The account of one request, or of one subscription, whose events are counted one by one.
 #[derive(Default)]
 pub struct Account {
     may_broadcast: bool,
     include: Include,
-    pay: Option<Box<Pay>>,
+    budget: Option<Arc<dyn Budget>>,
     began: Option<Instant>,
-    cost: AtomicU64,
-    left: AtomicU64,
+    /// Of the document if every page were full.
+    worst_case: AtomicU64,
+    /// Taken from the budget and not settled.
+    reserved: AtomicU64,
+    spent: AtomicU64,
+    /// The rest of the budget.
+    remaining: AtomicU64,
     fields: AtomicU64,
 }
 
 impl Account {
-    /// One that begins now. Without `pay` it may spend what it likes.
+    /// An account that begins now, with the budget of the client; `None` is unlimited.
     #[must_use]
-    pub fn new(may_broadcast: bool, include: Include, pay: Option<Box<Pay>>) -> Self {
-        Self { may_broadcast, include, pay, began: Some(Instant::now()), ..Self::default() }
+    pub fn new(may_broadcast: bool, include: Include, budget: Option<Arc<dyn Budget>>) -> Self {
+        let mut account = Self::default();
+        (account.may_broadcast, account.include) = (may_broadcast, include);
+        (account.budget, account.began) = (budget, Some(Instant::now()));
+        account
     }
 
-    /// What the request costs; 0 until that is known.
+    /// What the answer, or the newest event of a subscription, costs so far.
     #[must_use]
     pub fn cost(&self) -> u64 {
-        self.cost.load(Ordering::Relaxed)
+        self.spent.load(Ordering::Relaxed)
     }
 
-    /// Whether it may send transactions, as far as that depends on that asks.
+    /// Whether the client may send transactions, where the server may.
     pub(crate) fn may_broadcast(&self) -> bool {
         self.may_broadcast
     }
 
-    pub(crate) fn charge(&self, cost: u64) -> Result<(), BudgetExhausted> {
-        self.cost.store(cost, Ordering::Relaxed);
-        if let Some(pay) = &self.pay {
-            self.left.store(pay(cost)?, Ordering::Relaxed);
-        }
+    /// Reserves what the answer may cost: the worst case of its document, or the limit if that is less.
+    ///
+    /// Errors: RESOURCE_EXHAUSTED if the budget has less; QUERY_LIMIT_EXCEEDED if it never has as much.
+    pub(crate) fn reserve(&self, worst_case: u64, limit: u64) -> Result<(), ApiError> {
+        self.worst_case.store(worst_case, Ordering::Relaxed);
+        let Some(budget) = &self.budget else { return Ok(()) };
+        let cost = worst_case.min(limit);
+        let remaining = budget.take(cost).map_err(|short| ApiError::over_budget(short, cost))?;
+        self.remaining.store(remaining, Ordering::Relaxed);
+        self.reserved.store(cost, Ordering::Relaxed);
         Ok(())
     }
 
-    /// A field is looked up.
+    /// Begins an answer, or the next event of a subscription.
+    pub(crate) fn begin(&self) {
+        self.spent.store(0, Ordering::Relaxed);
+    }
+
+    /// Counts what a field costs.
+    ///
+    /// Errors: QUERY_LIMIT_EXCEEDED beyond the limit.
+    pub(crate) fn spend(&self, cost: u64, limit: u64, field: impl FnOnce() -> String) -> Result<(), ApiError> {
+        let spent = self.spent.fetch_add(cost, Ordering::Relaxed).saturating_add(cost);
+        if spent > limit { Err(ApiError::too_costly(limit, spent, &field())) } else { Ok(()) }
+    }
+
+    /// Whether the answer costs more than this.
+    pub(crate) fn is_beyond(&self, limit: u64) -> bool {
+        self.cost() > limit
+    }
+
+    /// Counts a field for `extensions.usage`.
     pub(crate) fn count_field(&self) {
         if self.include.usage {
             self.fields.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// Adds to a response what it is to tell.
-    pub(crate) fn tell(&self, response: &mut Response, limits: &Limits, pinned: Option<&Pinned>) {
+    /// Returns to the budget what was reserved and not spent. An answer costs at least 1.
+    pub(crate) fn settle(&self) {
+        let unspent = self.reserved.swap(0, Ordering::Relaxed).saturating_sub(self.cost().max(1));
+        if let Some(budget) = self.budget.as_ref().filter(|_| unspent > 0) {
+            self.remaining.store(budget.give_back(unspent), Ordering::Relaxed);
+        }
+    }
+
+    /// Adds to a response what it is asked to include.
+    pub(crate) fn add_included(&self, response: &mut Response, limits: &Limits, pinned: Option<&Pinned>) {
         if self.include.usage {
-            let remaining = self.pay.as_ref().map(|_| self.left.load(Ordering::Relaxed));
+            let remaining = self.budget.as_ref().map(|_| self.remaining.load(Ordering::Relaxed));
             let usage = value!({
                 "cost": self.cost(),
                 "limit": limits.complexity,
+                "worstCase": self.worst_case.load(Ordering::Relaxed),
                 "remaining": remaining,
                 "fields": self.fields.load(Ordering::Relaxed),
                 "milliseconds": self.began.map(|began| began.elapsed().as_secs_f64() * 1_000.0),
@@ -114,11 +167,37 @@ impl Account {
     }
 }
 
+/// A request that ends before its answer is complete pays for what was resolved.
+impl Drop for Account {
+    fn drop(&mut self) {
+        self.settle();
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
+    use parking_lot::Mutex;
+
     use super::*;
+
+    /// A budget that does not grow.
+    struct Purse(Mutex<u64>);
+
+    impl Budget for Purse {
+        fn take(&self, cost: u64) -> Result<u64, BudgetExhausted> {
+            let mut rest = self.0.lock();
+            *rest = rest.checked_sub(cost).ok_or(BudgetExhausted { limit: 1_000, wait: Duration::from_secs(2) })?;
+            Ok(*rest)
+        }
+
+        fn give_back(&self, cost: u64) -> u64 {
+            let mut rest = self.0.lock();
+            *rest += cost;
+            *rest
+        }
+    }
 
     #[test]
     fn what_is_to_be_included_is_a_list_of_names() {
@@ -134,11 +213,37 @@ mod tests {
     }
 
     #[test]
-    fn what_a_request_costs_is_known_also_if_it_cannot_be_paid() {
-        let short = BudgetExhausted { limit: 5, wait: Duration::from_secs(2) };
-        let poor = Account::new(false, Include::default(), Some(Box::new(move |_| Err(short))));
-        assert_eq!(poor.charge(3), Err(short));
-        assert_eq!(poor.cost(), 3);
-        assert_eq!(Account::default().charge(u64::MAX), Ok(()));
+    fn the_budget_pays_for_what_is_resolved_and_must_hold_the_worst_case_up_to_the_limit() {
+        let purse = Arc::new(Purse(Mutex::new(100)));
+        let account = || Account::new(false, Include::default(), Some(purse.clone()));
+        let rest = || *purse.0.lock();
+        let answer = account();
+        answer.reserve(5_000, 80).unwrap();
+        assert_eq!(rest(), 20);
+        answer.begin();
+        for spent in 1..=80 {
+            answer.spend(1, 80, String::new).unwrap();
+            assert_eq!(answer.cost(), spent);
+        }
+        assert!(!answer.is_beyond(80));
+        assert_eq!(answer.spend(2, 80, || "Block.fees".into()), Err(ApiError::too_costly(80, 82, "Block.fees")));
+        assert!(answer.is_beyond(80));
+        drop(answer);
+        assert_eq!(rest(), 20);
+        // less than the worst case is left
+        assert!(account().reserve(21, 80).is_err());
+        assert_eq!(rest(), 20);
+        // it is settled once, and nothing costs less than 1
+        let cheap = account();
+        cheap.reserve(20, 80).unwrap();
+        cheap.spend(7, 80, String::new).unwrap();
+        cheap.settle();
+        drop(cheap);
+        assert_eq!(rest(), 13);
+        let dropped = account();
+        dropped.reserve(10, 80).unwrap();
+        drop(dropped);
+        assert_eq!(rest(), 12);
+        assert_eq!(Account::default().reserve(u64::MAX, 80), Ok(()));
     }
 }

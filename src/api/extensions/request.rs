@@ -1,6 +1,7 @@
 //! What happens to every request around its execution: one view for all its fields, limits, and a code on every error.
 
 use std::any::TypeId;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use async_graphql::extensions::{
@@ -14,12 +15,12 @@ use async_graphql::{
     QueryPathSegment, Request, Response, ServerError, ServerResult, ValidationResult, Value, Variables,
 };
 
-use super::account::Account;
+use super::account::{Account, Include};
 use super::cacheability::Cacheability;
 use super::spec_fixes::{fill_defaults, keep_path, missing_variable, restore_path};
 use super::yielding::TimeSlice;
 use crate::api::context::RequestView;
-use crate::api::error::{ApiError, code, hide_secrets, set_code};
+use crate::api::error::{COMPLEXITY, code, hide_secrets, set_code};
 use crate::limits::Limits;
 use crate::view::ReadSet;
 
@@ -29,9 +30,17 @@ pub struct RequestExtensions(pub Limits);
 
 impl ExtensionFactory for RequestExtensions {
     fn create(&self) -> Arc<dyn Extension> {
-        Arc::new(RequestExtension { limits: self.0, missing: OnceLock::new(), reads: OnceLock::new() })
+        Arc::new(RequestExtension {
+            limits: self.0,
+            missing: OnceLock::new(),
+            reads: OnceLock::new(),
+            has_mutated: AtomicBool::new(false),
+        })
     }
 }
+
+/// The name of the type of mutations.
+const MUTATION: &str = "Mutation";
 
 /// One a request.
 struct RequestExtension {
@@ -40,6 +49,8 @@ struct RequestExtension {
     missing: OnceLock<ServerError>,
     /// Where to note what the answer is made from, if a client wants to know.
     reads: OnceLock<ReadSet>,
+    /// Whether a field of a mutation was resolved: what it did is reported, whatever the rest of the answer costs.
+    has_mutated: AtomicBool,
 }
 
 #[async_graphql::async_trait::async_trait]
@@ -68,6 +79,10 @@ impl Extension for RequestExtension {
             request.data.get(&TypeId::of::<ReadSet>()).and_then(|reads| reads.downcast_ref::<ReadSet>())
         {
             self.reads.get_or_init(|| reads.clone());
+        }
+        if !request.data.contains_key(&TypeId::of::<Arc<Account>>()) {
+            // no server limits the client
+            request = request.data(Arc::new(Account::new(true, Include::default(), None)));
         }
         fill_defaults(&mut request);
         if let Some(error) = missing_variable(&mut request) {
@@ -103,8 +118,8 @@ impl Extension for RequestExtension {
         })?;
         self.limits.check(result.depth, result.complexity).map_err(|error| vec![error.into()])?;
         if let Some(account) = ctx.data_opt::<Arc<Account>>() {
-            let cost = u64::try_from(result.complexity).unwrap_or(u64::MAX);
-            account.charge(cost).map_err(|short| vec![ApiError::over_budget(short, cost).into()])?;
+            let worst_case = u64::try_from(result.complexity).unwrap_or(u64::MAX);
+            account.reserve(worst_case, self.limits.most_complexity()).map_err(|error| vec![error.into()])?;
         }
         self.missing.get().map_or(Ok(result), |error| Err(vec![error.clone()]))
     }
@@ -117,11 +132,16 @@ impl Extension for RequestExtension {
         next: NextExecute<'_>,
     ) -> Response {
         let _executing = ctx.data_opt::<Arc<TimeSlice>>().map(|slice| slice.execute());
+        let Some(account) = ctx.data_opt::<Arc<Account>>() else { return next.run(ctx, operation_name).await };
+        account.begin();
         let mut response = next.run(ctx, operation_name).await;
-        if let Some(account) = ctx.data_opt::<Arc<Account>>() {
-            let pinned = ctx.data_opt::<RequestView>().and_then(|view| view.0.get());
-            account.tell(&mut response, &self.limits, pinned);
+        let is_refused = account.is_beyond(self.limits.most_complexity());
+        if is_refused && !self.has_mutated.load(Ordering::Relaxed) {
+            response = refused_as_a_whole(response);
         }
+        account.settle();
+        let pinned = ctx.data_opt::<RequestView>().and_then(|view| view.0.get());
+        account.add_included(&mut response, &self.limits, pinned);
         response
     }
 
@@ -134,14 +154,21 @@ impl Extension for RequestExtension {
         if let Some(slice) = ctx.data_opt::<Arc<TimeSlice>>() {
             slice.wait().await;
         }
-        if let Some(account) = ctx.data_opt::<Arc<Account>>() {
-            account.count_field();
-        }
         let at = info.path_node;
+        // the engine comes here for each item of a list, too
+        let is_field = matches!(at.segment, QueryPathSegment::Name(_));
+        if info.parent_type == MUTATION {
+            self.has_mutated.store(true, Ordering::Relaxed);
+        }
+        if let Some(account) = ctx.data_opt::<Arc<Account>>().filter(|_| is_field && !info.is_for_introspection) {
+            account.count_field();
+            let field = || format!("{}.{}", info.parent_type, info.name);
+            let spent = account.spend(1, self.limits.most_complexity(), field);
+            spent.map_err(|error| keep_path(error.into(), at))?;
+        }
         // once nothing is left to be lost, nothing need be noted
         let reads = self.reads.get().filter(|reads| !reads.is_external());
-        // the engine comes here for each item of a list, too, which the field has spoken for
-        let reads = reads.filter(|_| matches!(at.segment, QueryPathSegment::Name(_)));
+        let reads = reads.filter(|_| is_field);
         let noted = reads.map(|reads| (reads, Cacheability::of(info.parent_type, info.name)));
         let resolved = next.run(ctx, info).await.map_err(|error| keep_path(error, at));
         if let Some((reads, cacheability)) = noted {
@@ -149,6 +176,19 @@ impl Extension for RequestExtension {
         }
         resolved
     }
+}
+
+/// The response to a request whose answer costs too much: where the limit was passed, and no data. The fields that fail then would
+/// be missing from what was resolved before.
+fn refused_as_a_whole(mut response: Response) -> Response {
+    let is_reason = |error: &ServerError| {
+        let which = error.extensions.as_ref().and_then(|extensions| extensions.get("which"));
+        which == Some(&Value::from(COMPLEXITY))
+    };
+    let reason = response.errors.iter().position(is_reason).map(|at| response.errors.swap_remove(at));
+    response.data = Value::Null;
+    response.errors = reason.into_iter().collect();
+    response
 }
 
 /// What the engine refuses after validation are arguments, variables and operation names.

@@ -58,6 +58,7 @@ impl Mutation {
         max_fee_rate: Option<f64>,
         max_burn: Option<Sats>,
     ) -> Result<BroadcastResult, ApiError> {
+        costs::spend(ctx, costs::NODE)?;
         self.check_enabled(ctx)?;
         let max = max_fees(max_fee_rate, max_burn)?;
         self.sender.send(hex, max, limits(ctx)?.transaction_bytes).await
@@ -70,6 +71,7 @@ impl Mutation {
         max_fee_rate: Option<f64>,
         max_burn: Option<Sats>,
     ) -> Result<PackageResult, ApiError> {
+        costs::spend(ctx, costs::NODE)?;
         self.check_enabled(ctx)?;
         check_package(hexes.len())?;
         let max = max_fees(max_fee_rate, max_burn)?;

@@ -21,6 +21,8 @@ use crate::view::{TxNum, View};
 
 /// Rows of a page if neither `first` nor `last` is given.
 pub(crate) const DEFAULT_SIZE: u32 = 25;
+/// The same of the inputs or outputs of a transaction: most transactions are shown whole.
+pub(crate) const DEFAULT_PARTS: u32 = 100;
 
 /// The paging arguments of a connection as given.
 #[derive(Clone, Debug, Default)]
@@ -74,6 +76,16 @@ pub(crate) enum Cut<P = u64> {
 }
 
 impl PageArgs {
+    /// With this size if neither `first` nor `last` is given, or the largest that the limits allow.
+    pub(crate) fn or_size(mut self, size: u32, limits: &Limits) -> Self {
+        if self.first.is_none() && self.last.is_none() {
+            // `before` alone asks for the page in front of it
+            let wanted = if self.before.is_some() { &mut self.last } else { &mut self.first };
+            *wanted = i32::try_from(size.min(limits.page_size)).ok();
+        }
+        self
+    }
+
     /// What is asked for.
     ///
     /// Errors: BAD_USER_INPUT for both directions at once, a negative count and cursors from elsewhere;

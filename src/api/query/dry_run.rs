@@ -31,6 +31,7 @@ impl DryRunQuery {
     ) -> Result<Vec<AcceptResult>, ApiError> {
         check_package(hexes.len())?;
         let max = max_feerate(max_fee_rate)?;
+        costs::spend(ctx, costs::NODE)?;
         let view = self.0.view(ctx)?;
         let mut brought = Vec::with_capacity(hexes.len());
         for (index, hex) in hexes.into_iter().enumerate() {

@@ -29,6 +29,7 @@ impl FeeQuery {
         if count > limit.into() {
             return Err(ApiError::limit_exceeded("points", limit.into(), count));
         }
+        costs::spend(ctx, costs::NODE)?;
         // asked at once, so that they go to the node together
         let each = targets.into_iter().map(|target| FeeEstimateObject::find(view.clone(), target, mode, source));
         Ok(join_all(each).await.into_iter().map(Result::transpose).collect())
@@ -52,7 +53,7 @@ impl FeeQuery {
         #[graphql(desc = "The source of the estimate.", default_with = "Some(FeeSource::NodeEstimator)")]
         source: Option<FeeSource>,
     ) -> Option<Result<FeeEstimateObject, ApiError>> {
-        let view = match self.0.view(ctx) {
+        let view = match costs::spend(ctx, costs::NODE).and_then(|()| self.0.view(ctx)) {
             Ok(view) => view,
             Err(error) => return Some(Err(error)),
         };

@@ -17,6 +17,13 @@ use crate::view::View;
 /// Finds what holds coins.
 pub(crate) struct LedgerQuery(pub(crate) QueryRoot);
 
+impl LedgerQuery {
+    fn set(&self, ctx: &Context<'_>, of: WatchInput) -> Result<AddressSet, ApiError> {
+        costs::spend(ctx, of.len())?;
+        AddressSet::of(&self.0.view(ctx)?, of, limits(ctx)?)
+    }
+}
+
 #[Object]
 impl LedgerQuery {
     /// An address. Every valid address of the network returns a result, even if it was never used. Anything else fails
@@ -37,8 +44,7 @@ impl LedgerQuery {
         ctx: &Context<'_>,
         #[graphql(desc = "The addresses and scripts.")] of: WatchInput,
     ) -> Option<Result<Vec<AddressLookup>, ApiError>> {
-        let set = self.0.view(ctx).and_then(|view| AddressSet::of(&view, of, limits(ctx)?));
-        Some(set.map(AddressSet::into_members))
+        Some(self.set(ctx, of).map(AddressSet::into_members))
     }
 
     /// Several addresses and scripts as one ledger.
@@ -48,7 +54,7 @@ impl LedgerQuery {
         ctx: &Context<'_>,
         #[graphql(desc = "The addresses and scripts of the set. Duplicates count once.")] of: WatchInput,
     ) -> Option<Result<AddressSet, ApiError>> {
-        Some(self.0.view(ctx).and_then(|view| AddressSet::of(&view, of, limits(ctx)?)))
+        Some(self.set(ctx, of))
     }
 
     /// A script, given as a scriptPubKey or by its SHA-256, in one of two byte orders. Give exactly one of the three. Every

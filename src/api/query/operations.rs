@@ -40,6 +40,7 @@ impl OperationsQuery {
     }
 
     async fn tips(&self, ctx: &Context<'_>) -> Result<Vec<ChainTipObject>, ApiError> {
+        costs::spend(ctx, costs::NODE)?;
         let view = self.root.view(ctx)?;
         let tips = view.node_client().chain_tips().await.map_err(|error| ApiError::node_unavailable(&error))?;
         Ok(tips.iter().map(|tip| ChainTipObject::new(&view, tip.clone())).collect())
@@ -135,7 +136,7 @@ impl OperationsQuery {
     /// the node is unreachable.
     #[graphql(complexity = "costs::NODE.saturating_add(child_complexity)")]
     async fn bitcoin_node(&self, ctx: &Context<'_>) -> Option<Result<BitcoinNode, ApiError>> {
-        let ask = match self.root.pinned(ctx) {
+        let ask = match costs::spend(ctx, costs::NODE).and_then(|()| self.root.pinned(ctx)) {
             Ok(pinned) => pinned.ask,
             Err(error) => return Some(Err(error)),
         };

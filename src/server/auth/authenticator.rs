@@ -16,7 +16,7 @@ use std::time::Instant;
 use quick_cache::sync::Cache;
 
 use super::tokens::{Token, Tokens};
-use crate::api::{Account, BudgetExhausted, Include, Pay};
+use crate::api::{Account, Budget, BudgetExhausted, Include};
 use crate::server::limits::client_ip::rate_limit_key;
 use crate::server::limits::gcra::{Gcra, MAX_CLIENTS};
 
@@ -91,17 +91,17 @@ impl Client {
         }
     }
 
-    /// The account of a request of this client. When the schema knows the cost it charges the budget through this.
+    /// The account of a request of this client, which is charged to its budget.
     pub(crate) fn account(&self, include: Include) -> Account {
-        let pay = self.budget.clone().map(|budget| -> Box<Pay> { Box::new(move |cost| spend(&budget, cost)) });
-        Account::new(self.broadcast, include, pay)
+        let budget = self.budget.clone().map(|budget| -> Arc<dyn Budget> { budget });
+        Account::new(self.broadcast, include, budget)
     }
 
     /// Spends from the budget for something other than a request.
     ///
     /// Errors: the cost exceeds the rest of the budget.
     pub(crate) fn pay(&self, cost: u64) -> Result<(), BudgetExhausted> {
-        self.budget.as_ref().map_or(Ok(()), |budget| spend(budget, cost).map(drop))
+        self.budget.as_ref().map_or(Ok(()), |budget| Budget::take(&**budget, cost).map(drop))
     }
 
     /// The limiter of its costs, if they are limited.
@@ -114,11 +114,17 @@ fn budget(cost_per_minute: u32) -> Option<Arc<Gcra>> {
     (cost_per_minute > 0).then(|| Arc::new(Gcra::new(cost_per_minute, Instant::now())))
 }
 
-fn spend(budget: &Gcra, cost: u64) -> Result<u64, BudgetExhausted> {
-    let limit = budget.limit().into();
-    let allowance =
-        budget.take(cost, Instant::now()).map_err(|exceeded| BudgetExhausted { limit, wait: exceeded.wait })?;
-    Ok(allowance.remaining)
+impl Budget for Gcra {
+    fn take(&self, cost: u64) -> Result<u64, BudgetExhausted> {
+        let limit = self.limit().into();
+        let allowance = Gcra::take(self, cost, Instant::now())
+            .map_err(|exceeded| BudgetExhausted { limit, wait: exceeded.wait })?;
+        Ok(allowance.remaining)
+    }
+
+    fn give_back(&self, cost: u64) -> u64 {
+        Gcra::give_back(self, cost, Instant::now()).remaining
+    }
 }
 
 impl Authenticator {

@@ -6,8 +6,8 @@ use async_graphql::ServerError;
 use async_graphql::futures_util::StreamExt;
 use async_graphql::futures_util::stream::{self, BoxStream};
 
-use super::payload::Payload;
-use crate::api::{Account, BudgetExhausted, RETRY_AFTER_SECONDS, code};
+use super::payload::{Payload, SubscriptionPayload};
+use crate::api::{BudgetExhausted, RETRY_AFTER_SECONDS, code};
 use crate::server::document::admission::RequestSender;
 use crate::server::error::error;
 use crate::server::metrics::server_metrics::{GaugeGuard, ServerMetrics};
@@ -16,8 +16,6 @@ use crate::server::metrics::server_metrics::{GaugeGuard, ServerMetrics};
 pub(crate) struct Meter {
     pub(crate) metrics: Arc<ServerMetrics>,
     pub(crate) sender: RequestSender,
-    /// Has the cost of an event once the document is validated.
-    pub(crate) account: Arc<Account>,
     /// Among the open subscriptions.
     pub(crate) _open: Option<GaugeGuard>,
 }
@@ -25,17 +23,17 @@ pub(crate) struct Meter {
 impl Meter {
     /// The payloads up to the first that the client cannot pay for, which becomes an error and the last. The outcome of the
     /// first is that of the request. A refusal is free.
-    pub(crate) fn meter(self, payloads: BoxStream<'static, Payload>) -> BoxStream<'static, Payload> {
-        let next = |state: Option<(BoxStream<'static, Payload>, Meter, bool)>| async move {
+    pub(crate) fn meter(self, payloads: BoxStream<'static, SubscriptionPayload>) -> BoxStream<'static, Payload> {
+        let next = |state: Option<(BoxStream<'static, SubscriptionPayload>, Meter, bool)>| async move {
             let (mut payloads, meter, is_first) = state?;
-            let payload = payloads.next().await?;
+            let SubscriptionPayload { payload, cost, .. } = payloads.next().await?;
             if is_first {
                 meter.metrics.operation(meter.sender.transport, payload.outcome());
             }
             if !payload.is_result() {
                 return Some((payload, None));
             }
-            let cost = meter.account.cost().max(1);
+            let cost = cost.max(1);
             if let Err(short) = meter.sender.client.pay(cost) {
                 let error = too_expensive(cost, short);
                 return Some((if is_first { Payload::Refused(error.into()) } else { Payload::failed(error) }, None));

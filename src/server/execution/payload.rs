@@ -16,19 +16,21 @@ pub(crate) enum Payload {
     Refused(Refused),
 }
 
-/// A payload for all subscribers of a stream, and where a subscriber that leaves the stream resumes alone.
+/// A payload of a subscription, what it costs, and where a subscriber that leaves a shared stream resumes alone.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct SharedPayload {
+pub(crate) struct SubscriptionPayload {
     pub(crate) payload: Payload,
+    /// What each subscriber pays for it.
+    pub(crate) cost: u64,
     /// Behind this payload, if the subscription can resume.
     pub(crate) resume_point: Option<ResumePoint>,
     /// Before the first payload.
     pub(crate) start: Option<ResumePoint>,
 }
 
-impl From<Payload> for SharedPayload {
+impl From<Payload> for SubscriptionPayload {
     fn from(payload: Payload) -> Self {
-        Self { payload, resume_point: None, start: None }
+        Self { payload, cost: 0, resume_point: None, start: None }
     }
 }
 

@@ -24,7 +24,7 @@ use super::fanout::Fanout;
 use super::fanout::stream::StartedStream;
 use super::metering::Meter;
 use super::operation_queue::OperationQueue;
-use super::payload::{Payload, Refused, SharedPayload, Utf8Bytes};
+use super::payload::{Payload, Refused, SubscriptionPayload, Utf8Bytes};
 use super::pool::{AbortOnDrop, ExecutionPool};
 use super::subscription::{self, SubscriptionEvent};
 use crate::api::{self, Account, ResumePoint, Schema};
@@ -139,22 +139,19 @@ impl GraphqlService {
         let open = self.0.metrics.subscription(api::subscribed_field(&mut request).as_deref());
         // data and uploads belong to one client
         let is_common = request.data.is_empty() && request.uploads.is_empty();
-        let (payloads, begun, account) = if is_common
+        let StartedStream { payloads, begun } = if is_common
             && let Some(sharing) = api::sharing(&mut request)
             && let Some(key) = RequestKey::of(&request)
         {
-            let StartedStream { payloads, begun, account } = self.0.fanout.join(key, sharing, self.restart(&request));
-            (payloads, begun, account)
+            self.0.fanout.join(key, sharing, self.restart(&request))
         } else {
-            let (begun, account) = (CancellationToken::new(), Arc::new(Account::default()));
-            let encode = |event: &SubscriptionEvent| Payload::event(&event.response, event.may_refuse);
-            let request = request.data(account.clone());
-            (self.start(request, begun.clone(), queue.cloned(), encode)?, begun, account)
+            let begun = CancellationToken::new();
+            StartedStream { payloads: self.start(request, begun.clone(), queue.cloned())?, begun }
         };
         if let Some(queue) = queue {
             queue.add(begun);
         }
-        Ok(Meter { metrics: self.0.metrics.clone(), sender, account, _open: open }.meter(payloads))
+        Ok(Meter { metrics: self.0.metrics.clone(), sender, _open: open }.meter(payloads))
     }
 
     /// The answer of a query about the schema, if it was given before and the client can pay for it.
@@ -228,17 +225,23 @@ impl GraphqlService {
     /// Starts a subscription, which cancels `begun` when it has begun, or never will.
     ///
     /// Errors: RESOURCE_EXHAUSTED, if it would take too much memory.
-    fn start<T: Send + 'static>(
+    fn start(
         &self,
-        mut request: Request,
+        request: Request,
         begun: CancellationToken,
         queue: Option<Arc<OperationQueue>>,
-        encode: impl Fn(&SubscriptionEvent) -> T + Send + 'static,
-    ) -> Result<BoxStream<'static, T>, ServerError> {
+    ) -> Result<BoxStream<'static, SubscriptionPayload>, ServerError> {
         // also if it is dropped before
         let begun = begun.drop_guard();
         let reservation = self.0.subscription_memory.reserve(self.0.admission.documents.bytes_of(&request)?)?;
-        let schema = self.0.schema.clone();
+        let (schema, account) = (self.0.schema.clone(), Arc::<Account>::default());
+        let mut request = request.data(account.clone());
+        let encode = move |event: &SubscriptionEvent| SubscriptionPayload {
+            payload: Payload::event(&event.response, event.may_refuse),
+            cost: account.cost(),
+            resume_point: event.resume_point,
+            start: event.start,
+        };
         let start = async move {
             schema.wait_for_tip(&mut request).await?;
             let permit = match queue {
@@ -256,27 +259,22 @@ impl GraphqlService {
         let (query, variables) = (request.query.clone(), request.variables.clone());
         let operation = request.operation_name.clone();
         move |behind| {
-            let (begun, account) = (CancellationToken::new(), Arc::new(Account::default()));
-            let mut request = Request::new(query.clone()).variables(variables.clone()).data(account.clone());
+            let begun = CancellationToken::new();
+            let mut request = Request::new(query.clone()).variables(variables.clone());
             request.operation_name.clone_from(&operation);
             if let Some(point) = behind {
                 request.data.insert(point);
             }
-            let encode = |event: &SubscriptionEvent| SharedPayload {
-                payload: Payload::event(&event.response, event.may_refuse),
-                resume_point: event.resume_point,
-                start: event.start,
-            };
             let payloads = service.0.admission.documents.get(&query).map_err(ServerError::from).and_then(|document| {
                 request.set_parsed_query(document);
                 // no socket's queue: this is for all
-                service.start(request, begun.clone(), None, encode)
+                service.start(request, begun.clone(), None)
             });
             let payloads = payloads.unwrap_or_else(|error| {
                 begun.cancel();
                 stream::iter([Payload::Refused(error.into()).into()]).boxed()
             });
-            StartedStream { payloads, begun, account }
+            StartedStream { payloads, begun }
         }
     }
 }

@@ -71,6 +71,14 @@ impl Gcra {
         Ok(self.allowance_at(new_debt))
     }
 
+    /// Gives units back that were taken and are not needed.
+    pub(crate) fn give_back(&self, units: u64, now: Instant) -> Allowance {
+        let mut paid = self.paid.lock();
+        let debt = paid.saturating_duration_since(now).saturating_sub(self.time_of(units));
+        *paid = now + debt;
+        self.allowance_at(debt)
+    }
+
     /// What may be taken at this instant.
     pub(crate) fn allowance(&self, now: Instant) -> Allowance {
         self.allowance_at(self.paid.lock().saturating_duration_since(now))
@@ -140,6 +148,19 @@ mod tests {
         assert_eq!(gcra.take(60, now).unwrap().remaining, 0);
         let exceeded = gcra.take(1, now).unwrap_err();
         assert_eq!((exceeded.allowance.remaining, exceeded.allowance.full_in), (0, Duration::from_mins(1)));
+    }
+
+    #[test]
+    fn what_is_given_back_may_be_taken_again_and_never_more_than_the_limit() {
+        let now = Instant::now();
+        let gcra = Gcra::new(60, now);
+        gcra.take(60, now).unwrap();
+        assert_eq!(gcra.give_back(45, now).remaining, 45);
+        assert_eq!(gcra.take(40, now).unwrap().remaining, 5);
+        // most of it is paid for by now
+        let later = now + Duration::from_secs(50);
+        assert_eq!(gcra.give_back(40, later).remaining, 60);
+        assert!(gcra.take(61, later).is_err());
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! What never reaches the node.
 
-use async_graphql::{Executor, Request, Variables};
+use async_graphql::{Executor, Request};
 use bitcoin::Network;
 use bitcoin::consensus::encode::serialize_hex;
 use btcgraph::limits::Limits;
@@ -80,15 +80,17 @@ fn while_it_is_switched_off_the_setting_is_named_and_asking_goes_on() {
 }
 
 #[test]
-fn what_is_sent_is_counted_by_what_a_question_to_the_node_costs() {
+fn what_costs_too_much_is_not_sent_and_what_was_sent_before_is_reported() {
     let api = Api::empty(Network::Regtest, Limits { complexity: 120, ..Limits::default() });
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-    let refusal = |document: &str| {
-        let request = Request::new(document).variables(Variables::default());
-        let response = serde_json::to_value(runtime.block_on(api.schema.execute(request))).unwrap();
-        response["errors"][0]["extensions"]["code"].clone()
-    };
     let send = "broadcastTransaction(hex: \"00\") { outcome }";
-    assert_eq!(refusal(&format!("mutation {{ a: {send} b: {send} }}")), json!("FEATURE_DISABLED"));
-    assert_eq!(refusal(&format!("mutation {{ a: {send} b: {send} c: {send} }}")), json!("QUERY_LIMIT_EXCEEDED"));
+    let request = Request::new(format!("mutation {{ a: {send} b: {send} c: {send} }}"));
+    let response = serde_json::to_value(runtime.block_on(api.schema.execute(request))).unwrap();
+    let outcome = |index: usize| {
+        let error = &response["errors"][index];
+        json!([error["path"], error["extensions"]["code"]])
+    };
+    assert_eq!([0, 1].map(outcome), [json!([["a"], "FEATURE_DISABLED"]), json!([["b"], "FEATURE_DISABLED"])]);
+    assert_eq!(outcome(2), json!([["c"], "QUERY_LIMIT_EXCEEDED"]), "{response}");
+    assert_eq!(response["data"], json!({ "a": null, "b": null, "c": null }));
 }

@@ -237,22 +237,6 @@ fn whole_blocks_and_lists_of_txids_count_against_what_an_answer_may_tell() {
     assert_eq!(ask(2 * size - 1, "rawHex again: rawHex"), refused(2 * size - 1, 2 * size));
     assert_eq!(ask(64, "txids"), Value::Null);
     assert_eq!(ask(63, "txids"), refused(63, 64));
-
-    // what reads whole blocks costs as if they were full
-    let api = Api::of_chain(&chain);
-    let proofs =
-        |count: u8| format!("{{ tip {{ transactions(first: {count}) {{ nodes {{ merkleProof {{ root }} }} }} }} }}");
-    for (few, many) in [
-        (
-            "{ blocks(first: 10) { nodes { txids } } }".to_owned(),
-            "{ blocks(first: 20) { nodes { txids } } }".to_owned(),
-        ),
-        (proofs(50), proofs(100)),
-    ] {
-        assert_eq!(api.ask(&few)["errors"], Value::Null, "{few}");
-        let costly = api.ask(&many);
-        assert_eq!(costly["errors"][0]["extensions"]["which"], json!("complexity"), "{costly}");
-    }
 }
 
 #[test]

@@ -6,6 +6,7 @@ mod block_lists;
 mod blocks;
 mod broadcasts;
 mod chain;
+mod costs;
 mod difficulty;
 mod fees;
 mod figures;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bitcoin::{Block, OutPoint, Transaction};
+use btcgraph::limits::Limits;
 use btcgraph::sim::{Owner, Reward, ScriptKind, SimChain, Template};
 use serde_json::{Value, json};
 
@@ -100,17 +101,18 @@ fn pages_put_together_are_the_list_in_both_directions_for_every_size() {
 }
 
 #[test]
-fn a_page_has_25_rows_unless_told_otherwise_and_none_if_none_are_wanted() {
+fn without_a_size_a_page_has_25_rows_or_100_inputs_or_outputs() {
     let mut chain = SimChain::new(12);
-    let outputs = (0..30).map(|_| OWNER.output(sat(1_000))).collect();
+    chain.mine_empty(30).unwrap();
+    let outputs = (0..130).map(|_| OWNER.output(sat(1_000))).collect();
     let template = Template { reward: Some(Reward::exactly(outputs)), ..Template::default() };
     let block = chain.mine_template(template).unwrap();
     let api = Api::of_chain(&chain);
     let owner = format!("transaction(txid: \"{}\")", block.txdata[0].compute_txid());
     for (arguments, count, has_next) in [
-        ("first: null", 25, true),
-        ("first: 100", 30, false),
-        ("last: 100", 30, false),
+        ("first: null", 100, true),
+        ("first: 30", 30, true),
+        ("last: 100", 100, false),
         ("first: 0", 0, true),
         ("last: 0", 0, false),
     ] {
@@ -118,6 +120,18 @@ fn a_page_has_25_rows_unless_told_otherwise_and_none_if_none_are_wanted() {
         assert_eq!(rows(&page, "vout").count(), count, "{arguments}");
         assert_eq!(page["pageInfo"]["hasNextPage"], json!(has_next), "{arguments}");
     }
+    let blocks = api.data("{ blocks { nodes { height } pageInfo { hasNextPage } } }")["blocks"].take();
+    assert_eq!(blocks["nodes"].as_array().map(Vec::len), Some(25));
+    assert_eq!(blocks["pageInfo"]["hasNextPage"], json!(true));
+    // a page in front of a cursor, and no more than the limits allow
+    let cursor = page(&api, &owner, "outputs", "vout", "last: 10")["pageInfo"]["startCursor"].take();
+    let before = page(&api, &owner, "outputs", "vout", &format!("before: {cursor}"));
+    assert_eq!(
+        rows(&before, "vout").map(|vout| vout.as_u64().unwrap()).collect::<Vec<_>>(),
+        (20..120).collect::<Vec<_>>()
+    );
+    let api = Api::of_chain_within(&chain, Limits { page_size: 40, ..Limits::default() });
+    assert_eq!(rows(&page(&api, &owner, "outputs", "vout", "first: null"), "vout").count(), 40);
 }
 
 #[test]

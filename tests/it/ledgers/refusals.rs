@@ -3,7 +3,6 @@
 
 use std::sync::Arc;
 
-use bitcoin::Network;
 use btcgraph::limits::Limits;
 use btcgraph::sim::SimChain;
 use serde_json::{Value, json};
@@ -19,8 +18,7 @@ fn scene() -> (Api, String, String) {
     let mut chain = SimChain::new(110);
     chain.mine_empty(10).unwrap();
     let stale = chain.tip();
-    let mut api = Api::empty(Network::Regtest, Limits { ids: 20, ..Limits::default() });
-    api.change(0, chain.active_blocks().map(Arc::as_ref));
+    let mut api = Api::of_chain_within(&chain, Limits { ids: 20, ..Limits::default() });
     let parent = chain.ancestor(&stale, 1).unwrap();
     api.change(1, branch(&mut chain, parent, 2, &[]).iter().map(Arc::as_ref));
     let owner = format!("address(address: \"{}\")", address(&SimChain::miner().script_pubkey()).unwrap());

@@ -11,9 +11,7 @@ use super::walk::List;
 use crate::support::api::{Api, branch, coinbase_output, sat, spend};
 
 fn limited(chain: &SimChain, scan_rows: u32) -> Api {
-    let mut api = Api::empty(Network::Regtest, Limits { scan_rows, ..Limits::default() });
-    api.change(0, chain.active_blocks().map(std::convert::AsRef::as_ref));
-    api
+    Api::of_chain_within(chain, Limits { scan_rows, ..Limits::default() })
 }
 
 /// A field so many times, each under a name of its own.
@@ -189,8 +187,7 @@ fn items_without_bytes_count_as_items() {
     transaction.input[0].witness = Witness::from_slice(&vec![[0_u8; 0]; items]);
     let txid = transaction.compute_txid();
     chain.mine(vec![transaction]).unwrap();
-    let mut api = Api::empty(Network::Regtest, Limits { transaction_bytes: 100_000, ..Limits::default() });
-    api.change(0, chain.active_blocks().map(std::convert::AsRef::as_ref));
+    let api = Api::of_chain_within(&chain, Limits { transaction_bytes: 100_000, ..Limits::default() });
     for (field, list) in [
         ("inputs { nodes { witness } }", "/nodes/0/witness"),
         ("outputs { nodes { opReturn { pushes } } }", "/nodes/0/opReturn/pushes"),
@@ -207,8 +204,7 @@ fn items_without_bytes_count_as_items() {
 #[test]
 fn what_is_asked_of_a_set_counts_for_each_hundred_members_and_what_is_asked_of_its_members_for_each() {
     let chain = SimChain::new(106);
-    let mut api = Api::empty(Network::Regtest, Limits { complexity: 1_000, ..Limits::default() });
-    api.change(0, chain.active_blocks().map(std::convert::AsRef::as_ref));
+    let api = Api::of_chain_within(&chain, Limits { worst_case_complexity: 1_000, ..Limits::default() });
     let ask = |members: usize, field: &str| {
         let scripts = vec!["\"51\""; members].join(", ");
         api.ask(&format!("{{ ledgerSet(of: {{ scripts: [{scripts}] }}) {{ {field} }} }}"))
@@ -219,7 +215,7 @@ fn what_is_asked_of_a_set_counts_for_each_hundred_members_and_what_is_asked_of_i
         assert_eq!(ask(members, field).get("errors"), None, "{field}");
     }
     let refused = |members: usize, field: &str| ask(members, field)["errors"][0]["extensions"].clone();
-    let actual = |actual: u32| json!({ "code": "QUERY_LIMIT_EXCEEDED", "which": "complexity", "limit": 1_000, "actual": actual });
+    let actual = |actual: u32| json!({ "code": "QUERY_LIMIT_EXCEEDED", "which": "worstCaseComplexity", "limit": 1_000, "actual": actual });
     // 250 + 3 * (1 + 100 * 4)
     assert_eq!(refused(250, "members { input error { code } ledger { __typename } }"), actual(1_453));
     // 250 + 3 * (1 + 100 * (1 + 2))
@@ -237,8 +233,7 @@ fn the_fee_of_a_stale_transaction_counts_what_it_is_read_from() {
     let coin = OutPoint { txid: large.compute_txid(), vout: 1_000 };
     let small = spend(&chain, miner, &[coin], vec![miner.output(sat(4_000))]);
     let stale = chain.mine(vec![small.clone()]).unwrap();
-    let mut api = Api::empty(Network::Regtest, Limits { transaction_bytes: 100_000, ..Limits::default() });
-    api.change(0, chain.active_blocks().map(std::convert::AsRef::as_ref));
+    let mut api = Api::of_chain_within(&chain, Limits { transaction_bytes: 100_000, ..Limits::default() });
     let blocks = branch(&mut chain, stale.header.prev_blockhash, 2, &[]);
     api.change(1, blocks.iter().map(std::convert::AsRef::as_ref));
     let txid = small.compute_txid();

@@ -96,6 +96,13 @@ impl Api {
         Self::of(Network::Regtest, chain.active_blocks().map(Arc::as_ref))
     }
 
+    /// Over an index of the simulated chain, within these limits.
+    pub(crate) fn of_chain_within(chain: &SimChain, limits: Limits) -> Self {
+        let mut api = Self::empty(Network::Regtest, limits);
+        api.change(0, chain.active_blocks().map(Arc::as_ref));
+        api
+    }
+
     /// Over an index of the simulated chain in this form.
     pub(crate) fn of_chain_in(form: IndexForm, chain: &SimChain) -> Self {
         let mut api = Self::of_chain(chain);

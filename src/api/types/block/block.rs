@@ -320,9 +320,10 @@ impl Block {
     /// The txids of all transactions of the block, in block order, coinbase first. `transactions` returns the
     /// transactions page by page.
     #[graphql(complexity = "costs::list(TXIDS, child_complexity.max(1))")]
-    async fn txids(&self) -> Result<Vec<Txid>, ApiError> {
-        let told = usize::try_from(self.block.row.transactions).unwrap_or(usize::MAX).saturating_mul(TXID_DIGITS);
-        self.view.count(told.saturating_add(self.block.bytes_to_open()))?;
+    async fn txids(&self, ctx: &Context<'_>) -> Result<Vec<Txid>, ApiError> {
+        let count = usize::try_from(self.block.row.transactions).unwrap_or(usize::MAX);
+        costs::spend(ctx, count)?;
+        self.view.count(count.saturating_mul(TXID_DIGITS).saturating_add(self.block.bytes_to_open()))?;
         Ok(self.view.txids(&self.block)?.into_iter().map(Txid).collect())
     }
 

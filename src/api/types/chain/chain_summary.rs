@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use async_graphql::Object;
+use async_graphql::{Context, Object};
 
 use super::range_stats::rate;
 use crate::api::costs;
@@ -109,7 +109,8 @@ impl ChainSummary {
     /// The number of stale blocks that the server knows at the heights of the main chain's last 30 days. It knows only
     /// those that it saw disconnected, and stores only the highest.
     #[graphql(name = "staleBlocks30d", complexity = "costs::STALE_MONTH")]
-    async fn stale_blocks_30d(&self) -> Result<i32, ApiError> {
+    async fn stale_blocks_30d(&self, ctx: &Context<'_>) -> Result<i32, ApiError> {
+        costs::spend(ctx, costs::STALE_MONTH)?;
         let first = self.view.first_height_within(STALE_BLOCK_DAYS * DAY)?;
         int(self.view.stale_blocks_from(first)?)
     }

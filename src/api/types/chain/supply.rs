@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use async_graphql::Object;
+use async_graphql::{Context, Object};
 
 use crate::api::costs;
 use crate::api::error::ApiError;
@@ -71,7 +71,8 @@ impl SupplyObject {
     /// The part of `circulating` that the next block cannot spend, in satoshis: coinbase outputs of the last 99 blocks.
     // read one by one: a count of unspendable outputs does not tell whether a coinbase has them
     #[graphql(complexity = "costs::HUNDRED_COINBASES")]
-    async fn immature_coinbase(&self) -> Result<Sats, ApiError> {
+    async fn immature_coinbase(&self, ctx: &Context<'_>) -> Result<Sats, ApiError> {
+        costs::spend(ctx, costs::HUNDRED_COINBASES)?;
         self.view.count(0)?;
         let immature = self.view.immature_coinbase(&self.block)?;
         self.view.count(immature.bytes_read)?;

@@ -93,14 +93,19 @@ impl Address {
     /// spend or by an output to the bare key. Null until it is revealed, and for addresses that do not encode a single
     /// key.
     #[graphql(complexity = "costs::BISECTION")]
-    async fn public_key(&self) -> Option<Result<Hex, ApiError>> {
-        self.view.public_key::<ApiError>(&self.script).map(|key| key.map(Hex::new)).transpose()
+    async fn public_key(&self, ctx: &Context<'_>) -> Option<Result<Hex, ApiError>> {
+        let find = || {
+            costs::spend(ctx, costs::BISECTION)?;
+            self.view.public_key::<ApiError>(&self.script).map(|key| key.map(Hex::new))
+        };
+        find().transpose()
     }
 
     /// The bare-key scripts (P2PK) that pay the same public key, as far as the key is known. They are separate ledgers
     /// and never part of the figures of this address; query `ledgerSet` for the sum.
     #[graphql(name = "p2pkScripts", complexity = "child_complexity.saturating_add(costs::BISECTION)")]
-    async fn p2pk_scripts(&self) -> Result<Vec<Script>, ApiError> {
+    async fn p2pk_scripts(&self, ctx: &Context<'_>) -> Result<Vec<Script>, ApiError> {
+        costs::spend(ctx, costs::BISECTION)?;
         let scripts = self.view.p2pk_scripts::<ApiError>(&self.script)?;
         Ok(scripts.into_iter().map(|script| Script::of(&self.view, script)).collect())
     }

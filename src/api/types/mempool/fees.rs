@@ -9,6 +9,7 @@ use async_graphql::{ComplexObject, Context, Enum, SimpleObject};
 
 use super::hit_rate;
 use crate::api::context::limits;
+use crate::api::costs;
 use crate::api::error::ApiError;
 use crate::api::scalars::int;
 use crate::api::types::chain::SnapshotObject;
@@ -84,11 +85,13 @@ impl FeeEstimateObject {
         last_blocks: Option<i32>,
     ) -> Option<Result<f64, ApiError>> {
         let (last_blocks, target) = (last_blocks.unwrap_or(hit_rate::LAST_BLOCKS), self.target_blocks);
-        let most = match limits(ctx) {
-            Ok(limits) => limits.points,
-            Err(error) => return Some(Err(error)),
+        let find = || {
+            let most = limits(ctx)?.points;
+            // more is refused
+            costs::spend(ctx, hit_rate::cost(Some(last_blocks.min(i32::try_from(most).unwrap_or(i32::MAX)))))?;
+            hit_rate::of(&self.view, self.fee_rate, target, last_blocks, most)
         };
-        hit_rate::of(&self.view, self.fee_rate, target, last_blocks, most).transpose()
+        find().transpose()
     }
 }
 

@@ -217,7 +217,10 @@ impl Mempool {
     /// settings do not allow this query (the default), if the node does not respond, and if it returns no template: on
     /// mainnet it must have peers and have finished initial block download.
     #[graphql(complexity = "costs::NODE.saturating_mul(costs::TEMPLATE).saturating_add(child_complexity)")]
-    async fn next_block_template(&self) -> Option<Result<BlockTemplateObject, ApiError>> {
+    async fn next_block_template(&self, ctx: &Context<'_>) -> Option<Result<BlockTemplateObject, ApiError>> {
+        if let Err(error) = costs::spend(ctx, costs::NODE * costs::TEMPLATE) {
+            return Some(Err(error));
+        }
         Some(BlockTemplateObject::ask(&self.view).await)
     }
 

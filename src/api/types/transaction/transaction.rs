@@ -14,7 +14,7 @@ use crate::api::error::ApiError;
 use crate::api::pagination::connection::{Connection, Edge};
 use crate::api::pagination::cursor::Scope;
 use crate::api::pagination::global_id::{Variant, transaction_id};
-use crate::api::pagination::page::PageArgs;
+use crate::api::pagination::page::{DEFAULT_PARTS, PageArgs};
 use crate::api::scalars::{DateTime, Hex, Sats, Txid, UInt53, Wtxid, int};
 use crate::api::types::block::{Block, MerkleProofObject};
 use crate::api::types::enums::{SortOrder, TxState};
@@ -45,7 +45,7 @@ impl Transaction {
     fn part_page<N: OutputType + Clone>(
         &self,
         ctx: &Context<'_>,
-        args: &PageArgs,
+        args: PageArgs,
         (connection, count): (&'static str, u32),
         part: impl Fn(u32) -> N,
     ) -> Result<Connection<N>, ApiError>
@@ -53,7 +53,9 @@ impl Transaction {
         Edge<N>: OutputType,
     {
         let scope = Scope::new(connection, transaction_id(self.transaction.txid, Variant::of(&self.transaction)));
-        let page = args.read(&scope, &self.view, limits(ctx)?)?.of(0..count.into(), SortOrder::Asc);
+        let limits = limits(ctx)?;
+        let page = args.or_size(DEFAULT_PARTS, limits).read(&scope, &self.view, limits)?;
+        let page = page.of(0..count.into(), SortOrder::Asc);
         let held_by = match self.transaction.place {
             Some(place) => Some(self.view.block_hash(place.height)?),
             None => None,
@@ -70,13 +72,13 @@ impl Transaction {
         )
     }
 
-    fn input_page(&self, ctx: &Context<'_>, args: &PageArgs) -> Result<Connection<Input>, ApiError> {
+    fn input_page(&self, ctx: &Context<'_>, args: PageArgs) -> Result<Connection<Input>, ApiError> {
         let count = small(self.transaction.parts.input.len())?;
         let input = |vin| Input::new(&self.view, &self.transaction, vin);
         self.part_page(ctx, args, ("inputs", count), input)
     }
 
-    fn output_page(&self, ctx: &Context<'_>, args: &PageArgs) -> Result<Connection<Output>, ApiError> {
+    fn output_page(&self, ctx: &Context<'_>, args: PageArgs) -> Result<Connection<Output>, ApiError> {
         let count = small(self.transaction.parts.output.len())?;
         let output = |vout| Output::new(&self.view, &self.transaction, vout);
         self.part_page(ctx, args, ("outputs", count), output)
@@ -248,36 +250,36 @@ impl Transaction {
 
     /// The merkle proof of the transaction in its block. Null while no main chain block contains it.
     #[graphql(complexity = "child_complexity.saturating_add(costs::PROOF)")]
-    async fn merkle_proof(&self) -> Option<Result<MerkleProofObject, ApiError>> {
-        self.proof().transpose()
+    async fn merkle_proof(&self, ctx: &Context<'_>) -> Option<Result<MerkleProofObject, ApiError>> {
+        costs::spend(ctx, costs::PROOF).and_then(|()| self.proof()).transpose()
     }
 
     /// The inputs, in order.
-    #[graphql(complexity = "costs::page(first, last, child_complexity)")]
+    #[graphql(complexity = "costs::parts(first, last, child_complexity)")]
     async fn inputs(
         &self,
         ctx: &Context<'_>,
-        #[graphql(desc = "Maximum number of items from the start, or after `after`; 25 without `first` and `last`.")]
+        #[graphql(desc = "Maximum number of items from the start, or after `after`; 100 without `first` and `last`.")]
         first: Option<i32>,
         #[graphql(desc = "Only items after the item with this cursor.")] after: Option<String>,
         #[graphql(desc = "Maximum number of items from the end, or before `before`.")] last: Option<i32>,
         #[graphql(desc = "Only items before the item with this cursor.")] before: Option<String>,
     ) -> Option<Result<Connection<Input>, ApiError>> {
-        Some(self.input_page(ctx, &PageArgs { first, after, last, before }))
+        Some(self.input_page(ctx, PageArgs { first, after, last, before }))
     }
 
     /// The outputs, in order.
-    #[graphql(complexity = "costs::page(first, last, child_complexity)")]
+    #[graphql(complexity = "costs::parts(first, last, child_complexity)")]
     async fn outputs(
         &self,
         ctx: &Context<'_>,
-        #[graphql(desc = "Maximum number of items from the start, or after `after`; 25 without `first` and `last`.")]
+        #[graphql(desc = "Maximum number of items from the start, or after `after`; 100 without `first` and `last`.")]
         first: Option<i32>,
         #[graphql(desc = "Only items after the item with this cursor.")] after: Option<String>,
         #[graphql(desc = "Maximum number of items from the end, or before `before`.")] last: Option<i32>,
         #[graphql(desc = "Only items before the item with this cursor.")] before: Option<String>,
     ) -> Option<Result<Connection<Output>, ApiError>> {
-        Some(self.output_page(ctx, &PageArgs { first, after, last, before }))
+        Some(self.output_page(ctx, PageArgs { first, after, last, before }))
     }
 
     /// The number of inputs.

@@ -31,7 +31,6 @@ use std::sync::{Arc, Weak};
 
 use crate::api::{OpenSubscriptions, ResumePoint, Sharing};
 use crate::server::document::request_key::RequestKey;
-use crate::server::execution::payload::Payload;
 use reader::Reader;
 use ring::RingBounds;
 use stream::{SharedStream, StartedStream, Streams};
@@ -61,7 +60,7 @@ impl Fanout {
         key: RequestKey,
         sharing: Sharing,
         start: impl Fn(Option<ResumePoint>) -> StartedStream + Send + Sync + 'static,
-    ) -> StartedStream<Payload> {
+    ) -> StartedStream {
         let key = Arc::new(key);
         let mut unfit: Option<Arc<SharedStream>> = None;
         loop {

@@ -17,7 +17,7 @@ use super::ring::RingRead;
 use super::stream::{SharedStream, StartedStream, StreamPhase, StreamState};
 use crate::api::{ResumePoint, code};
 use crate::server::error::error;
-use crate::server::execution::payload::{Payload, SharedPayload};
+use crate::server::execution::payload::{Payload, SubscriptionPayload};
 
 /// One client's place in a shared stream.
 pub(crate) struct Reader {
@@ -32,7 +32,7 @@ pub(crate) struct Reader {
 /// Where the next payload comes from.
 enum PayloadSource {
     Shared(Reader),
-    Own(BoxStream<'static, SharedPayload>),
+    Own(BoxStream<'static, SubscriptionPayload>),
     None,
 }
 
@@ -46,28 +46,28 @@ impl Reader {
         Self { shared: shared.clone(), changed: shared.changed.subscribe(), position, resume_point, has_read: false }
     }
 
-    pub(crate) fn into_stream(self) -> StartedStream<Payload> {
-        let (begun, account) = (self.shared.begun.clone(), self.shared.account.clone());
+    pub(crate) fn into_stream(self) -> StartedStream {
+        let begun = self.shared.begun.clone();
         let next = |source| async {
             match source {
                 PayloadSource::Shared(reader) => reader.next().await,
-                PayloadSource::Own(mut own) => Some((own.next().await?.payload, PayloadSource::Own(own))),
+                PayloadSource::Own(mut own) => Some((own.next().await?, PayloadSource::Own(own))),
                 PayloadSource::None => None,
             }
         };
-        StartedStream { payloads: stream::unfold(PayloadSource::Shared(self), next).boxed(), begun, account }
+        StartedStream { payloads: stream::unfold(PayloadSource::Shared(self), next).boxed(), begun }
     }
 
-    async fn next(mut self) -> Option<(Payload, PayloadSource)> {
+    async fn next(mut self) -> Option<(SubscriptionPayload, PayloadSource)> {
         loop {
             match self.read() {
                 Some(RingRead::Payload(shared)) => {
                     (self.has_read, self.resume_point) = (true, shared.resume_point);
-                    return Some((shared.payload, PayloadSource::Shared(self)));
+                    return Some((shared, PayloadSource::Shared(self)));
                 }
                 Some(RingRead::Evicted) => {
                     let Some(point) = self.resume_point.or(self.shared.state.lock().start) else {
-                        return Some((fell_behind(), PayloadSource::None));
+                        return Some((fell_behind().into(), PayloadSource::None));
                     };
                     tracing::debug!("a reader of a shared subscription fell behind and continues alone");
                     return self.continue_alone(Some(point)).await;
@@ -80,10 +80,10 @@ impl Reader {
         }
     }
 
-    async fn continue_alone(self, behind: Option<ResumePoint>) -> Option<(Payload, PayloadSource)> {
+    async fn continue_alone(self, behind: Option<ResumePoint>) -> Option<(SubscriptionPayload, PayloadSource)> {
         let mut own = (self.shared.start)(behind).payloads;
         drop(self);
-        Some((own.next().await?.payload, PayloadSource::Own(own)))
+        Some((own.next().await?, PayloadSource::Own(own)))
     }
 
     /// Reads the ring, and demands the next payload if there is none; `None` once there will be no more.

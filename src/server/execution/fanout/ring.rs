@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::server::execution::payload::SharedPayload;
+use crate::server::execution::payload::SubscriptionPayload;
 
 /// How much is kept. The newest payload is, whatever its size, while a reader has not read it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,14 +46,14 @@ pub(crate) struct Ring {
 
 #[derive(Debug)]
 struct Unread {
-    payload: SharedPayload,
+    payload: SubscriptionPayload,
     unread: usize,
 }
 
 /// What a reader finds in the ring.
 #[derive(Debug, PartialEq)]
 pub(crate) enum RingRead {
-    Payload(SharedPayload),
+    Payload(SubscriptionPayload),
     /// It has read all payloads.
     Empty,
     /// Its next payload is no longer kept.
@@ -87,7 +87,7 @@ impl Ring {
     }
 
     /// Adds a payload for all readers.
-    pub(crate) fn push(&mut self, shared: SharedPayload) {
+    pub(crate) fn push(&mut self, shared: SubscriptionPayload) {
         let bytes = shared.payload.bytes();
         self.bytes = self.bytes.saturating_add(bytes);
         self.kept.fetch_add(bytes, Ordering::Relaxed);
@@ -174,7 +174,7 @@ mod tests {
 
     const BOUNDS: RingBounds = RingBounds { count: 4, bytes: 100, all_bytes: 150 };
 
-    fn payload(number: usize, bytes: usize) -> SharedPayload {
+    fn payload(number: usize, bytes: usize) -> SubscriptionPayload {
         Payload::Result(format!("{number:0>bytes$}").into()).into()
     }
 

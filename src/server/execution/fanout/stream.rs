@@ -16,20 +16,18 @@ use tokio::task::AbortHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::ring::{KeptBytes, Ring, RingBounds};
-use crate::api::{Account, OpenSubscription, OpenSubscriptions, ResumePoint, Sharing};
+use crate::api::{OpenSubscription, OpenSubscriptions, ResumePoint, Sharing};
 use crate::server::document::request_key::RequestKey;
-use crate::server::execution::payload::{Payload, SharedPayload};
+use crate::server::execution::payload::{Payload, SubscriptionPayload};
 
 /// A stream without demand for so long is behind. It is left to its readers, which are all stuck.
 pub(crate) const FRESH: Duration = Duration::from_secs(1);
 
 /// A subscription that is started.
-pub(crate) struct StartedStream<T = SharedPayload> {
-    pub(crate) payloads: BoxStream<'static, T>,
+pub(crate) struct StartedStream {
+    pub(crate) payloads: BoxStream<'static, SubscriptionPayload>,
     /// Cancelled once it has begun: from then on every event is found.
     pub(crate) begun: CancellationToken,
-    /// Has the cost of an event once that is known.
-    pub(crate) account: Arc<Account>,
 }
 
 /// Starts an execution, from now on or from behind a point.
@@ -57,9 +55,8 @@ pub(crate) struct SharedStream {
     number: u64,
     pub(crate) streams: Arc<Streams>,
     pub(crate) start: Start,
-    source: Mutex<BoxStream<'static, SharedPayload>>,
+    source: Mutex<BoxStream<'static, SubscriptionPayload>>,
     pub(crate) begun: CancellationToken,
-    pub(crate) account: Arc<Account>,
     pub(crate) state: Mutex<StreamState>,
     /// A payload was pushed, or none will be any more.
     pub(crate) changed: watch::Sender<()>,
@@ -107,14 +104,13 @@ impl Streams {
         // ended until it has begun: if that fails there is nothing to join
         let state =
             StreamState { ring, phase: StreamPhase::Ended, start: None, resume_point: None, also_open: Vec::new() };
-        let StartedStream { payloads, begun, account } = start(None);
+        let StartedStream { payloads, begun } = start(None);
         let shared = Arc::new(SharedStream {
             key: key.clone(),
             number: self.next.fetch_add(1, Ordering::Relaxed),
             streams: self.clone(),
             source: Mutex::new(payloads),
             begun,
-            account,
             start,
             state: Mutex::new(state),
             changed: watch::Sender::default(),
@@ -163,11 +159,11 @@ impl SharedStream {
         }
     }
 
-    fn poll(&self, context: &mut Context<'_>) -> Poll<Option<SharedPayload>> {
+    fn poll(&self, context: &mut Context<'_>) -> Poll<Option<SubscriptionPayload>> {
         self.source.lock().poll_next_unpin(context)
     }
 
-    fn push(&self, payload: SharedPayload) {
+    fn push(&self, payload: SubscriptionPayload) {
         self.state.lock().push(payload);
         self.changed.send_replace(());
         self.streams.evict();
@@ -206,7 +202,7 @@ impl StreamState {
         }
     }
 
-    fn push(&mut self, shared: SharedPayload) {
+    fn push(&mut self, shared: SubscriptionPayload) {
         // a refusal is the only response
         let is_last = matches!(shared.payload, Payload::Refused(_));
         self.start = self.start.or(shared.start);

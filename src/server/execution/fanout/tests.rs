@@ -11,7 +11,7 @@ use tokio_stream::wrappers::UnboundedReceiverStream;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
-use crate::server::execution::payload::{Refused, SharedPayload};
+use crate::server::execution::payload::{Payload, Refused, SubscriptionPayload};
 
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -61,16 +61,21 @@ fn payload(text: &str) -> Payload {
 
 fn join(streams: &Fanout, sharing: Sharing, sources: &Sources) -> Payloads {
     let sources = sources.clone();
-    streams.join(key(0), sharing, move |_| begun(sources.begin())).payloads
+    read(streams.join(key(0), sharing, move |_| begun(sources.begin())))
 }
 
-fn started(payloads: BoxStream<'static, SharedPayload>, begun: CancellationToken) -> StartedStream {
-    StartedStream { payloads, begun, account: Arc::default() }
+fn started(payloads: BoxStream<'static, SubscriptionPayload>, begun: CancellationToken) -> StartedStream {
+    StartedStream { payloads, begun }
+}
+
+/// What a subscriber is sent.
+fn read(stream: StartedStream) -> Payloads {
+    stream.payloads.map(|payload| payload.payload).boxed()
 }
 
 /// A stream that has begun.
 fn begun(payloads: Payloads) -> StartedStream {
-    started(payloads.map(SharedPayload::from).boxed(), CancellationToken::new())
+    started(payloads.map(SubscriptionPayload::from).boxed(), CancellationToken::new())
 }
 
 async fn next(payloads: &mut Payloads) -> Option<String> {
@@ -147,7 +152,7 @@ async fn what_is_not_the_same_is_not_shared() {
     ];
     let readers = keys.map(|key| {
         let sources = sources.clone();
-        streams.join(key, Sharing::FromNowOn, move |_| begun(sources.begin())).payloads
+        read(streams.join(key, Sharing::FromNowOn, move |_| begun(sources.begin())))
     });
     assert_eq!((readers.len(), sources.begun()), (6, 5));
 }
@@ -158,7 +163,7 @@ async fn all_who_join_know_when_it_has_begun() {
     let join = || {
         let (sources, token) = (sources.clone(), token.clone());
         streams.join(key(0), Sharing::FromNowOn, move |_| {
-            started(sources.begin().map(SharedPayload::from).boxed(), token.clone())
+            started(sources.begin().map(SubscriptionPayload::from).boxed(), token.clone())
         })
     };
     let readers = [join(), join()];
@@ -193,7 +198,7 @@ async fn who_reads_alone_takes_what_comes_when_it_wants_it() {
         let taken = counted.clone();
         begun(stream::repeat_with(move || payload(&taken.fetch_add(1, Ordering::Relaxed).to_string())).boxed())
     };
-    let mut reader = streams().join(key(0), Sharing::FromNowOn, begin).payloads;
+    let mut reader = read(streams().join(key(0), Sharing::FromNowOn, begin));
     for number in 0..5_000 {
         assert_eq!(next(&mut reader).await, Some(number.to_string()));
     }
@@ -256,7 +261,7 @@ async fn a_refusal_is_for_waiting_readers_and_not_for_new_ones() {
     let begin = Arc::new(begin);
     let join = || {
         let begin = begin.clone();
-        streams.join(key(0), Sharing::FromNowOn, move |_| begun(begin())).payloads
+        read(streams.join(key(0), Sharing::FromNowOn, move |_| begun(begin())))
     };
     let mut readers = [join(), join(), join()];
     ask.send(refused.clone()).unwrap();
@@ -301,7 +306,7 @@ async fn who_waits_for_a_source_that_panics_is_not_left_waiting() {
             .boxed(),
             number => stream::iter([payload(&number.to_string())]).boxed(),
         };
-        streams.join(key(0), Sharing::FromNowOn, move |_| begun(begin())).payloads
+        read(streams.join(key(0), Sharing::FromNowOn, move |_| begun(begin())))
     };
     let mut readers = [join(), join()];
     assert_eq!(next(&mut readers[0]).await.as_deref(), Some("1"));
@@ -341,14 +346,15 @@ fn counting(streams: &Fanout, key: RequestKey, bytes: usize) -> (mpsc::Unbounded
                 return begun(stream::iter([behind]).chain(stream::pending()).boxed());
             }
             let said = said.lock().take().expect("it is begun once");
-            let payloads = UnboundedReceiverStream::new(said).map(move |number| SharedPayload {
+            let payloads = UnboundedReceiverStream::new(said).map(move |number| SubscriptionPayload {
                 payload: payload(&format!("{number:0>bytes$}")),
+                cost: 1,
                 resume_point: Some(ResumePoint::number(number)),
                 start: Some(ResumePoint::number(0)),
             });
             started(payloads.boxed(), CancellationToken::new())
         };
-        streams.join(key, Sharing::FromNowOn, begin).payloads
+        read(streams.join(key, Sharing::FromNowOn, begin))
     };
     (say, join)
 }
