@@ -17,10 +17,11 @@ use async_graphql::{
 
 use super::account::{Account, Include};
 use super::cacheability::Cacheability;
-use super::spec_fixes::{fill_defaults, keep_path, missing_variable, restore_path};
+use super::spec_fixes::{fill_defaults, keep_path, missing_variable, restore_path, schema_description};
 use super::yielding::TimeSlice;
 use crate::api::context::RequestView;
 use crate::api::error::{COMPLEXITY, code, hide_secrets, set_code};
+use crate::api::scalars::explain;
 use crate::limits::Limits;
 use crate::view::ReadSet;
 
@@ -112,6 +113,7 @@ impl Extension for RequestExtension {
     ) -> Result<ValidationResult, Vec<ServerError>> {
         let result = next.run(ctx).await.map_err(|mut errors| {
             for error in &mut errors {
+                explain(&mut error.message);
                 set_code(error, code::GRAPHQL_VALIDATION_FAILED);
             }
             errors
@@ -165,6 +167,9 @@ impl Extension for RequestExtension {
             let field = || format!("{}.{}", info.parent_type, info.name);
             let spent = account.spend(1, self.limits.most_complexity(), field);
             spent.map_err(|error| keep_path(error.into(), at))?;
+        }
+        if let Some(description) = schema_description(info.parent_type, info.name) {
+            return Ok(Some(description));
         }
         // once nothing is left to be lost, nothing need be noted
         let reads = self.reads.get().filter(|reads| !reads.is_external());

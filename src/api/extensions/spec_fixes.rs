@@ -4,6 +4,7 @@
 //! - A variable without a value that needs one is found missing by the fields that use it: it is reported before.
 //! - The path of an error that passes items of lists on its way up ends at the topmost of them, and an error of a field
 //!   that an interface resolves has none: the path is kept in the error where it is made, and put back at the end.
+//! - A schema cannot have a description of its own: it is put in the place of the engine's.
 
 use std::sync::Arc;
 
@@ -11,6 +12,22 @@ use async_graphql::parser::types::ExecutableDocument;
 use async_graphql::{PathSegment, QueryPathNode, QueryPathSegment, Request, ServerError, Value};
 
 use super::operation::operation;
+
+/// The description of the schema, which tools greet with.
+const SCHEMA_DESCRIPTION: &str = "Blocks, transactions, addresses, scripts and the mempool of a Bitcoin Core node, from an index \
+    of its chain. All fields of a response are from one state (`snapshot`). Amounts are in satoshis, feerates in sat/vB, sizes in \
+    bytes, vbytes or weight units, times in UTC, hashes in display byte order. Lists are Relay connections. Subscriptions resume \
+    after a cursor. An error has a code in its `extensions`. Begin with `{ tip { height hash time txCount } }`.";
+
+/// The description of the schema if that is what a field with this name is.
+pub(crate) fn schema_description(parent_type: &str, field: &str) -> Option<Value> {
+    (parent_type == "__Schema" && field == "description").then(|| SCHEMA_DESCRIPTION.into())
+}
+
+/// The schema in its definition language, with its description.
+pub(crate) fn with_schema_description(sdl: &str) -> String {
+    sdl.replacen("\nschema {", &format!("\n\"\"\"\n{SCHEMA_DESCRIPTION}\n\"\"\"\nschema {{"), 1)
+}
 
 /// Gives each variable of the operation that has a default and no value that default.
 pub(crate) fn fill_defaults(request: &mut Request) {

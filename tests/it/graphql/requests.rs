@@ -131,6 +131,31 @@ fn a_document_that_does_not_fit_the_schema_fails_validation() {
 }
 
 #[test]
+fn a_bad_value_is_refused_with_its_place_and_what_is_expected() {
+    let api = Api::of_chain(&SimChain::new(22));
+    let hash = "00".repeat(31);
+    for (document, variables, message) in [
+        (
+            format!("{{ block(hash: \"{hash}\") {{ id }} }}"),
+            json!({}),
+            r#"Invalid value for argument "hash", expected type "BlockHash": a string of 64 hexadecimal digits"#,
+        ),
+        (
+            "query($of: WatchInput!) { ledgerSet(of: $of) { id } }".to_owned(),
+            json!({ "of": { "scripts": ["51", "5"] } }),
+            r#"Invalid value for argument "of.scripts.1", expected type "Hex": a string of hexadecimal digits, two for each byte, without 0x"#,
+        ),
+    ] {
+        let answer = api.ask_with(&document, variables);
+        let error = &answer["errors"][0];
+        assert_eq!(
+            (error["message"].as_str(), &error["extensions"]["code"]),
+            (Some(message), &json!("GRAPHQL_VALIDATION_FAILED"))
+        );
+    }
+}
+
+#[test]
 fn a_query_that_is_too_deep_or_asks_for_too_much_is_refused_with_the_limit() {
     let api = Api::of_chain(&SimChain::new(22));
     let deep = |levels: usize| format!("{{ tip {}{{ hash }}{} }}", "{ previous ".repeat(levels), " }".repeat(levels));
@@ -211,6 +236,9 @@ fn the_introspection_query_of_common_clients_passes() {
          fragment InputValue on __InputValue {{ name description type {{ ...TypeRef }} defaultValue isDeprecated deprecationReason }}
          fragment TypeRef on __Type {{ kind name {of_type} }}"
     ));
+    let description = schema["__schema"]["description"].as_str().unwrap();
+    assert!(description.starts_with("Blocks, transactions, addresses"), "{description}");
+    assert!(btcgraph::api::sdl().contains(&format!("\"\"\"\n{description}\n\"\"\"\nschema {{")));
     let node = schema["__schema"]["types"].as_array().unwrap().iter().find(|found| found["name"] == "Node").unwrap();
     let mut possible: Vec<&str> =
         node["possibleTypes"].as_array().unwrap().iter().filter_map(|found| found["name"].as_str()).collect();
