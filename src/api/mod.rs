@@ -45,7 +45,6 @@ use async_graphql::futures_util::stream::BoxStream;
 use async_graphql::{Data, Executor, Request, Response, SDLExportOptions, ServerError};
 use bitcoin::BlockHash;
 use context::ServingContext;
-use extensions::spec_fixes::with_schema_description;
 use extensions::{request, wait_for_tip, yielding};
 
 use crate::chain::Height;
@@ -149,8 +148,8 @@ pub fn subscription_fields() -> &'static [String] {
 fn write_sdl() -> String {
     let (published, limits, features) = (Published::default(), Limits::default(), Features::default());
     let serving = Arc::new(ServingContext::start(&limits, features));
-    let options = SDLExportOptions::new().include_specified_by().use_space_ident();
-    with_schema_description(&engine(published, Live::default(), &limits, serving).sdl_with_options(options))
+    engine(published, Live::default(), &limits, serving)
+        .sdl_with_options(SDLExportOptions::new().include_specified_by().use_space_ident())
 }
 
 fn engine(published: Published, live: Live, limits: &Limits, serving: Arc<ServingContext>) -> GraphqlEngine {

@@ -26,6 +26,7 @@ const INT_FITS: &[(&str, &str)] = &[
     ("Block.weight", "at most 4,000,000 (consensus)"),
     ("BlockAt.height", "as Block.height"),
     ("BlockHeader.height", "as Block.height"),
+    ("BlockRange.lastBlocks", "as Block.height"),
     ("BlockStats.inputCount", "as Input.index"),
     ("BlockStats.opReturnBytes", "as Block.size"),
     ("BlockStats.opReturnCount", "as Input.outpointVout"),
@@ -39,8 +40,6 @@ const INT_FITS: &[(&str, &str)] = &[
     ("BlockTemplate.txCount", "as Block.txCount"),
     ("BlockTemplate.weight", "as Block.weight"),
     ("Chain.epoch(index)", "as Block.height"),
-    ("Chain.range(fromHeight)", "as Block.height"),
-    ("Chain.range(toHeight)", "as Block.height"),
     ("ChainSummary.blocks", "the height of the tip plus one"),
     ("ChainSummary.blocks24h", "at most the height of the tip plus one"),
     ("ChainSummary.staleBlocks30d", "at most as many as a setting keeps"),
@@ -57,11 +56,11 @@ const INT_FITS: &[(&str, &str)] = &[
     ("FeeEstimate.hitRate(lastBlocks)", "a count of rows, limited by the server"),
     ("FeeEstimate.requestedBlocks", "as FeeEstimate.targetBlocks"),
     ("FeeEstimate.targetBlocks", "at most 1,008"),
+    ("HeightRange.from", "as Block.height"),
+    ("HeightRange.to", "as Block.height"),
     ("Input.index", "an input has 41 bytes at least, a block 4,000,000 at most"),
     ("Input.outpointVout", "an output has 9 bytes at least, a block 4,000,000 at most; null in a coinbase"),
     ("LedgerEvent.depth", "as Block.confirmations"),
-    ("LedgerFilter.fromHeight", "as Block.height"),
-    ("LedgerFilter.toHeight", "as Block.height"),
     ("LedgerStats.mempoolTxCount", "transactions in the memory of one node"),
     ("LedgerStats.minedBlocks", "at most the height of the tip plus one"),
     ("LockTime.height", "below 500,000,000 by definition"),
@@ -89,15 +88,11 @@ const INT_FITS: &[(&str, &str)] = &[
     ("ProjectedBlock.weight", "as Block.weight"),
     ("ProjectedBlockDelta.index", "as ProjectedBlock.index"),
     ("Query.block(height)", "as Block.height"),
-    ("Query.blocks(fromHeight)", "as Block.height"),
-    ("Query.blocks(toHeight)", "as Block.height"),
     ("Query.feeEstimate(targetBlocks)", "as FeeEstimate.targetBlocks"),
     ("Query.feeEstimates(targets)", "as FeeEstimate.targetBlocks"),
     ("Query.headers(count)", "a count of headers, limited by the server"),
     ("Query.headers(fromHeight)", "as Block.height"),
     ("Query.output(vout)", "as Input.outpointVout"),
-    ("Query.transactions(fromHeight)", "as Block.height"),
-    ("Query.transactions(toHeight)", "as Block.height"),
     ("RangeStats.blockCount", "at most the height of the tip plus one"),
     ("RangeStats.emptyBlocks", "at most the height of the tip plus one"),
     ("RangeStats.fromHeight", "as Block.height"),
@@ -213,6 +208,27 @@ fn is_int(found: &Type) -> bool {
         BaseType::Named(name) => name == "Int",
         BaseType::List(item) => is_int(item),
     }
+}
+
+#[test]
+fn arguments_of_pages_come_in_one_order() {
+    const ORDER: [&str; 8] = ["filter", "range", "at", "order", "first", "after", "last", "before"];
+    let document = parse_schema(committed()).unwrap();
+    let mut pages = 0;
+    for definition in &document.definitions {
+        let TypeSystemDefinition::Type(definition) = definition else { continue };
+        let TypeKind::Object(object) = &definition.node.kind else { continue };
+        for field in &object.fields {
+            let names: Vec<_> = field.node.arguments.iter().map(|found| found.node.name.node.as_str()).collect();
+            if names.contains(&"first") && names.contains(&"after") {
+                let places: Vec<_> = names.iter().map(|name| ORDER.iter().position(|known| known == name)).collect();
+                let place = format!("{}.{}", definition.node.name.node, field.node.name.node);
+                assert!(!places.contains(&None) && places.is_sorted(), "{place}: {names:?}");
+                pages += 1;
+            }
+        }
+    }
+    assert!(pages > 20, "{pages}");
 }
 
 #[test]

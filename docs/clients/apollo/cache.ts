@@ -115,7 +115,7 @@ export const typePolicies: TypePolicies = {
     keyFields: ['id'],
     fields: {
       txids: connection(),
-      transactions: connection('order', 'filter'),
+      transactions: connection('filter', 'order'),
       balanceChanges: connection(),
     },
   },
@@ -140,10 +140,10 @@ export const typePolicies: TypePolicies = {
   ProjectedBlockDelta: { keyFields: false, merge: true },
   Query: {
     fields: {
-      blocks: connection('order', 'fromHeight', 'toHeight', 'fromTime', 'toTime'),
+      blocks: connection('range', 'order'),
       staleBlocks: connection(),
       reorgs: connection(),
-      transactions: connection('order', 'fromHeight', 'toHeight', 'filter'),
+      transactions: connection('filter', 'range', 'order'),
     },
   },
   RangeStats: {

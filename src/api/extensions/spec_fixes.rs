@@ -4,7 +4,8 @@
 //! - A variable without a value that needs one is found missing by the fields that use it: it is reported before.
 //! - The path of an error that passes items of lists on its way up ends at the topmost of them, and an error of a field
 //!   that an interface resolves has none: the path is kept in the error where it is made, and put back at the end.
-//! - A schema cannot have a description of its own: it is put in the place of the engine's.
+//! - A schema cannot have a description of its own: introspection has one in the place of the engine's. The schema definition
+//!   language cannot, as the engine's parser does not read it there.
 
 use std::sync::Arc;
 
@@ -22,11 +23,6 @@ const SCHEMA_DESCRIPTION: &str = "Blocks, transactions, addresses, scripts and t
 /// The description of the schema if that is what a field with this name is.
 pub(crate) fn schema_description(parent_type: &str, field: &str) -> Option<Value> {
     (parent_type == "__Schema" && field == "description").then(|| SCHEMA_DESCRIPTION.into())
-}
-
-/// The schema in its definition language, with its description.
-pub(crate) fn with_schema_description(sdl: &str) -> String {
-    sdl.replacen("\nschema {", &format!("\n\"\"\"\n{SCHEMA_DESCRIPTION}\n\"\"\"\nschema {{"), 1)
 }
 
 /// Gives each variable of the operation that has a default and no value that default.

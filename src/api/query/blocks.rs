@@ -9,8 +9,8 @@ use crate::api::error::ApiError;
 use crate::api::pagination::connection::Connection;
 use crate::api::pagination::cursor::Scope;
 use crate::api::pagination::page::{PageArgs, count_of, height_at};
-use crate::api::scalars::{BlockHash, DateTime};
-use crate::api::types::block::{Between, Block, BlockHeader, height_of};
+use crate::api::scalars::BlockHash;
+use crate::api::types::block::{Block, BlockHeader, BlockRangeInput, height_of};
 use crate::api::types::chain::Reorg;
 use crate::api::types::enums::SortOrder;
 use crate::chain::Height;
@@ -33,11 +33,17 @@ impl BlockQuery {
         Ok(found.map(|block| Block::new(&view, block)))
     }
 
-    fn page(&self, ctx: &Context<'_>, args: &PageArgs, order: SortOrder, between: Between) -> Result<Blocks, ApiError> {
+    fn page(
+        &self,
+        ctx: &Context<'_>,
+        args: &PageArgs,
+        order: SortOrder,
+        range: Option<BlockRangeInput>,
+    ) -> Result<Blocks, ApiError> {
         let view = self.0.view(ctx)?;
-        // the arguments as given, and not the heights they stand for: these change when blocks arrive
-        let scope = Scope::new("blocks", "Query".to_owned()).filtered(format!("{order:?} {between:?}"));
-        let heights = between.heights(&view)?;
+        // the arguments as given, and not the heights that they stand for: these change when blocks arrive
+        let scope = Scope::new("blocks", "Query".to_owned()).filtered(format!("{order:?} {range:?}"));
+        let heights = BlockRangeInput::heights(range, &view)?;
         let (start, end) = (heights.start.to_u32(), heights.end.to_u32());
         let page = args.read(&scope, &view, limits(ctx)?)?.of(start.into()..end.into(), order);
         Connection::new(
@@ -137,24 +143,20 @@ impl BlockQuery {
     async fn blocks(
         &self,
         ctx: &Context<'_>,
-        #[graphql(desc = "Maximum number of items from the start, or after `after`; 25 without `first` and `last`.")]
-        first: Option<i32>,
-        #[graphql(desc = "Only items after the item with this cursor.")] after: Option<String>,
-        #[graphql(desc = "Maximum number of items from the end, or before `before`.")] last: Option<i32>,
-        #[graphql(desc = "Only items before the item with this cursor.")] before: Option<String>,
+        #[graphql(desc = "Only these blocks. Heights may be above the tip.")] range: Option<BlockRangeInput>,
         #[graphql(
             desc = "By height: descending from the tip (DESC), or ascending (ASC).",
             default_with = "Some(SortOrder::Desc)"
         )]
         order: Option<SortOrder>,
-        #[graphql(desc = "Only blocks at or above this height.")] from_height: Option<i32>,
-        #[graphql(desc = "Only blocks at or below this height, which may be above the tip.")] to_height: Option<i32>,
-        #[graphql(desc = "Only blocks whose median time past is at or after this time.")] from_time: Option<DateTime>,
-        #[graphql(desc = "Only blocks whose median time past is at or before this time.")] to_time: Option<DateTime>,
+        #[graphql(desc = "Maximum number of items from the start, or after `after`; 25 without `first` and `last`.")]
+        first: Option<i32>,
+        #[graphql(desc = "Only items after the item with this cursor.")] after: Option<String>,
+        #[graphql(desc = "Maximum number of items from the end, or before `before`.")] last: Option<i32>,
+        #[graphql(desc = "Only items before the item with this cursor.")] before: Option<String>,
     ) -> Option<Result<Blocks, ApiError>> {
-        let between = Between { from_height, to_height, from_time, to_time };
         let order = order.unwrap_or(SortOrder::Desc);
-        Some(self.page(ctx, &PageArgs { first, after, last, before }, order, between))
+        Some(self.page(ctx, &PageArgs { first, after, last, before }, order, range))
     }
 
     /// Blocks by their hashes, on the main chain or stale: one entry per hash, in the given order. Null for an unknown

@@ -13,7 +13,7 @@ use crate::api::pagination::connection::Connection;
 use crate::api::pagination::cursor::Scope;
 use crate::api::pagination::page::{PageArgs, txnum_at};
 use crate::api::scalars::{Txid, UInt53, Wtxid};
-use crate::api::types::block::Between;
+use crate::api::types::block::BlockRangeInput;
 use crate::api::types::enums::SortOrder;
 use crate::api::types::transaction::{OutPointInput, Output, Transaction, TransactionFilter, filtered};
 use crate::view::{TxNum, View};
@@ -51,18 +51,17 @@ impl TransactionQuery {
         &self,
         ctx: &Context<'_>,
         order: SortOrder,
-        heights: (Option<i32>, Option<i32>),
+        range: Option<BlockRangeInput>,
         args: &PageArgs,
         filter: Option<TransactionFilter>,
     ) -> Result<Connection<Transaction>, ApiError> {
         let view = self.0.view(ctx)?;
-        let scope = Scope::new("transactions", "Query".to_owned()).filtered(format!("{order:?} {heights:?}"));
-        let (from_height, to_height) = heights;
-        let txnums = view.txnums(Between { from_height, to_height, ..Between::default() }.heights(&view)?)?;
+        let scope = Scope::new("transactions", "Query".to_owned()).filtered(format!("{order:?} {range:?}"));
+        let txnums = view.txnums(BlockRangeInput::heights(range, &view)?)?;
         let held_by = |position| Ok(Some(view.block_hash_of(txnum_at(position)?)?));
         let positions = txnums.start.0.into()..txnums.end.0.into();
         if let Some(filter) = filter.filter(TransactionFilter::leaves_out) {
-            let (scope, limits) = (scope.filtered(format!("{order:?} {heights:?} {filter:?}")), limits(ctx)?);
+            let (scope, limits) = (scope.filtered(format!("{order:?} {range:?} {filter:?}")), limits(ctx)?);
             let request = args.read(&scope, &view, limits)?;
             let page = filtered(&request, positions, order, limits, |position| {
                 let txnum = txnum_at(position)?;
@@ -136,25 +135,19 @@ impl TransactionQuery {
     async fn transactions(
         &self,
         ctx: &Context<'_>,
+        #[graphql(desc = "Only transactions that meet all of these conditions.")] filter: Option<TransactionFilter>,
+        #[graphql(desc = "Only transactions in these blocks. Heights may be above the tip.")] range: Option<
+            BlockRangeInput,
+        >,
+        #[graphql(desc = "Whether the newest or the oldest come first.", default_with = "Some(SortOrder::Desc)")]
+        order: Option<SortOrder>,
         #[graphql(desc = "Maximum number of items from the start, or after `after`; 25 without `first` and `last`.")]
         first: Option<i32>,
         #[graphql(desc = "Only items after the item with this cursor.")] after: Option<String>,
         #[graphql(desc = "Maximum number of items from the end, or before `before`.")] last: Option<i32>,
         #[graphql(desc = "Only items before the item with this cursor.")] before: Option<String>,
-        #[graphql(desc = "Whether the newest or the oldest come first.", default_with = "Some(SortOrder::Desc)")]
-        order: Option<SortOrder>,
-        #[graphql(desc = "Only transactions in blocks at or above this height.")] from_height: Option<i32>,
-        #[graphql(desc = "Only transactions in blocks at or below this height, which may be above the tip.")]
-        to_height: Option<i32>,
-        #[graphql(desc = "Only transactions that meet all of these conditions.")] filter: Option<TransactionFilter>,
     ) -> Option<Result<Connection<Transaction>, ApiError>> {
-        Some(self.page(
-            ctx,
-            order.unwrap_or(SortOrder::Desc),
-            (from_height, to_height),
-            &PageArgs { first, after, last, before },
-            filter,
-        ))
+        Some(self.page(ctx, order.unwrap_or(SortOrder::Desc), range, &PageArgs { first, after, last, before }, filter))
     }
 
     /// An output. Null if `transaction` does not find its transaction, or if the transaction has no such output.

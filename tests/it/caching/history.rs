@@ -122,16 +122,31 @@ impl History {
             .collect();
         for to in [3, height - 1, height, height + 3] {
             seeds.extend([
-                Seed::within("chain", format!("range(fromHeight: 2, toHeight: {to})"), "RangeStats"),
-                Seed::new(format!("blocks(last: 2, fromHeight: {}, toHeight: {to})", to - 2), "BlockConnection", 1),
-                Seed::new(format!("transactions(last: 2, toHeight: {to})"), "TransactionConnection", 1),
+                Seed::within("chain", format!("range(of: {{ heights: {{ from: 2, to: {to} }} }})"), "RangeStats"),
+                Seed::new(
+                    format!("blocks(last: 2, range: {{ heights: {{ from: {}, to: {to} }} }})", to - 2),
+                    "BlockConnection",
+                    1,
+                ),
+                Seed::new(
+                    format!("transactions(last: 2, range: {{ heights: {{ to: {to} }} }})"),
+                    "TransactionConnection",
+                    1,
+                ),
                 Seed::new(format!("headers(fromHeight: {}, count: 3)", to - 2), "BlockHeader", 1),
             ]);
         }
         for time in times {
             seeds.extend([
-                Seed::new(format!("blocks(last: 3, toTime: \"{time}\")"), "BlockConnection", 1),
-                Seed::new(format!("blocks(last: 3, fromTime: \"{time}\", toHeight: {height})"), "BlockConnection", 1),
+                Seed::new(format!("blocks(last: 3, range: {{ times: {{ to: \"{time}\" }} }})"), "BlockConnection", 1),
+                Seed::new(
+                    format!(
+                        "blocks(last: 3, range: {{ heights: {{ from: {}, to: {height} }} }})",
+                        height.saturating_sub(9)
+                    ),
+                    "BlockConnection",
+                    1,
+                ),
             ]);
         }
         seeds

@@ -10,7 +10,7 @@ pub(super) fn parts(random: &mut Rng) -> String {
     format!(
         "chain {{
             summary {{ blocks transactions outputs sizeBytes }}
-            range(last: {blocks}) {{ fromHeight toHeight blockCount txCount inputCount outputCount outputValue fees
+            range(of: {{ lastBlocks: {blocks} }}) {{ fromHeight toHeight blockCount txCount inputCount outputCount outputValue fees
                 subsidy size weight utxoDelta emptyBlocks }}
             supply {{ height subsidyIssued circulating unspendable genesis bip30 unspendableScripts unclaimedRewards
                 immatureCoinbase }} }}

@@ -246,7 +246,7 @@ fn the_blocks_of_a_real_chain_hash_back_to_what_they_are_and_add_up_to_their_ran
     let (mut sums, mut height) = ([0; 7], 0);
     loop {
         let page = api.data(&format!(
-            "{{ blocks(first: 15, order: ASC, fromHeight: {height}) {{ nodes {{
+            "{{ blocks(first: 15, order: ASC, range: {{ heights: {{ from: {height} }} }}) {{ nodes {{
                 hash rawHex txids size weight txCount totalFees subsidy stats {{ inputCount outputCount outputValue }}
             }} }} }}"
         ));

@@ -120,21 +120,21 @@ fn blocks_are_chosen_by_height_and_by_median_time_past() {
     };
     let (at_20, at_25) = (median(20), median(25));
     for (arguments, expected) in [
-        ("fromHeight: 0, toHeight: 0".to_owned(), 0..1),
-        ("fromHeight: 28".to_owned(), 28..31),
-        ("toHeight: 2".to_owned(), 0..3),
-        ("fromHeight: 29, toHeight: 2147483647".to_owned(), 29..31),
-        ("fromHeight: 31".to_owned(), 31..31),
-        ("fromHeight: 2147483647, toHeight: 2147483647".to_owned(), 31..31),
-        (format!("fromTime: \"{at_20}\""), 20..31),
-        (format!("toTime: \"{at_20}\""), 0..21),
-        (format!("fromTime: \"{at_20}\", toTime: \"{at_25}\""), 20..26),
-        (format!("fromTime: \"{at_20}\", toTime: \"{at_20}\""), 20..21),
-        (format!("fromTime: \"{at_20}\", toTime: \"{at_25}\", fromHeight: 24"), 24..26),
-        (format!("fromTime: \"{at_20}\", toHeight: 10"), 0..0),
-        (r#"fromTime: "2106-02-07T06:28:15Z""#.to_owned(), 0..0),
-        (r#"fromTime: "1970-01-01T00:00:00Z""#.to_owned(), 0..31),
-        (r#"toTime: "1970-01-01T00:00:00Z""#.to_owned(), 0..0),
+        ("range: { heights: { from: 0, to: 0 } }".to_owned(), 0..1),
+        ("range: { heights: { from: 28 } }".to_owned(), 28..31),
+        ("range: { heights: { to: 2 } }".to_owned(), 0..3),
+        ("range: { heights: { from: 29, to: 2147483647 } }".to_owned(), 29..31),
+        ("range: { heights: { from: 31 } }".to_owned(), 31..31),
+        ("range: { heights: { from: 2147483647, to: 2147483647 } }".to_owned(), 31..31),
+        (format!("range: {{ times: {{ from: \"{at_20}\" }} }}"), 20..31),
+        (format!("range: {{ times: {{ to: \"{at_20}\" }} }}"), 0..21),
+        (format!("range: {{ times: {{ from: \"{at_20}\", to: \"{at_25}\" }} }}"), 20..26),
+        (format!("range: {{ times: {{ from: \"{at_20}\", to: \"{at_20}\" }} }}"), 20..21),
+        ("range: { lastBlocks: 4 }".to_owned(), 27..31),
+        ("range: { lastBlocks: 2147483647 }".to_owned(), 0..31),
+        (r#"range: { times: { from: "2106-02-07T06:28:15Z" } }"#.to_owned(), 0..0),
+        (r#"range: { times: { from: "1970-01-01T00:00:00Z" } }"#.to_owned(), 0..31),
+        (r#"range: { times: { to: "1970-01-01T00:00:00Z" } }"#.to_owned(), 0..0),
     ] {
         assert_eq!(heights(&arguments), expected.collect::<Vec<_>>(), "{arguments}");
     }
@@ -145,7 +145,7 @@ fn a_cursor_holds_for_the_same_arguments_also_when_blocks_have_arrived() {
     let mut chain = SimChain::new(73);
     chain.mine_empty(30).unwrap();
     let mut api = Api::of_chain(&chain);
-    let chosen = r#"order: ASC, fromHeight: 2, toHeight: 90, fromTime: "2000-01-01T00:00:00Z""#;
+    let chosen = r#"order: ASC, range: { heights: { from: 2, to: 90 } }"#;
     let cursor = page(&api, "blocks", &format!("first: 3, {chosen}"))["pageInfo"]["endCursor"].clone();
     chain.mine_empty(5).unwrap();
     for block in chain.active_blocks().skip(31) {
@@ -155,11 +155,11 @@ fn a_cursor_holds_for_the_same_arguments_also_when_blocks_have_arrived() {
     assert_eq!(next["nodes"][0]["height"], json!(5));
     for other in [
         "",
-        r#"order: DESC, fromHeight: 2, toHeight: 90, fromTime: "2000-01-01T00:00:00Z""#,
-        r#"order: ASC, fromHeight: 3, toHeight: 90, fromTime: "2000-01-01T00:00:00Z""#,
-        r#"order: ASC, fromHeight: 2, toHeight: 91, fromTime: "2000-01-01T00:00:00Z""#,
-        r#"order: ASC, fromHeight: 2, toHeight: 90, fromTime: "2000-01-01T00:00:01Z""#,
-        r#"order: ASC, fromHeight: 2, toHeight: 90, toTime: "2000-01-01T00:00:00Z""#,
+        r#"order: DESC, range: { heights: { from: 2, to: 90 } }"#,
+        r#"order: ASC, range: { heights: { from: 3, to: 90 } }"#,
+        r#"order: ASC, range: { heights: { from: 2, to: 91 } }"#,
+        r#"order: ASC, range: { times: { from: "2000-01-01T00:00:01Z" } }"#,
+        "order: ASC, range: { lastBlocks: 90 }",
     ] {
         let refusal = api.refusal(&format!("{{ blocks(after: {cursor}, {other}) {{ totalCount }} }}"));
         assert_eq!(refusal, json!("BAD_USER_INPUT"), "{other}");
@@ -186,15 +186,15 @@ fn arguments_that_choose_no_blocks_are_refused() {
     chain.mine_empty(3).unwrap();
     let api = Api::of_chain(&chain);
     for (field, code) in [
-        ("blocks(fromHeight: -1) { totalCount }", "BAD_USER_INPUT"),
-        ("blocks(toHeight: -1) { totalCount }", "BAD_USER_INPUT"),
-        ("blocks(fromHeight: 3, toHeight: 2) { totalCount }", "BAD_USER_INPUT"),
-        ("blocks(fromHeight: 9, toHeight: 8) { totalCount }", "BAD_USER_INPUT"),
+        ("blocks(range: { heights: { from: -1 } }) { totalCount }", "BAD_USER_INPUT"),
+        ("blocks(range: { heights: { to: -1 } }) { totalCount }", "BAD_USER_INPUT"),
+        ("blocks(range: { heights: { from: 3, to: 2 } }) { totalCount }", "BAD_USER_INPUT"),
+        ("blocks(range: { heights: { from: 9, to: 8 } }) { totalCount }", "BAD_USER_INPUT"),
         (
-            r#"blocks(fromTime: "2020-01-02T00:00:00Z", toTime: "2020-01-01T00:00:00Z") { totalCount }"#,
+            r#"blocks(range: { times: { from: "2020-01-02T00:00:00Z", to: "2020-01-01T00:00:00Z" } }) { totalCount }"#,
             "BAD_USER_INPUT",
         ),
-        (r#"blocks(fromTime: "2020-01-02") { totalCount }"#, "GRAPHQL_VALIDATION_FAILED"),
+        (r#"blocks(range: { times: { from: "2020-01-02" } }) { totalCount }"#, "GRAPHQL_VALIDATION_FAILED"),
         ("blocks(first: -1) { totalCount }", "BAD_USER_INPUT"),
         ("blocks(first: 101) { totalCount }", "QUERY_LIMIT_EXCEEDED"),
         ("staleBlocks(last: 101) { totalCount }", "QUERY_LIMIT_EXCEEDED"),

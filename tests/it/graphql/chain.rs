@@ -57,7 +57,7 @@ fn assert_range(api: &Api, model: &Model, from: u32, to: u32) {
     let found = chain_field(
         api,
         &format!(
-            "range(fromHeight: {from}, toHeight: {to}) {{ fromHeight toHeight blockCount txCount inputCount outputCount
+            "range(of: {{ heights: {{ from: {from}, to: {to} }} }}) {{ fromHeight toHeight blockCount txCount inputCount outputCount
                 outputValue fees subsidy chainwork utxoDelta emptyBlocks }}"
         ),
     );
@@ -182,7 +182,7 @@ fn a_range_is_timed_from_the_block_in_front_of_it() {
     let api = Api::of_chain(&quiet_chain());
     let range = chain_field(
         &api,
-        "range(fromHeight: 21, toHeight: 24) { fromTime toTime averageInterval hashrate tps difficultySum averageFeeRate
+        "range(of: { heights: { from: 21, to: 24 } }) { fromTime toTime averageInterval hashrate tps difficultySum averageFeeRate
            size weight }",
     );
     let of = |height: u32| {
@@ -212,7 +212,7 @@ fn fees_of_a_range_are_divided_by_the_whole_weight_of_its_blocks() {
         hostile.mine(&mut chain).unwrap();
     }
     let api = Api::of_chain(&chain);
-    let range = chain_field(&api, "range(last: 25) { fees weight averageFeeRate }");
+    let range = chain_field(&api, "range(of: { lastBlocks: 25 }) { fees weight averageFeeRate }");
     let (fees, weight): (f64, f64) =
         (range["fees"].as_str().unwrap().parse().unwrap(), range["weight"].as_f64().unwrap());
     let rate = range["averageFeeRate"].as_f64().unwrap();
@@ -224,27 +224,30 @@ fn a_range_is_named_by_its_ends_by_its_length_or_not_at_all() {
     let api = Api::of_chain(&quiet_chain());
     for (arguments, ends) in [
         ("", (0, 30)),
-        ("(last: 1)", (30, 30)),
-        ("(last: 31)", (0, 30)),
-        ("(last: 2147483647)", (0, 30)),
-        ("(fromHeight: 7)", (7, 30)),
-        ("(toHeight: 7)", (0, 7)),
-        ("(fromHeight: 7, toHeight: 7)", (7, 7)),
+        ("(of: { lastBlocks: 1 })", (30, 30)),
+        ("(of: { lastBlocks: 31 })", (0, 30)),
+        ("(of: { lastBlocks: 2147483647 })", (0, 30)),
+        ("(of: { heights: { from: 7 } })", (7, 30)),
+        ("(of: { heights: { to: 7 } })", (0, 7)),
+        ("(of: { heights: { from: 7, to: 7 } })", (7, 7)),
+        ("(of: { heights: {} })", (0, 30)),
+        ("(of: { times: { from: \"1970-01-01T00:00:00Z\", to: \"2106-01-01T00:00:00Z\" } })", (0, 30)),
+        ("(of: { times: {} })", (0, 30)),
     ] {
         let found = chain_field(&api, &format!("range{arguments} {{ fromHeight toHeight blockCount }}"));
         let expected = json!({ "fromHeight": ends.0, "toHeight": ends.1, "blockCount": ends.1 - ends.0 + 1 });
         assert_eq!(found, expected, "{arguments}");
     }
     for arguments in [
-        "(last: 0)",
-        "(last: -1)",
-        "(last: 5, fromHeight: 1)",
-        "(last: 5, toHeight: 1)",
-        "(fromHeight: -1)",
-        "(toHeight: -1)",
-        "(fromHeight: 31)",
-        "(toHeight: 31)",
-        "(fromHeight: 8, toHeight: 7)",
+        "(of: { lastBlocks: 0 })",
+        "(of: { lastBlocks: -1 })",
+        "(of: { times: { from: \"2106-01-01T00:00:00Z\" } })",
+        "(of: { times: { to: \"1970-01-01T00:00:00Z\" } })",
+        "(of: { heights: { from: -1 } })",
+        "(of: { heights: { to: -1 } })",
+        "(of: { heights: { from: 31 } })",
+        "(of: { heights: { to: 31 } })",
+        "(of: { heights: { from: 8, to: 7 } })",
     ] {
         let response = api.ask(&format!("{{ chain {{ id range{arguments} {{ txCount }} }} }}"));
         assert_eq!(response["data"], json!({ "chain": { "id": "Chain:main", "range": null } }), "{arguments}");
@@ -289,7 +292,7 @@ fn fees_of_the_last_day_are_told_once_there_are_transactions() {
     let api = Api::of_chain(&chain);
     let summary = chain_field(&api, "summary { blocks24h transactions24h averageFee24h }");
     let blocks = summary["blocks24h"].as_u64().unwrap();
-    let range = chain_field(&api, &format!("range(last: {blocks}) {{ fees txCount }}"));
+    let range = chain_field(&api, &format!("range(of: {{ lastBlocks: {blocks} }}) {{ fees txCount }}"));
     let fees: u64 = range["fees"].as_str().unwrap().parse().unwrap();
     let paying = range["txCount"].as_u64().unwrap() - blocks;
     assert_eq!(summary["averageFee24h"], json!(fees / paying));

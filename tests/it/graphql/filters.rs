@@ -80,7 +80,7 @@ fn lists_of_the_chain_tell_what_a_client_would_keep() {
     let largest = chain.active_blocks().enumerate().max_by_key(|(_, block)| block.txdata.len()).unwrap().0;
     let block = format!("block(height: {largest})");
     let mut told = 0;
-    for (owner, whole) in [(vec![], ", order: ASC, fromHeight: 90"), (vec![block.as_str()], "")] {
+    for (owner, whole) in [(vec![], ", order: ASC, range: { heights: { from: 90 } }"), (vec![block.as_str()], "")] {
         let all = walk(&api, &owner, 100, whole);
         for (filter, keeps) in FILTERS {
             let kept: Vec<_> = all.iter().filter(|found| keeps(found)).cloned().collect();

@@ -37,7 +37,7 @@ fn lists(chain: &SimChain, truth: &Truth) -> Vec<(List, Vec<Value>)> {
         lists.push((list("transactions", "order: ASC", txid), entries(&|_| true, true)));
         lists.push((list("transactions", "", txid), entries(&|_| true, false)));
         let between = |txnum: u32| (105..=130).contains(&truth.height(txnum));
-        let heights = "order: null, filter: { fromHeight: 105, toHeight: 130 }";
+        let heights = "order: null, filter: { range: { heights: { from: 105, to: 130 } } }";
         lists.push((list("transactions", heights, txid), entries(&between, false)));
         let out = |txnum: u32| truth.ways(txnum, &scripts).1;
         lists.push((list("transactions", "order: ASC, filter: { direction: OUT }", txid), entries(&out, true)));
@@ -57,9 +57,12 @@ fn lists(chain: &SimChain, truth: &Truth) -> Vec<(List, Vec<Value>)> {
         let kept = truth.model.transactions.iter().filter(move |kept| heights.contains(&kept.height));
         kept.map(|kept| json!({ "txid": kept.txid.to_string() })).collect::<Vec<_>>()
     };
-    lists.push((List::new("", "transactions", "order: ASC, fromHeight: 101, toHeight: 115", "txid"), all(101..=115)));
+    lists.push((
+        List::new("", "transactions", "order: ASC, range: { heights: { from: 101, to: 115 } }", "txid"),
+        all(101..=115),
+    ));
     let newest = all(125..=u32::MAX).into_iter().rev().collect();
-    lists.push((List::new("", "transactions", "order: null, fromHeight: 125", "txid"), newest));
+    lists.push((List::new("", "transactions", "order: null, range: { heights: { from: 125 } }", "txid"), newest));
     lists
 }
 

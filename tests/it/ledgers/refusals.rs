@@ -86,9 +86,14 @@ fn arguments_of_root_fields() {
             Null::Root,
         ),
         ("ledgerSet(of: {}) { stats { used } }".to_owned(), input, vec!["addresses", "scripts"], Null::Root),
-        ("transactions(fromHeight: 7, toHeight: 6) { totalCount }".to_owned(), input, vec!["7", "6"], Null::Root),
-        ("transactions(fromHeight: -1) { totalCount }".to_owned(), input, vec!["-1"], Null::Root),
-        ("transactions(toHeight: -5) { totalCount }".to_owned(), input, vec!["-5"], Null::Root),
+        (
+            "transactions(range: { heights: { from: 7, to: 6 } }) { totalCount }".to_owned(),
+            input,
+            vec!["7", "6"],
+            Null::Root,
+        ),
+        ("transactions(range: { heights: { from: -1 } }) { totalCount }".to_owned(), input, vec!["-1"], Null::Root),
+        ("transactions(range: { heights: { to: -5 } }) { totalCount }".to_owned(), input, vec!["-5"], Null::Root),
         (
             "transactions(first: 100000) { totalCount }".to_owned(),
             "QUERY_LIMIT_EXCEEDED",
@@ -126,7 +131,7 @@ fn what_is_not_there_is_null_without_an_error() {
         let data = api.data(&format!("{{ found: {field} }}"));
         assert_eq!(data, json!({ "found": null }), "{field}");
     }
-    let beyond = api.data("{ transactions(fromHeight: 500, toHeight: 600) { totalCount nodes { id } } }");
+    let beyond = api.data("{ transactions(range: { heights: { from: 500, to: 600 } }) { totalCount nodes { id } } }");
     assert_eq!(beyond, json!({ "transactions": { "totalCount": 0, "nodes": [] } }));
 }
 
@@ -156,11 +161,11 @@ fn arguments_of_ledgers() {
         ("utxos", "first: 101", "QUERY_LIMIT_EXCEEDED", vec!["101"]),
         ("utxos", "last: 1, after: \"x\"", input, vec!["last", "after"]),
         ("utxos", "before: \"x\", after: \"x\"", input, vec!["after", "before"]),
-        ("transactions", "filter: { fromHeight: 5, toHeight: 4 }", input, vec!["5", "4"]),
-        ("transactions", "filter: { fromHeight: -5 }", input, vec!["-5"]),
+        ("transactions", "filter: { range: { heights: { from: 5, to: 4 } } }", input, vec!["5", "4"]),
+        ("transactions", "filter: { range: { heights: { from: -5 } } }", input, vec!["-5"]),
         (
             "transactions",
-            "filter: { fromTime: \"2020-01-02T00:00:00Z\", toTime: \"2020-01-01T00:00:00Z\" }",
+            "filter: { range: { times: { from: \"2020-01-02T00:00:00Z\", to: \"2020-01-01T00:00:00Z\" } } }",
             input,
             vec!["2020-01-02T00:00:00Z", "2020-01-01T00:00:00Z"],
         ),
@@ -259,7 +264,7 @@ fn cursors_of_other_lists_filters_and_orders() {
     let lists = [
         ("transactions", "order: ASC"),
         ("transactions", "order: DESC"),
-        ("transactions", "filter: { fromHeight: 1 }"),
+        ("transactions", "filter: { range: { heights: { from: 1 } } }"),
         ("transactions", "filter: { direction: IN }"),
         ("utxos", ""),
         ("utxos", "filter: { minValue: 1 }"),

@@ -76,9 +76,13 @@ fn a_cursor_of_a_block_that_is_gone_is_refused_with_the_fork_and_reading_goes_on
         list.page(&scene.api, &format!("last: 5, before: {kept}"));
     }
     let truth = Truth::whole(&scene.chain);
-    let from_fork = List { arguments: format!("order: ASC, filter: {{ toHeight: {fork} }}"), ..entries };
+    let from_fork =
+        List { arguments: format!("order: ASC, filter: {{ range: {{ heights: {{ to: {fork} }} }} }}"), ..entries };
     let mut read = from_fork.all(&mut scene.api);
-    let rest = List { arguments: format!("order: ASC, filter: {{ fromHeight: {} }}", fork + 1), ..from_fork };
+    let rest = List {
+        arguments: format!("order: ASC, filter: {{ range: {{ heights: {{ from: {} }} }} }}", fork + 1),
+        ..from_fork
+    };
     read.extend(rest.all(&mut scene.api));
     let balances = |rows: &[Value]| rows.iter().map(|row| row["balanceAfter"].clone()).collect::<Vec<_>>();
     assert_eq!(balances(&read), balances(&truth.entries(&scene.scripts)));

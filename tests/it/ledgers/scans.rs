@@ -49,7 +49,7 @@ fn filtered(truth: &Truth, past: &Truth, owner: &str, scripts: &Scripts) -> Vec<
         ),
         (transactions("order: ASC, filter: { coinbaseOnly: true }"), keep(&|txnum, _| truth.is_coinbase(txnum))),
         (
-            transactions("filter: { coinbaseOnly: true, direction: OUT, fromHeight: 1 }"),
+            transactions("filter: { coinbaseOnly: true, direction: OUT, range: { heights: { from: 1 } } }"),
             Vec::new(), // a coinbase spends nothing
         ),
         (
@@ -94,7 +94,7 @@ fn a_filter_hides_the_totals_and_a_long_history_of_several_scripts_its_count() {
     let count = truth.txnums(&scripts).len();
     let ask = "stats { txCount minedBlocks received } all: transactions(first: 1) { totalCount nodes { net } }
         some: transactions(first: 1, filter: { direction: IN }) { totalCount }
-        from: transactions(first: 1, filter: { fromHeight: 101 }) { totalCount }
+        from: transactions(first: 1, filter: { range: { heights: { from: 101 } } }) { totalCount }
         coins: utxos(first: 1) { totalCount totalValue }
         ripe: utxos(first: 1, filter: { includeImmature: false }) { totalCount totalValue }";
     let figures = truth.figures(&scripts);

@@ -166,7 +166,12 @@ fn lists_with_the_mempool_on_top_are_the_same_in_pages_of_every_size_from_either
                 for (field, arguments, row, expected) in [
                     ("transactions", "", ENTRY, newest_first.clone()),
                     ("transactions", "order: ASC", ENTRY, entries),
-                    ("transactions", "filter: { fromHeight: 0, includeMempool: null }", ENTRY, newest_first),
+                    (
+                        "transactions",
+                        "filter: { range: { heights: { from: 0 } }, includeMempool: null }",
+                        ENTRY,
+                        newest_first,
+                    ),
                     ("transactions", "filter: { includeMempool: false }", ENTRY, confirmed),
                     ("utxos", "", WAITING_UTXO, coins(false)),
                     ("utxos", "filter: { includeSpentInMempool: true }", WAITING_UTXO, coins(true)),
@@ -207,7 +212,7 @@ fn filters_leave_what_meets_them_among_what_waits() {
         let large = |row: &Value| row["net"].as_i64().unwrap().unsigned_abs() >= 50_000;
         let list = |arguments: &str| List::new(owner.clone(), "transactions", arguments, ENTRY);
         let expected: [(String, Vec<Value>); 2] = [
-            (format!("filter: {{ toHeight: {tip} }}"), confirmed),
+            (format!("filter: {{ range: {{ heights: {{ to: {tip} }} }} }}"), confirmed),
             ("filter: { minAbsNet: 50000 }".to_owned(), kept(&large)),
         ];
         for (arguments, expected) in expected {

@@ -77,7 +77,8 @@ async fn a_reorg_is_reported_with_its_effect_on_payments() {
     sim.with(|world| world.reorg(1, 2, branch, &Mining::default())).unwrap().unwrap();
     following.assert_catches_up(&sim);
     let reported = next(&mut reorgs).await["reorg"].clone();
-    let joined = ask(&schema, "{ blocks(first: 2, order: ASC, fromHeight: 121) { nodes { hash } } }").await;
+    let joined =
+        ask(&schema, "{ blocks(first: 2, order: ASC, range: { heights: { from: 121 } }) { nodes { hash } } }").await;
     let joined = joined["blocks"]["nodes"].as_array().unwrap().clone();
     let id = format!("Reorg:{}", tip(&sim));
     let on_main = |(block, height): (&Value, u32)| json!({ "hash": block["hash"], "height": height, "block": { "chainStatus": "MAIN", "reorg": null } });

@@ -341,12 +341,12 @@ impl Block {
     async fn transactions(
         &self,
         ctx: &Context<'_>,
+        #[graphql(desc = "Only transactions that meet all of these conditions.")] filter: Option<TransactionFilter>,
         #[graphql(desc = "Maximum number of items from the start, or after `after`; 25 without `first` and `last`.")]
         first: Option<i32>,
         #[graphql(desc = "Only items after the item with this cursor.")] after: Option<String>,
         #[graphql(desc = "Maximum number of items from the end, or before `before`.")] last: Option<i32>,
         #[graphql(desc = "Only items before the item with this cursor.")] before: Option<String>,
-        #[graphql(desc = "Only transactions that meet all of these conditions.")] filter: Option<TransactionFilter>,
     ) -> Option<Result<Connection<Transaction>, ApiError>> {
         Some(self.transaction_page(ctx, &PageArgs { first, after, last, before }, filter))
     }

@@ -1,5 +1,3 @@
-use std::ops::Range;
-
 use async_graphql::OneofObject;
 
 use crate::api::error::ApiError;
@@ -60,61 +58,4 @@ pub(crate) fn height_of(name: &str, height: i32) -> Result<Height, ApiError> {
     u32::try_from(height)
         .map(Height::from)
         .map_err(|_| ApiError::bad_user_input(format!("{name} is {height}, and the first block is at height 0")))
-}
-
-/// Blocks of the main chain by height and median time past, each end included, and each left open if it is not given.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Between {
-    pub(crate) from_height: Option<i32>,
-    pub(crate) to_height: Option<i32>,
-    pub(crate) from_time: Option<DateTime>,
-    pub(crate) to_time: Option<DateTime>,
-}
-
-impl Between {
-    /// The heights of these blocks, as far as there are any. Which they are is as lasting as the block that ends them.
-    ///
-    /// Errors: BAD_USER_INPUT for a negative height, and for an end before its beginning.
-    pub(crate) fn heights(&self, view: &View) -> Result<Range<Height>, ApiError> {
-        let from = self.from_height.map(|from| height_of("fromHeight", from)).transpose()?;
-        let to = self.to_height.map(|to| height_of("toHeight", to)).transpose()?;
-        if let (Some(from), Some(to)) = (from, to)
-            && from > to
-        {
-            return Err(ApiError::bad_user_input(format!(
-                "fromHeight is {from}, and toHeight is {to}, which is below it"
-            )));
-        }
-        if let (Some(from), Some(to)) = (self.from_time, self.to_time)
-            && from.to_unix() > to.to_unix()
-        {
-            return Err(ApiError::bad_user_input(format!(
-                "fromTime is {from}, and toTime is {to}, which is before it"
-            )));
-        }
-        let tip = view.tip().height;
-        let mut start = from.unwrap_or(Height::GENESIS);
-        let mut end = tip.next();
-        // the block that no other can come in front of
-        let mut closing = None;
-        if let Some(to) = to.filter(|to| *to <= tip) {
-            end = to.next();
-            closing = Some(to);
-        }
-        // the first block at that time or after it is the first after the second before
-        if let Some(before) = self.from_time.and_then(|from| from.to_unix().checked_sub(1)) {
-            start = start.max(view.first_height_after(before)?);
-        }
-        if let Some(to) = self.to_time {
-            let after = view.first_height_after(to.to_unix())?;
-            end = end.min(after);
-            // no block behind the first that is later is earlier again
-            closing = closing.into_iter().chain((after <= tip).then_some(after)).min();
-        }
-        match closing {
-            Some(closing) => view.note_chain_up_to(closing),
-            None => view.read_set().depends_on(Dependency::Chain),
-        }
-        Ok(start..end.max(start))
-    }
 }

@@ -4,12 +4,14 @@ mod block;
 mod block_at;
 mod block_fee_stats;
 mod block_header;
+mod block_range;
 mod block_stats;
 mod cumulative_stats;
 mod merkle_proof;
 mod script_type_count;
 
 pub(crate) use block::Block;
-pub(crate) use block_at::{Between, BlockAt, height_of};
+pub(crate) use block_at::{BlockAt, height_of};
 pub(crate) use block_header::BlockHeader;
+pub(crate) use block_range::BlockRangeInput;
 pub(crate) use merkle_proof::MerkleProofObject;

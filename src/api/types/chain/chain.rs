@@ -15,10 +15,10 @@ use crate::api::pagination::cursor::Scope;
 use crate::api::pagination::global_id::CHAIN_ID;
 use crate::api::pagination::page::{PageArgs, count_of, height_at};
 use crate::api::scalars::BlockHash;
-use crate::api::types::block::{BlockAt, height_of};
+use crate::api::types::block::{BlockAt, BlockRangeInput};
 use crate::api::types::enums::SortOrder;
-use crate::chain::{self, BLOCKS_PER_EPOCH, Height, network};
-use crate::view::{Dependency, View};
+use crate::chain::{self, BLOCKS_PER_EPOCH, network};
+use crate::view::View;
 
 /// The main chain.
 #[derive(Clone)]
@@ -31,13 +31,9 @@ impl Chain {
         Self { view }
     }
 
-    fn sum(&self, from: Option<i32>, to: Option<i32>, last: Option<i32>) -> Result<RangeStats, ApiError> {
-        let (first, end) = ends(from, to, last, self.view.tip().height)?;
-        match to {
-            Some(_) => self.view.note_chain_up_to(end),
-            None => self.view.read_set().depends_on(Dependency::Chain),
-        }
-        Ok(RangeStats(self.view.range(first, end)?))
+    fn sum(&self, of: Option<BlockRangeInput>) -> Result<RangeStats, ApiError> {
+        let (first, last) = BlockRangeInput::first_and_last(of, &self.view)?;
+        Ok(RangeStats(self.view.range(first, last)?))
     }
 
     /// A page of the epochs of the difficulty. The row at a position is the epoch of that number, which its first block
@@ -64,36 +60,6 @@ impl Chain {
             },
         )
     }
-}
-
-/// The first and the last height of the range that is asked for.
-///
-/// Errors: BAD_USER_INPUT for arguments that contradict each other, and for blocks that do not exist (yet).
-fn ends(from: Option<i32>, to: Option<i32>, last: Option<i32>, tip: Height) -> Result<(Height, Height), ApiError> {
-    if let Some(last) = last {
-        if from.is_some() || to.is_some() {
-            return Err(ApiError::bad_user_input(
-                "last and heights cannot be combined: give last, or fromHeight and toHeight",
-            ));
-        }
-        let blocks = u32::try_from(last).ok().filter(|blocks| *blocks > 0);
-        let blocks = blocks
-            .ok_or_else(|| ApiError::bad_user_input(format!("last is {last}: a range has at least one block")))?;
-        return Ok((tip.to_u32().saturating_sub(blocks - 1).into(), tip));
-    }
-    let from = from.map_or(Ok(Height::GENESIS), |height| height_of("fromHeight", height))?;
-    let to = to.map_or(Ok(tip), |height| height_of("toHeight", height))?;
-    for (name, height) in [("fromHeight", from), ("toHeight", to)] {
-        if height > tip {
-            return Err(ApiError::bad_user_input(format!(
-                "{name} is {height}, and there is no such block yet: the tip is at {tip}"
-            )));
-        }
-    }
-    if from > to {
-        return Err(ApiError::bad_user_input(format!("fromHeight is {from}, which is above the toHeight {to}")));
-    }
-    Ok((from, to))
 }
 
 /// The main chain as a whole.
@@ -128,19 +94,15 @@ impl Chain {
         Some(block.and_then(|block| SupplyObject::of(&self.view, block)))
     }
 
-    /// Totals over a range of blocks of any length: from one height to another, the last blocks, or the whole chain if
-    /// no argument is given.
+    /// Totals over consecutive blocks of any number.
     async fn range(
         &self,
-        #[graphql(desc = "The height of the first block, which must exist; default 0.")] from_height: Option<i32>,
-        #[graphql(desc = "The height of the last block, which must exist; default the tip.")] to_height: Option<i32>,
         #[graphql(
-            desc = "The number of blocks up to the tip, at least 1; not together with heights. All blocks if the chain \
-                    has fewer."
+            desc = "The blocks, of which there must be at least one. Heights must exist. The whole chain if not given."
         )]
-        last: Option<i32>,
+        of: Option<BlockRangeInput>,
     ) -> Option<Result<RangeStats, ApiError>> {
-        Some(self.sum(from_height, to_height, last))
+        Some(self.sum(of))
     }
 
     /// The projected difficulty of the next epoch, from the blocks of the current epoch so far.
@@ -163,54 +125,15 @@ impl Chain {
     async fn epochs(
         &self,
         ctx: &Context<'_>,
+        #[graphql(desc = "Newest first (DESC) or oldest first (ASC).", default_with = "Some(SortOrder::Desc)")]
+        order: Option<SortOrder>,
         #[graphql(desc = "Maximum number of items from the start, or after `after`; 25 without `first` and `last`.")]
         first: Option<i32>,
         #[graphql(desc = "Only items after the item with this cursor.")] after: Option<String>,
         #[graphql(desc = "Maximum number of items from the end, or before `before`.")] last: Option<i32>,
         #[graphql(desc = "Only items before the item with this cursor.")] before: Option<String>,
-        #[graphql(desc = "Newest first (DESC) or oldest first (ASC).", default_with = "Some(SortOrder::Desc)")]
-        order: Option<SortOrder>,
     ) -> Option<Result<Connection<DifficultyEpochObject>, ApiError>> {
         let args = PageArgs { first, after, last, before };
         Some(self.epochs_page(ctx, &args, order.unwrap_or(SortOrder::Desc)))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_range_is_named_by_heights_by_its_length_or_not_at_all() {
-        for (from, to, last, first, end) in [
-            (None, None, None, 0, 9),
-            (Some(3), None, None, 3, 9),
-            (None, Some(3), None, 0, 3),
-            (Some(3), Some(3), None, 3, 3),
-            (Some(9), Some(9), None, 9, 9),
-            (None, None, Some(1), 9, 9),
-            (None, None, Some(10), 0, 9),
-            (None, None, Some(i32::MAX), 0, 9),
-        ] {
-            assert_eq!(ends(from, to, last, 9.into()), Ok((first.into(), end.into())), "{from:?} {to:?} {last:?}");
-        }
-    }
-
-    #[test]
-    fn a_range_that_is_none_is_refused() {
-        for (from, to, last) in [
-            (Some(-1), None, None),
-            (None, Some(-1), None),
-            (Some(10), None, None),
-            (None, Some(10), None),
-            (Some(4), Some(3), None),
-            (None, None, Some(0)),
-            (None, None, Some(i32::MIN)),
-            (Some(1), None, Some(1)),
-            (None, Some(1), Some(1)),
-        ] {
-            let refusal = ends(from, to, last, 9.into()).unwrap_err();
-            assert_eq!(refusal.code(), "BAD_USER_INPUT", "{from:?} {to:?} {last:?}");
-        }
     }
 }

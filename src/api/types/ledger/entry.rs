@@ -15,8 +15,8 @@ use crate::api::pagination::connection::Connection;
 use crate::api::pagination::cursor::Scope;
 use crate::api::pagination::page::{PageArgs, txnum_at};
 use crate::api::pagination::pending_list::{ListPosition, PendingListWalk, PendingRow};
-use crate::api::scalars::{DateTime, Sats, SignedSats, UInt53};
-use crate::api::types::block::Between;
+use crate::api::scalars::{Sats, SignedSats, UInt53};
+use crate::api::types::block::BlockRangeInput;
 use crate::api::types::enums::SortOrder;
 use crate::api::types::transaction::Transaction;
 use crate::view::{LostMovement, Movement, PendingMovement, ScriptKey, TxNum, View};
@@ -36,22 +36,16 @@ pub(crate) enum Direction {
     Both,
 }
 
-/// Conditions on the transactions of a ledger; a transaction must meet all of them. Heights and times use the index.
+/// Conditions on the transactions of a ledger; a transaction must meet all of them. A range of blocks uses the index.
 /// The other conditions scan row by row, at most `server.limits.scanRows` rows per page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, InputObject)]
 pub(crate) struct LedgerFilter {
     /// Only transactions in this direction.
     #[graphql(default_with = "Some(Direction::Both)")]
     direction: Option<Direction>,
-    /// Only transactions in blocks at or above this height.
-    from_height: Option<i32>,
-    /// Only transactions in blocks at or below this height, which may be above the tip. Excludes unconfirmed
-    /// transactions.
-    to_height: Option<i32>,
-    /// Only transactions in blocks whose median time past is at or after this time.
-    from_time: Option<DateTime>,
-    /// Only transactions in blocks whose median time past is at or before this time. Excludes unconfirmed transactions.
-    to_time: Option<DateTime>,
+    /// Only transactions in these blocks. A range with a last height, which may be above the tip, or a last time excludes
+    /// unconfirmed transactions.
+    range: Option<BlockRangeInput>,
     /// Only transactions that change the balance by at least this many satoshis in either direction.
     min_abs_net: Option<Sats>,
     /// Whether to include mempool transactions.
@@ -89,8 +83,8 @@ impl LedgerFilter {
 
     /// Whether it leaves transactions of the mempool, none of which is in a block or a coinbase.
     fn leaves_waiting(&self) -> bool {
-        let bounded = self.to_height.is_some() || self.to_time.is_some();
-        self.include_mempool != Some(false) && !bounded && !self.is_coinbase_only()
+        let ends = self.range.is_some_and(|range| range.has_end());
+        self.include_mempool != Some(false) && !ends && !self.is_coinbase_only()
     }
 
     fn keeps(&self, moved: &EntryMovement) -> bool {
@@ -105,10 +99,9 @@ impl LedgerFilter {
         right_way && large_enough && (moved.is_coinbase() || !self.is_coinbase_only())
     }
 
-    /// The transactions that the heights and times leave.
+    /// The transactions within the range.
     fn txnums(&self, view: &View) -> Result<Range<TxNum>, ApiError> {
-        let Self { from_height, to_height, from_time, to_time, .. } = *self;
-        Ok(view.txnums(Between { from_height, to_height, from_time, to_time }.heights(view)?)?)
+        Ok(view.txnums(BlockRangeInput::heights(self.range, view)?)?)
     }
 }
 

@@ -125,17 +125,17 @@ impl Mempool {
     async fn transactions(
         &self,
         ctx: &Context<'_>,
-        #[graphql(desc = "Maximum number of items from the start, or after `after`; 25 without `first` and `last`.")]
-        first: Option<i32>,
-        #[graphql(desc = "Only items after the item with this cursor.")] after: Option<String>,
-        #[graphql(desc = "Maximum number of items from the end, or before `before`.")] last: Option<i32>,
-        #[graphql(desc = "Only items before the item with this cursor.")] before: Option<String>,
+        #[graphql(desc = "Only transactions that meet all of these conditions.")] filter: Option<TransactionFilter>,
         #[graphql(
             desc = "The order in which to return the transactions.",
             default_with = "Some(MempoolOrder::FeeRate)"
         )]
         order: Option<MempoolOrder>,
-        #[graphql(desc = "Only transactions that meet all of these conditions.")] filter: Option<TransactionFilter>,
+        #[graphql(desc = "Maximum number of items from the start, or after `after`; 25 without `first` and `last`.")]
+        first: Option<i32>,
+        #[graphql(desc = "Only items after the item with this cursor.")] after: Option<String>,
+        #[graphql(desc = "Maximum number of items from the end, or before `before`.")] last: Option<i32>,
+        #[graphql(desc = "Only items before the item with this cursor.")] before: Option<String>,
     ) -> Option<Result<Connection<Transaction>, ApiError>> {
         let args = PageArgs { first, after, last, before };
         Some(list::transactions(&self.view, ctx, &args, order.unwrap_or_default(), &filter.unwrap_or_default()))

@@ -1,0 +1,135 @@
+use std::ops::Range;
+
+use async_graphql::{InputObject, OneofObject};
+
+use super::height_of;
+use crate::api::error::ApiError;
+use crate::api::scalars::DateTime;
+use crate::chain::Height;
+use crate::view::{Dependency, View};
+
+/// Consecutive blocks of the main chain, given in exactly one of three ways.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, OneofObject)]
+#[graphql(name = "BlockRange")]
+pub(crate) enum BlockRangeInput {
+    /// By their heights.
+    Heights(HeightRange),
+    /// By their median time past.
+    Times(TimeRange),
+    /// So many blocks up to the tip, at least 1. All blocks if the chain has fewer.
+    LastBlocks(i32),
+}
+
+/// Blocks from one height to another. Both ends are included, and both are optional.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, InputObject)]
+pub(crate) struct HeightRange {
+    /// The height of the first block; the genesis block if not given.
+    from: Option<i32>,
+    /// The height of the last block; the tip if not given.
+    to: Option<i32>,
+}
+
+/// Blocks from one time to another. Both ends are included, and both are optional.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, InputObject)]
+pub(crate) struct TimeRange {
+    /// Only blocks whose median time past is at or after this time.
+    from: Option<DateTime>,
+    /// Only blocks whose median time past is at or before this time.
+    to: Option<DateTime>,
+}
+
+impl BlockRangeInput {
+    /// Whether it ends at a block or a time, and not at the tip.
+    pub(crate) fn has_end(&self) -> bool {
+        match self {
+            Self::Heights(heights) => heights.to.is_some(),
+            Self::Times(times) => times.to.is_some(),
+            Self::LastBlocks(_) => false,
+        }
+    }
+
+    /// The heights of those of these blocks that exist; of all blocks without a range. Which they are is as lasting as the
+    /// block that ends them.
+    ///
+    /// Errors: BAD_USER_INPUT for a negative height, an end before its beginning, and less than one of the last blocks.
+    pub(crate) fn heights(range: Option<Self>, view: &View) -> Result<Range<Height>, ApiError> {
+        let tip = view.tip().height;
+        // the block that no other can come in front of
+        let (blocks, closing) = match range {
+            None => (Height::GENESIS..tip.next(), None),
+            Some(Self::Heights(heights)) => {
+                let (from, to) = heights.ends()?;
+                let to = to.filter(|to| *to <= tip);
+                (from..to.unwrap_or(tip).next(), to)
+            }
+            Some(Self::Times(times)) => times.blocks(view)?,
+            Some(Self::LastBlocks(count)) => {
+                let before = count_of_last(count)?.saturating_sub(1);
+                (tip.to_u32().saturating_sub(before).into()..tip.next(), None)
+            }
+        };
+        match closing {
+            Some(closing) => view.note_chain_up_to(closing),
+            None => view.read_set().depends_on(Dependency::Chain),
+        }
+        Ok(blocks.start..blocks.end.max(blocks.start))
+    }
+
+    /// The first and the last of these blocks, of which there must be at least one; a height that is given must exist.
+    ///
+    /// Errors: as [`BlockRangeInput::heights`], and BAD_USER_INPUT for blocks that do not exist (yet).
+    pub(crate) fn first_and_last(range: Option<Self>, view: &View) -> Result<(Height, Height), ApiError> {
+        let tip = view.tip().height;
+        if let Some(Self::Heights(heights)) = range {
+            let (from, to) = heights.ends()?;
+            for (name, height) in [("heights.from", Some(from)), ("heights.to", to)] {
+                if let Some(height) = height.filter(|height| *height > tip) {
+                    let what = format!("{name} is {height}, and there is no such block yet: the tip is at {tip}");
+                    return Err(ApiError::bad_user_input(what));
+                }
+            }
+        }
+        let blocks = Self::heights(range, view)?;
+        let last = blocks.end.previous().filter(|last| *last >= blocks.start);
+        let last =
+            last.ok_or_else(|| ApiError::bad_user_input("no block has a median time past within these times"))?;
+        Ok((blocks.start, last))
+    }
+}
+
+impl HeightRange {
+    fn ends(&self) -> Result<(Height, Option<Height>), ApiError> {
+        let from = self.from.map_or(Ok(Height::GENESIS), |from| height_of("heights.from", from))?;
+        let to = self.to.map(|to| height_of("heights.to", to)).transpose()?;
+        match to.filter(|to| from > *to) {
+            Some(to) => {
+                let what = format!("heights.from is {from}, and heights.to is {to}, which is below it");
+                Err(ApiError::bad_user_input(what))
+            }
+            None => Ok((from, to)),
+        }
+    }
+}
+
+impl TimeRange {
+    /// The blocks, and the first that is later: no block behind it is earlier again.
+    fn blocks(&self, view: &View) -> Result<(Range<Height>, Option<Height>), ApiError> {
+        if let (Some(from), Some(to)) = (self.from, self.to)
+            && from.to_unix() > to.to_unix()
+        {
+            let what = format!("times.from is {from}, and times.to is {to}, which is before it");
+            return Err(ApiError::bad_user_input(what));
+        }
+        // the first block at that time or after it is the first after the second before
+        let before = self.from.and_then(|from| from.to_unix().checked_sub(1));
+        let first = before.map_or(Ok(Height::GENESIS), |before| view.first_height_after(before))?;
+        let Some(to) = self.to else { return Ok((first..view.tip().height.next(), None)) };
+        let later = view.first_height_after(to.to_unix())?;
+        Ok((first..later, Some(later).filter(|later| *later <= view.tip().height)))
+    }
+}
+
+fn count_of_last(count: i32) -> Result<u32, ApiError> {
+    let blocks = u32::try_from(count).ok().filter(|blocks| *blocks > 0);
+    blocks.ok_or_else(|| ApiError::bad_user_input(format!("lastBlocks is {count}: a range has at least one block")))
+}
