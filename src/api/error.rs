@@ -11,10 +11,9 @@ use async_graphql::{ErrorExtensionValues, ServerError, Value};
 use bitcoin::BlockHash;
 
 use super::features::Feature;
-use super::secrets::hidden;
 use crate::api::types::enums::{SyncPhaseEnum, TxState};
-use crate::chain::Height;
 use crate::chain::float::to_f64;
+use crate::chain::{Height, hidden};
 use crate::view::{BudgetExceeded, IndexError, NodeClientError, SyncState, Tip};
 
 /// The values of `extensions.code`.

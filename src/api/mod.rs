@@ -31,7 +31,6 @@ mod mutation;
 mod pagination;
 mod query;
 mod scalars;
-mod secrets;
 mod streams;
 mod subscription;
 mod types;

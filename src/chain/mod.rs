@@ -8,6 +8,7 @@
 mod address;
 pub mod coinbase;
 mod count;
+pub mod descriptor;
 pub mod difficulty;
 mod epoch;
 mod feerate;
@@ -18,6 +19,7 @@ pub mod network;
 pub mod raw;
 pub mod retarget;
 pub mod script;
+mod secrets;
 #[cfg(test)]
 mod shared_data;
 pub mod spending;
@@ -30,4 +32,5 @@ pub use epoch::{BLOCKS_PER_EPOCH, DifficultyEpoch};
 pub use feerate::{Feerate, vsize};
 pub use height::Height;
 pub use script::ScriptType;
+pub use secrets::hidden;
 pub use time::median_time_past;

@@ -17,8 +17,9 @@ use std::borrow::Cow;
 /// What stands for one.
 const HIDDEN: &str = "[a private key]";
 
-/// The text without what looks like a private key.
-pub(crate) fn hidden(text: &str) -> Cow<'_, str> {
+/// The text without what looks like a private key; borrowed if there is none.
+#[must_use]
+pub fn hidden(text: &str) -> Cow<'_, str> {
     let mut shown: Option<String> = None;
     let (mut rest, mut passed) = (text, 0);
     while let Some(start) = rest.find(|letter: char| letter.is_ascii_alphanumeric()) {

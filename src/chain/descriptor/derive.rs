@@ -1,0 +1,228 @@
+//! The scripts of a descriptor.
+
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+use bitcoin::bip32::{ChildNumber, Xpub};
+use bitcoin::hashes::{hash160, ripemd160, sha256};
+use bitcoin::secp256k1::{Parity, Secp256k1, VerifyOnly};
+use bitcoin::{NetworkKind, PublicKey, ScriptBuf};
+use miniscript::descriptor::{DescriptorPublicKey, SinglePubKey};
+use miniscript::{Descriptor, ForEachKey, Translator, hash256};
+
+use super::error::DescriptorError;
+
+static SECP: LazyLock<Secp256k1<VerifyOnly>> = LazyLock::new(Secp256k1::verification_only);
+
+/// What a descriptor is made of.
+#[derive(Clone, Debug)]
+pub(super) enum DescriptorForm {
+    /// Keys and the scripts over them.
+    Keys(Box<Descriptor<DescriptorPublicKey>>),
+    /// One script, whose keys are not known (BIP385).
+    Script(ScriptBuf),
+}
+
+/// A descriptor with public keys only, whose scripts can be derived.
+#[derive(Clone, Debug)]
+pub struct OutputDescriptor {
+    text: String,
+    form: DescriptorForm,
+    branches: usize,
+    keys: usize,
+    is_ranged: bool,
+}
+
+impl OutputDescriptor {
+    pub(super) fn new(text: String, form: DescriptorForm, branches: usize) -> Self {
+        let (keys, is_ranged) = match &form {
+            DescriptorForm::Keys(descriptor) => (descriptor.iter_pk().count(), descriptor.has_wildcard()),
+            DescriptorForm::Script(_) => (0, false),
+        };
+        Self { text, form, branches, keys, is_ranged }
+    }
+
+    /// The descriptor in its canonical form, with its checksum: hardened steps as `h`, digits of keys in lower case, an
+    /// extended key alone as the descriptor of its account.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The checksum of [`text`](Self::text).
+    #[must_use]
+    pub fn checksum(&self) -> &str {
+        self.text.rsplit_once('#').map_or("", |(_, checksum)| checksum)
+    }
+
+    /// The number of paths of the multipath step, 1 without one.
+    #[must_use]
+    pub fn branches(&self) -> usize {
+        self.branches
+    }
+
+    /// The number of keys that each script is made of, each occurrence of one.
+    #[must_use]
+    pub fn keys(&self) -> usize {
+        self.keys
+    }
+
+    /// Whether each branch has many scripts: whether a key ends with `/*`.
+    #[must_use]
+    pub fn is_ranged(&self) -> bool {
+        self.is_ranged
+    }
+
+    /// Whether it is known what spends the scripts: not of `addr` and `raw`.
+    #[must_use]
+    pub fn is_solvable(&self) -> bool {
+        matches!(self.form, DescriptorForm::Keys(_))
+    }
+
+    /// The kind of network that the extended keys are for, `None` without any.
+    #[must_use]
+    pub fn key_network(&self) -> Option<NetworkKind> {
+        let DescriptorForm::Keys(descriptor) = &self.form else { return None };
+        descriptor.iter_pk().find_map(|key| key.xkey_network())
+    }
+
+    /// The path of the first extended key of a branch, with `*` for the index: from the master key (`m/84h/0h/0h/0/*`) if
+    /// the key's origin is known, otherwise below the extended key (`0/*`). `None` without an extended key, and for a branch
+    /// that does not exist.
+    #[must_use]
+    pub fn path(&self, branch: usize) -> Option<String> {
+        let DescriptorForm::Keys(descriptor) = &self.form else { return None };
+        if branch < self.branches { descriptor.iter_pk().find_map(|key| path_of(&key, branch)) } else { None }
+    }
+
+    /// What derives the scripts of an existing branch.
+    ///
+    /// Errors: the branch does not exist, or has no key (chance below 2^-127).
+    pub fn branch(&self, branch: usize) -> Result<BranchDeriver<'_>, DescriptorError> {
+        let missing = || DescriptorError::NoKey { branch, index: 0 };
+        if branch >= self.branches {
+            return Err(missing());
+        }
+        let DescriptorForm::Keys(descriptor) = &self.form else {
+            return Ok(BranchDeriver { branch, descriptor: self, parents: HashMap::new() });
+        };
+        let (mut parents, mut is_complete) = (HashMap::new(), true);
+        descriptor.for_each_key(|key| {
+            match Parent::of(key, branch) {
+                Some(parent) => is_complete &= parents.insert(key.clone(), parent).is_none_or(|known| known == parent),
+                None => is_complete = false,
+            }
+            is_complete
+        });
+        if is_complete { Ok(BranchDeriver { branch, descriptor: self, parents }) } else { Err(missing()) }
+    }
+}
+
+/// What the key of a script is derived from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Parent {
+    /// The key of each script.
+    Fixed(PublicKey),
+    /// The parent of a key for each script.
+    Ranged(Xpub),
+}
+
+impl Parent {
+    fn of(key: &DescriptorPublicKey, branch: usize) -> Option<Self> {
+        let (xkey, paths) = match key {
+            DescriptorPublicKey::Single(single) => {
+                return Some(Self::Fixed(match single.key {
+                    SinglePubKey::FullKey(key) => key,
+                    SinglePubKey::XOnly(key) => PublicKey::new(key.public_key(Parity::Even)),
+                }));
+            }
+            DescriptorPublicKey::XPub(key) => (&key.xkey, std::slice::from_ref(&key.derivation_path)),
+            DescriptorPublicKey::MultiXPub(key) => (&key.xkey, key.derivation_paths.paths().as_slice()),
+        };
+        let parent = xkey.derive_pub(&*SECP, path_at(paths, branch)?).ok()?;
+        Some(if key.has_wildcard() { Self::Ranged(parent) } else { Self::Fixed(PublicKey::new(parent.public_key)) })
+    }
+}
+
+/// The path of a branch: a key without a multipath step has one path for all.
+fn path_at<T>(paths: &[T], branch: usize) -> Option<&T> {
+    if paths.len() == 1 { paths.first() } else { paths.get(branch) }
+}
+
+/// The path to the keys of a branch, as far as it is the same for all; `None` for a key without any.
+fn path_of(key: &DescriptorPublicKey, branch: usize) -> Option<String> {
+    let origin = match key {
+        DescriptorPublicKey::Single(_) => return None,
+        DescriptorPublicKey::XPub(key) => &key.origin,
+        DescriptorPublicKey::MultiXPub(key) => &key.origin,
+    };
+    let paths = key.full_derivation_paths();
+    let steps = path_at(&paths, branch)?.into_iter().map(|step| format!("{step:#}"));
+    let root = origin.is_some().then(|| "m".to_owned());
+    let parts: Vec<_> = root.into_iter().chain(steps).chain(key.has_wildcard().then(|| "*".to_owned())).collect();
+    Some(parts.join("/"))
+}
+
+/// Derives the scripts of one branch of a descriptor. What is common to all of them is derived once.
+#[derive(Clone, Debug)]
+pub struct BranchDeriver<'d> {
+    branch: usize,
+    descriptor: &'d OutputDescriptor,
+    parents: HashMap<DescriptorPublicKey, Parent>,
+}
+
+impl BranchDeriver<'_> {
+    /// The scriptPubKey at an index below 2^31, the same at each if the descriptor is not ranged.
+    ///
+    /// Errors: [`DescriptorError::NoKey`].
+    pub fn script(&self, index: u32) -> Result<ScriptBuf, DescriptorError> {
+        let descriptor = match &self.descriptor.form {
+            DescriptorForm::Script(script) => return Ok(script.clone()),
+            DescriptorForm::Keys(descriptor) => descriptor,
+        };
+        let missing = || DescriptorError::NoKey { branch: self.branch, index };
+        let child = ChildNumber::from_normal_idx(index).map_err(|_| missing())?;
+        let derived = descriptor.translate_pk(&mut AtIndex { parents: &self.parents, child });
+        derived.map(|derived| derived.script_pubkey()).map_err(|_| missing())
+    }
+}
+
+/// Replaces each key by its child.
+struct AtIndex<'p> {
+    parents: &'p HashMap<DescriptorPublicKey, Parent>,
+    child: ChildNumber,
+}
+
+/// A key that does not exist.
+struct NoChild;
+
+impl Translator<DescriptorPublicKey> for AtIndex<'_> {
+    type TargetPk = PublicKey;
+    type Error = NoChild;
+
+    fn pk(&mut self, key: &DescriptorPublicKey) -> Result<PublicKey, NoChild> {
+        match self.parents.get(key).ok_or(NoChild)? {
+            Parent::Fixed(key) => Ok(*key),
+            Parent::Ranged(parent) => {
+                let child = parent.ckd_pub(&*SECP, self.child).map_err(|_| NoChild)?;
+                Ok(PublicKey::new(child.public_key))
+            }
+        }
+    }
+
+    fn sha256(&mut self, hash: &sha256::Hash) -> Result<sha256::Hash, NoChild> {
+        Ok(*hash)
+    }
+
+    fn hash256(&mut self, hash: &hash256::Hash) -> Result<hash256::Hash, NoChild> {
+        Ok(*hash)
+    }
+
+    fn ripemd160(&mut self, hash: &ripemd160::Hash) -> Result<ripemd160::Hash, NoChild> {
+        Ok(*hash)
+    }
+
+    fn hash160(&mut self, hash: &hash160::Hash) -> Result<hash160::Hash, NoChild> {
+        Ok(*hash)
+    }
+}

@@ -1,0 +1,22 @@
+//! Output descriptors (BIPs 380 to 389) and account keys: the scripts of a wallet from its public keys.
+//!
+//! ```text
+//!   text ──► parse.rs ──► OutputDescriptor ──► derive.rs    scriptPubKey and path at (branch, index)
+//!              │
+//!              ├── account_key.rs   xpub, ypub, zpub alone (BIPs 44, 49, 84, SLIP-132) as a descriptor
+//!              └── error.rs         what is wrong, and where
+//! ```
+//!
+//! A descriptor has one branch for each path of its multipath step (BIP389): `<0;1>` is the receive and the change chain.
+//! Private keys are refused before anything else is looked at, and no message repeats one.
+
+mod account_key;
+mod derive;
+mod error;
+mod parse;
+#[cfg(test)]
+mod tests;
+
+pub use derive::{BranchDeriver, OutputDescriptor};
+pub use error::DescriptorError;
+pub use parse::{LONGEST_DESCRIPTOR, MOST_BRANCHES};

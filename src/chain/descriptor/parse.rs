@@ -1,0 +1,190 @@
+//! From a text to a descriptor.
+
+use std::str::FromStr;
+
+use bitcoin::{Network, NetworkKind, ScriptBuf};
+use miniscript::descriptor::checksum::{Engine, Error as ChecksumError, verify_checksum};
+use miniscript::descriptor::{DescriptorPublicKey, Wildcard, XKeyNetwork};
+use miniscript::{Descriptor, Error, ForEachKey, ParseError, ParseTreeError};
+
+use super::account_key::{account_descriptor, account_key_inside};
+use super::derive::{DescriptorForm, OutputDescriptor};
+use super::error::{DescriptorError, shortened};
+use crate::chain::address::{address_of, parse_address};
+use crate::chain::secrets::hidden;
+
+/// The longest text that is parsed, in bytes: enough for 20 extended keys with their origins.
+pub const LONGEST_DESCRIPTOR: usize = 10_000;
+
+/// The most paths of a multipath step.
+pub const MOST_BRANCHES: usize = 16;
+
+/// The most derivation steps of all keys on all branches together: what it takes to derive the parents of all scripts.
+const MOST_STEPS: usize = 2_000;
+
+/// The forms of descriptors at the top level, but for `addr` and `raw`.
+const FORMS: [&str; 7] = ["pk", "pkh", "wpkh", "sh", "wsh", "tr", "multi"];
+
+impl OutputDescriptor {
+    /// The descriptor that a text stands for on a network: a descriptor with or without its checksum, or an extended public
+    /// key alone, which stands for the receive and change chains of its account.
+    ///
+    /// Errors: the first of what is wrong, private keys before all else.
+    pub fn parse(text: &str, network: Network) -> Result<Self, DescriptorError> {
+        if text.len() > LONGEST_DESCRIPTOR {
+            return Err(DescriptorError::TooLong { length: text.len(), longest: LONGEST_DESCRIPTOR });
+        }
+        if text.is_empty() {
+            return Err(DescriptorError::Empty);
+        }
+        if matches!(hidden(text), std::borrow::Cow::Owned(_)) {
+            return Err(DescriptorError::PrivateKey);
+        }
+        let body = without_checksum(text)?;
+        let Some((name, _)) = body.split_once('(') else {
+            return Self::of_keys(&account_descriptor(body)?, network);
+        };
+        match name {
+            "addr" => {
+                let script = parse_address(inside(body)?, network)?;
+                let text = address_of(&script, network).unwrap_or_default();
+                Ok(Self::of_script(&format!("addr({text})"), script))
+            }
+            "raw" => {
+                let script = ScriptBuf::from_hex(inside(body)?).map_err(|_| DescriptorError::RawScript)?;
+                Ok(Self::of_script(&format!("raw({})", script.to_hex_string()), script))
+            }
+            name if FORMS.contains(&name) => {
+                if let Some((prefix, position)) = account_key_inside(body) {
+                    return Err(DescriptorError::AccountKeyInside { prefix: prefix.to_owned(), position });
+                }
+                if body.contains("sortedmulti_a(") {
+                    return Err(DescriptorError::Unsupported { name: "sortedmulti_a".to_owned() });
+                }
+                Self::of_keys(body, network)
+            }
+            name => Err(DescriptorError::Unsupported { name: name.chars().take(20).collect() }),
+        }
+    }
+
+    fn of_script(body: &str, script: ScriptBuf) -> Self {
+        Self::new(with_checksum(body), DescriptorForm::Script(script), 1)
+    }
+
+    fn of_keys(body: &str, network: Network) -> Result<Self, DescriptorError> {
+        let descriptor = Descriptor::<DescriptorPublicKey>::from_str(body).map_err(|error| refusal(&error))?;
+        let branches = check_keys(&descriptor, network)?;
+        descriptor.sanity_check().map_err(|error| refusal(&error))?;
+        // BIP380 allows both ' and h for hardened steps, which stand in key origins only
+        let body = format!("{descriptor:#}").replace('\'', "h");
+        Ok(Self::new(with_checksum(&body), DescriptorForm::Keys(Box::new(descriptor)), branches))
+    }
+}
+
+/// The text before the checksum, which must be right if there is one.
+fn without_checksum(text: &str) -> Result<&str, DescriptorError> {
+    verify_checksum(text).map_err(|error| {
+        let (body, given) = text.rsplit_once('#').unwrap_or((text, ""));
+        let position = body.len().saturating_add(1);
+        match error {
+            ChecksumError::InvalidCharacter { ch: character, pos } => {
+                let position = text.char_indices().take_while(|(at, _)| *at < pos).count();
+                DescriptorError::Character { character, position }
+            }
+            ChecksumError::InvalidChecksumLength { actual: length, .. } => {
+                DescriptorError::ChecksumLength { length, right: checksum(body), position }
+            }
+            ChecksumError::InvalidChecksum { expected, .. } => {
+                DescriptorError::Checksum { given: given.to_owned(), right: expected.iter().collect(), position }
+            }
+        }
+    })
+}
+
+/// The checksum of a text of valid characters.
+fn checksum(body: &str) -> String {
+    let mut engine = Engine::new();
+    // the characters were checked before, or are our own
+    match engine.input(body) {
+        Ok(()) => engine.checksum(),
+        Err(_) => String::new(),
+    }
+}
+
+fn with_checksum(body: &str) -> String {
+    format!("{body}#{}", checksum(body))
+}
+
+/// What stands within the brackets of a form that has one argument.
+fn inside(body: &str) -> Result<&str, DescriptorError> {
+    let inside = body.split_once('(').and_then(|(_, rest)| rest.strip_suffix(')'));
+    inside.ok_or_else(|| DescriptorError::Malformed {
+        reason: "the text does not end with the closing bracket".to_owned(),
+        position: None,
+    })
+}
+
+/// The number of branches. Errors: keys that cannot be derived, or are of another network.
+fn check_keys(descriptor: &Descriptor<DescriptorPublicKey>, network: Network) -> Result<usize, DescriptorError> {
+    match descriptor.xkey_network() {
+        XKeyNetwork::Mixed => return Err(DescriptorError::MixedNetworks),
+        XKeyNetwork::Single(kind) if kind != NetworkKind::from(network) => {
+            return Err(DescriptorError::Network { asked: network });
+        }
+        XKeyNetwork::Single(_) | XKeyNetwork::NoXKeys => {}
+    }
+    let (mut branches, mut steps, mut fault) = (1, 0_usize, None);
+    descriptor.for_each_key(|key| {
+        let paths = key.derivation_paths();
+        steps = steps.saturating_add(paths.iter().map(|path| path.as_ref().len()).sum());
+        if key.has_hardened_step() || key.wildcard() == Some(Wildcard::Hardened) {
+            fault = Some(DescriptorError::Hardened);
+        } else if key.is_multipath() {
+            let mut distinct = paths.clone();
+            distinct.sort_unstable();
+            distinct.dedup();
+            if distinct.len() < paths.len() {
+                fault = Some(DescriptorError::RepeatedBranch);
+            } else if branches > 1 && branches != paths.len() {
+                fault = Some(DescriptorError::BranchMismatch { one: branches, another: paths.len() });
+            }
+            branches = paths.len();
+        }
+        fault.is_none()
+    });
+    let too_many = |what, count, most| DescriptorError::TooMany { what, count, most };
+    match fault {
+        Some(fault) => Err(fault),
+        None if branches > MOST_BRANCHES => Err(too_many("the branches", branches, MOST_BRANCHES)),
+        None if steps > MOST_STEPS => Err(too_many("the derivation steps", steps, MOST_STEPS)),
+        None => Ok(branches),
+    }
+}
+
+/// What the parser found wrong.
+fn refusal(error: &Error) -> DescriptorError {
+    let reason = shortened(error);
+    match error {
+        Error::Parse(ParseError::FromStr(_)) | Error::PubKeyCtxError(..) | Error::ContextError(_) => {
+            DescriptorError::Key { reason }
+        }
+        Error::AnalysisError(_) | Error::NonStandardBareScript | Error::ImpossibleSatisfaction => {
+            DescriptorError::Unsafe { reason }
+        }
+        Error::Parse(ParseError::Tree(tree)) => DescriptorError::Malformed { reason, position: position(tree) },
+        _ => DescriptorError::Malformed { reason, position: None },
+    }
+}
+
+fn position(error: &ParseTreeError) -> Option<usize> {
+    match error {
+        ParseTreeError::ExpectedParenOrComma { pos, .. }
+        | ParseTreeError::UnmatchedOpenParen { pos, .. }
+        | ParseTreeError::UnmatchedCloseParen { pos, .. }
+        | ParseTreeError::IllegalCurlyBrace { pos }
+        | ParseTreeError::MultipleSeparators { pos, .. }
+        | ParseTreeError::TrailingCharacter { pos, .. } => Some(*pos),
+        ParseTreeError::MismatchedParens { close_pos, .. } => Some(*close_pos),
+        _ => None,
+    }
+}
