@@ -7,6 +7,7 @@ use async_graphql::Context;
 use async_graphql::futures_util::stream::Stream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use super::accounts::DerivationCache;
 use super::error::ApiError;
 use super::features::Features;
 use super::streams::open::{CountedEvents, OpenSubscriptions};
@@ -19,6 +20,8 @@ pub(crate) struct ServingContext {
     pub(crate) limits: Limits,
     pub(crate) features: Features,
     pub(crate) open: OpenSubscriptions,
+    /// The scripts of descriptors.
+    pub(crate) derivation: DerivationCache,
     /// For those that wait until a block comes.
     pub(crate) waiting_slots: WaitingSlots,
 }
@@ -28,7 +31,8 @@ impl ServingContext {
     pub(crate) fn start(limits: &Limits, features: Features) -> Self {
         let waiting_slots = WaitingSlots::new(limits.waiting);
         let open = OpenSubscriptions::default();
-        Self { started_at: SystemTime::now(), limits: *limits, features, open, waiting_slots }
+        let derivation = DerivationCache::new(limits.derivation_cache_bytes);
+        Self { started_at: SystemTime::now(), limits: *limits, features, open, derivation, waiting_slots }
     }
 
     /// How many subscriptions are open now.

@@ -26,6 +26,26 @@ impl Limits {
         Ok(())
     }
 
+    /// Whether an account may derive this many scripts. Errors: QUERY_LIMIT_EXCEEDED.
+    pub(crate) fn check_derived_scripts(&self, count: usize) -> Result<(), ApiError> {
+        if count > self.derived_scripts {
+            return Err(ApiError::limit_exceeded("derivedScripts", number(self.derived_scripts), number(count)));
+        }
+        Ok(())
+    }
+
+    /// The gap limit of an account. Errors: BAD_USER_INPUT below 1, QUERY_LIMIT_EXCEEDED.
+    pub(crate) fn check_gap_limit(&self, gap_limit: i32) -> Result<u32, ApiError> {
+        let found = u32::try_from(gap_limit).ok().filter(|gap_limit| *gap_limit > 0);
+        let found = found.ok_or_else(|| {
+            ApiError::bad_user_input(format!("gapLimit is {gap_limit}: give a number of scripts, at least 1"))
+        })?;
+        if found > self.gap_limit {
+            return Err(ApiError::limit_exceeded("gapLimit", self.gap_limit.into(), found.into()));
+        }
+        Ok(found)
+    }
+
     /// Whether a document with so many levels, whose answer costs at most so much, may be executed.
     ///
     /// Errors: QUERY_LIMIT_EXCEEDED.

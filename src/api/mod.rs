@@ -19,6 +19,7 @@
 // the arguments of a field are those of its resolver
 #![allow(clippy::too_many_arguments)]
 
+mod accounts;
 mod allowance;
 mod blocking;
 mod context;

@@ -160,6 +160,17 @@ macro_rules! declarations {
                 /// The most addresses and scripts, transactions, or outputs that one subscription watches.
                 watch: usize, Count = 1_000, 1..=1_000_000, "server.max_watch", "watch";
 
+                /// The most scripts that one account (`descriptor`) derives and looks up, of all its branches together. Beyond it
+                /// the field fails with QUERY_LIMIT_EXCEEDED.
+                derived_scripts: usize, Count = 10_000, 1..=1_000_000, "server.max_derived_scripts", "derivedScripts";
+
+                /// The highest gap limit of an account (`descriptor`).
+                gap_limit: u32, Count = 1_000, 1..=100_000, "server.max_gap_limit", "gapLimit";
+
+                /// About the most bytes of memory for derived scripts of accounts that are cached. The cache refuses nothing.
+                derivation_cache_bytes: usize, Bytes = 16 << 20, 0..=1 << 40,
+                    "server.derivation_cache", "derivationCacheBytes";
+
                 /// The most block headers in one list.
                 headers: u32, Count = 2_000, 1..=1_000_000, "server.max_headers", "headers";
 

@@ -9,9 +9,9 @@ const bigInt: FieldPolicy = { read: (text?: string | null) => (text == null ? te
 
 export const possibleTypes: Record<string, string[]> = {
   ChainEvent: ['BlockConnected', 'BlockDisconnected'],
-  Ledger: ['Address', 'AddressSet', 'Script'],
+  Ledger: ['Address', 'AddressSet', 'DescriptorAccount', 'Script'],
   MempoolEvent: ['TransactionAdded', 'TransactionRemoved'],
-  Node: ['Address', 'AddressSet', 'Block', 'Chain', 'DifficultyEpoch', 'Mempool', 'Output', 'Reorg', 'Script', 'ServerInfo', 'Transaction'],
+  Node: ['Address', 'AddressSet', 'Block', 'Chain', 'DescriptorAccount', 'DifficultyEpoch', 'Mempool', 'Output', 'Reorg', 'Script', 'ServerInfo', 'Transaction'],
 };
 
 export const typePolicies: TypePolicies = {
@@ -85,6 +85,21 @@ export const typePolicies: TypePolicies = {
   },
   DatabaseInfo: { keyFields: false, merge: true },
   DecodedTransaction: { keyFields: false, merge: true },
+  DerivedAddress: { keyFields: false, merge: true },
+  DerivedAddressConnection: { keyFields: false, merge: true },
+  DerivedAddressEdge: { keyFields: false, merge: true },
+  DescriptorAccount: {
+    keyFields: ['id'],
+    fields: {
+      addresses: connection('branch', 'used'),
+      utxos: connection('filter', 'at'),
+      transactions: connection('filter', 'order'),
+      coinbaseBlocks: connection(),
+    },
+  },
+  DescriptorBranch: { keyFields: false, merge: true },
+  DescriptorError: { keyFields: false, merge: true },
+  DescriptorInfo: { keyFields: false, merge: true },
   DifficultyAdjustment: { keyFields: false, merge: true },
   DifficultyEpoch: { keyFields: ['id'] },
   DifficultyEpochConnection: { keyFields: false, merge: true },

@@ -7,9 +7,9 @@ const isPart = () => null;
 
 export const possibleTypes: Record<string, string[]> = {
   ChainEvent: ['BlockConnected', 'BlockDisconnected'],
-  Ledger: ['Address', 'AddressSet', 'Script'],
+  Ledger: ['Address', 'AddressSet', 'DescriptorAccount', 'Script'],
   MempoolEvent: ['TransactionAdded', 'TransactionRemoved'],
-  Node: ['Address', 'AddressSet', 'Block', 'Chain', 'DifficultyEpoch', 'Mempool', 'Output', 'Reorg', 'Script', 'ServerInfo', 'Transaction'],
+  Node: ['Address', 'AddressSet', 'Block', 'Chain', 'DescriptorAccount', 'DifficultyEpoch', 'Mempool', 'Output', 'Reorg', 'Script', 'ServerInfo', 'Transaction'],
 };
 
 export const keys: KeyingConfig = {
@@ -35,6 +35,12 @@ export const keys: KeyingConfig = {
   CumulativeStats: isPart,
   DatabaseInfo: isPart,
   DecodedTransaction: isPart,
+  DerivedAddress: isPart,
+  DerivedAddressConnection: isPart,
+  DerivedAddressEdge: isPart,
+  DescriptorBranch: isPart,
+  DescriptorError: isPart,
+  DescriptorInfo: isPart,
   DifficultyAdjustment: isPart,
   DifficultyEpochConnection: isPart,
   DifficultyEpochEdge: isPart,

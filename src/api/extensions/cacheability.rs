@@ -121,6 +121,25 @@ pub const FIELD_CACHEABILITY: &[(&str, Cacheability, &str)] = &[
     ),
     ("DatabaseInfo", Never, "formatVersion fileBytes tables"),
     ("DecodedTransaction", Never, "transaction allInputsKnown missingInputs alreadyKnown"),
+    ("DerivedAddress", Immutable, "path branch index address scriptPubKey ledger"),
+    ("DerivedAddress", UntilNextHead, "used"),
+    ("DerivedAddressConnection", Immutable, "edges nodes pageInfo totalCount"),
+    ("DerivedAddressEdge", Immutable, "cursor node"),
+    ("DescriptorAccount", Immutable, "id descriptor checksum scriptType isRanged gapLimit"),
+    (
+        "DescriptorAccount",
+        UntilNextHead,
+        "branches usedCount nextUnused addresses stats balance utxos transactions coinbaseBlocks",
+    ),
+    ("DescriptorBranch", Immutable, "index path isChange"),
+    ("DescriptorBranch", UntilNextHead, "usedCount derivedCount lastUsed nextUnused"),
+    ("DescriptorError", Immutable, "code message position"),
+    (
+        "DescriptorInfo",
+        Immutable,
+        "isValid error descriptor checksum keyNetwork scriptType isRanged isMultipath branchCount isSolvable \
+         hasPrivateKeys addresses",
+    ),
     (
         "DifficultyAdjustment",
         UntilNextTip,
@@ -200,7 +219,7 @@ pub const FIELD_CACHEABILITY: &[(&str, Cacheability, &str)] = &[
     ("PageInfo", Immutable, "hasNextPage hasPreviousPage startCursor endCursor"),
     ("ProjectedBlock", UntilNextHead, "index txCount vsize weight totalFees medianFeeRate feeRatePercentiles transactions"),
     ("ProjectedBlockDelta", Never, "index sequence block added removed"),
-    ("Query", Immutable, "chain mempool"),
+    ("Query", Immutable, "chain mempool validateDescriptor"),
     (
         "Query",
         ImmutableIfFound,
@@ -209,7 +228,7 @@ pub const FIELD_CACHEABILITY: &[(&str, Cacheability, &str)] = &[
     ),
     ("Query", ByArgument, "blocks headers transactions"),
     ("Query", UntilNextTip, "tip snapshot"),
-    ("Query", UntilNextHead, "staleBlocks reorgs"),
+    ("Query", UntilNextHead, "staleBlocks reorgs descriptor"),
     (
         "Query",
         Never,

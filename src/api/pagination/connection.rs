@@ -9,7 +9,7 @@ use crate::api::error::ApiError;
 use crate::api::scalars::{Txid, UInt53};
 use crate::api::types::block::Block;
 use crate::api::types::chain::{ConflictedTransaction, DifficultyEpochObject, Reorg, ReorgBlock};
-use crate::api::types::ledger::{LedgerEntry, Utxo};
+use crate::api::types::ledger::{DerivedAddress, LedgerEntry, Utxo};
 use crate::api::types::mempool::ScriptDelta;
 use crate::api::types::transaction::{Input, Output, Transaction};
 
@@ -41,6 +41,7 @@ pub(crate) struct PageInfo {
     concrete(name = "ConflictedTransactionEdge", params(ConflictedTransaction)),
     concrete(name = "DifficultyEpochEdge", params(DifficultyEpochObject)),
     concrete(name = "TxidEdge", params(Txid)),
+    concrete(name = "DerivedAddressEdge", params(DerivedAddress)),
     concrete(name = "ScriptDeltaEdge", params(ScriptDelta)),
     concrete(name = "UtxoEdge", params(Utxo)),
     concrete(name = "LedgerEntryEdge", params(LedgerEntry))
@@ -66,6 +67,7 @@ pub(crate) struct Edge<N: OutputType> {
     concrete(name = "ConflictedTransactionConnection", params(ConflictedTransaction)),
     concrete(name = "DifficultyEpochConnection", params(DifficultyEpochObject)),
     concrete(name = "TxidConnection", params(Txid)),
+    concrete(name = "DerivedAddressConnection", params(DerivedAddress)),
     concrete(name = "ScriptDeltaConnection", params(ScriptDelta)),
     concrete(name = "LedgerEntryConnection", params(LedgerEntry))
 )]

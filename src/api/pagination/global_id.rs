@@ -63,6 +63,8 @@ pub(crate) enum GlobalId {
     DifficultyEpoch(BlockHash),
     /// By a hash of its entries.
     AddressSet(sha256::Hash),
+    /// By a hash of the descriptor and the gap limit.
+    DescriptorAccount(sha256::Hash),
     Chain,
     Mempool,
     Server,
@@ -109,6 +111,7 @@ fn read(id: &str, network: Network) -> Option<GlobalId> {
         "Script" => GlobalId::Script(hash(content)?),
         "DifficultyEpoch" => GlobalId::DifficultyEpoch(hash(content)?),
         "AddressSet" => GlobalId::AddressSet(hash(content)?),
+        "DescriptorAccount" => GlobalId::DescriptorAccount(hash(content)?),
         "Chain" => GlobalId::Chain,
         "Mempool" => GlobalId::Mempool,
         "Server" => GlobalId::Server,
@@ -142,6 +145,7 @@ impl fmt::Display for GlobalId {
             Self::Script(hash) => script_id(hash),
             Self::DifficultyEpoch(first) => difficulty_epoch_id(*first),
             Self::AddressSet(hash) => address_set_id(hash),
+            Self::DescriptorAccount(hash) => descriptor_account_id(hash),
             Self::Chain => CHAIN_ID.to_owned(),
             Self::Mempool => MEMPOOL_ID.to_owned(),
             Self::Server => SERVER_ID.to_owned(),
@@ -186,6 +190,11 @@ pub(crate) fn address_set_id(hash: &sha256::Hash) -> String {
     format!("AddressSet:{hash}")
 }
 
+/// The account of the descriptor and the gap limit with this hash, which is written in natural byte order.
+pub(crate) fn descriptor_account_id(hash: &sha256::Hash) -> String {
+    format!("DescriptorAccount:{hash}")
+}
+
 pub(crate) fn address_id(address: &str) -> String {
     format!("Address:{address}")
 }
@@ -222,6 +231,7 @@ mod tests {
             (format!("Script:{HASH}"), GlobalId::Script(HASH.parse().unwrap())),
             (format!("DifficultyEpoch:{HASH}"), GlobalId::DifficultyEpoch(block)),
             (format!("AddressSet:{HASH}"), GlobalId::AddressSet(HASH.parse().unwrap())),
+            (format!("DescriptorAccount:{HASH}"), GlobalId::DescriptorAccount(HASH.parse().unwrap())),
             (format!("Address:{ADDRESS}"), GlobalId::Address(ADDRESS.to_owned())),
             (
                 "Address:1A1zP1eP5QGefi2DMPTfTL5SLmv7DivfNa".to_owned(),

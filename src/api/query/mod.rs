@@ -1,5 +1,6 @@
 //! The root of all queries, a file for each kind of thing that can be asked for.
 
+mod accounts;
 mod blocks;
 mod chain;
 mod dry_run;
@@ -24,6 +25,7 @@ pub(crate) struct Query(
     transactions::TransactionQuery,
     dry_run::DryRunQuery,
     ledgers::LedgerQuery,
+    accounts::AccountQuery,
     chain::ChainQuery,
     fees::FeeQuery,
     operations::OperationsQuery,
@@ -37,6 +39,7 @@ impl Query {
             transactions::TransactionQuery(root.clone()),
             dry_run::DryRunQuery(root.clone()),
             ledgers::LedgerQuery(root.clone()),
+            accounts::AccountQuery { root: root.clone(), serving: serving.clone() },
             chain::ChainQuery(root.clone()),
             fees::FeeQuery(root.clone()),
             operations::OperationsQuery::new(root, serving.clone()),

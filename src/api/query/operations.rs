@@ -73,7 +73,7 @@ impl OperationsQuery {
                 Ok(DifficultyEpochObject::beginning_with(&view, first)?.map(NodeInterface::DifficultyEpoch))
             }
             // sets are not stored
-            GlobalId::AddressSet(_) => Ok(None),
+            GlobalId::AddressSet(_) | GlobalId::DescriptorAccount(_) => Ok(None),
             GlobalId::Chain => Ok(Some(NodeInterface::Chain(Chain::new(view)))),
             GlobalId::Mempool => Ok(Some(NodeInterface::Mempool(Mempool::new(view)))),
             GlobalId::Server => Ok(Some(NodeInterface::Server(self.this_server(ctx)?))),

@@ -4,7 +4,7 @@ use async_graphql::{ID, Interface};
 
 use crate::api::types::block::Block;
 use crate::api::types::chain::{Chain, DifficultyEpochObject, Reorg};
-use crate::api::types::ledger::{Address, AddressSet, Script};
+use crate::api::types::ledger::{Address, AddressSet, DescriptorAccount, Script};
 use crate::api::types::mempool::Mempool;
 use crate::api::types::server::ServerInfo;
 use crate::api::types::transaction::{Output, Transaction};
@@ -37,6 +37,8 @@ pub(crate) enum NodeInterface {
     Script(Script),
     /// Several addresses and scripts together.
     AddressSet(AddressSet),
+    /// The account of a descriptor.
+    DescriptorAccount(DescriptorAccount),
     /// A run of blocks with the same difficulty.
     DifficultyEpoch(DifficultyEpochObject),
     /// This server.

@@ -81,6 +81,14 @@ impl View {
         self.head.chain.script_hash_key(hash)
     }
 
+    /// Whether a transaction of the active chain or of the mempool paid or spent the script with this SHA-256.
+    pub fn has_history(&self, hash: &sha256::Hash) -> Result<bool, IndexError> {
+        if self.head.mempool.script_totals(hash.as_byte_array()).transactions > 0 {
+            return Ok(true);
+        }
+        Ok(self.head.chain.totals(self.script_hash_key(hash), TxNum(u32::MAX))?.is_some())
+    }
+
     /// The transaction at an existing position, counted in the byte budget.
     fn counted_transaction<E>(&self, txnum: TxNum) -> Result<Transaction, E>
     where

@@ -1,5 +1,6 @@
 //! The schema as a client sees it, over an index fed straight with blocks.
 
+mod accounts;
 mod addresses;
 mod block_figures;
 mod block_lists;

@@ -249,6 +249,7 @@ fn the_introspection_query_of_common_clients_passes() {
             "AddressSet",
             "Block",
             "Chain",
+            "DescriptorAccount",
             "DifficultyEpoch",
             "Mempool",
             "Output",

@@ -1,6 +1,7 @@
 //! What scripts hold and held, as a client reads it: figures against the model and the node, lists page by page, and
 //! everything that is refused.
 
+mod accounts;
 mod at_any_block;
 mod expected;
 mod figures;

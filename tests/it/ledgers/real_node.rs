@@ -22,7 +22,7 @@ const TRANSACTION: &str = "txid wtxid version size vsize weight hex isCoinbase f
     outputs(first: 100) { nodes { vout value scriptPubKey scriptType address } }";
 
 /// An amount of the node, which it writes in bitcoin.
-fn sats(amount: &Value) -> Value {
+pub(super) fn sats(amount: &Value) -> Value {
     let text = amount.to_string();
     let (whole, rest) = text.split_once('.').unwrap_or((&text, ""));
     let (whole, rest) = (whole.parse::<u64>().unwrap(), format!("{rest:0<8}").parse::<u64>().unwrap());

@@ -8,6 +8,7 @@ use bitcoin::hashes::{Hash, sha256};
 
 use super::address::Address;
 use super::balance::Balance;
+use super::descriptor_account::DescriptorAccount;
 use super::entry::{LedgerEntry, LedgerFilter};
 use super::script::Script;
 use super::set::AddressSet;
@@ -24,7 +25,7 @@ use crate::api::types::enums::SortOrder;
 use crate::chain::Height;
 use crate::view::{self, Dependency, Movements, Pending, ScriptKey, TxNum, View};
 
-/// A script, an address or a set of them: what it received and spent, and its balance, now or right after any block of
+/// A script, an address, a set of them or the account of a descriptor: what it received and spent, and its balance, now or right after any block of
 /// the main chain.
 // the same argument of two fields is said twice
 #[allow(clippy::duplicated_attributes)]
@@ -117,6 +118,8 @@ pub(crate) enum Ledger {
     Script(Script),
     /// Several addresses and scripts together.
     AddressSet(AddressSet),
+    /// The used scripts of a descriptor.
+    DescriptorAccount(DescriptorAccount),
 }
 
 /// What a row of one script weighs in what an answer may read.

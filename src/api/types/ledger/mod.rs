@@ -1,11 +1,12 @@
-//! What holds coins: addresses, scripts, and sets of them. Each is a [`Ledger`], and all are answered by one
-//! [`Holdings`](holdings::Holdings); they differ only in what names them.
+//! What holds coins: addresses, scripts, sets of them, and the accounts of descriptors. Each is a [`Ledger`], and all are
+//! answered by one [`Holdings`](holdings::Holdings); they differ only in what names them.
 //!
 //! ```text
 //!   address.rs ┐                     ┌─► stats.rs, balance.rs
 //!   script.rs  ├──► holdings.rs ─────┼─► utxo.rs    pages of unspent outputs
-//!   set.rs     ┘                     ├─► entry.rs   pages of transactions, as far as they concern the ledger
-//!                                    └─► blocks whose coinbase pays it
+//!   set.rs     │                     ├─► entry.rs   pages of transactions, as far as they concern the ledger
+//!   descriptor_account.rs ┘          └─► blocks whose coinbase pays it
+//!      with descriptor_branch.rs, derived_address.rs; descriptor_info.rs says what a text is
 //!   watched.rs        what a subscription follows: holdings in one view after the other
 //!   ledger_event.rs   an event of such a subscription
 //! ```
@@ -13,6 +14,11 @@
 mod address;
 mod address_error;
 mod balance;
+mod derived_address;
+mod descriptor_account;
+mod descriptor_branch;
+mod descriptor_error;
+mod descriptor_info;
 mod entry;
 mod holdings;
 mod ledger_event;
@@ -25,6 +31,9 @@ mod utxo;
 mod watched;
 
 pub(crate) use address::Address;
+pub(crate) use derived_address::DerivedAddress;
+pub(crate) use descriptor_account::DescriptorAccount;
+pub(crate) use descriptor_info::DescriptorInfo;
 pub(crate) use entry::LedgerEntry;
 pub(crate) use holdings::Ledger;
 pub(crate) use ledger_event::LedgerEvent;

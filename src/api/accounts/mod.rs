@@ -1,0 +1,13 @@
+//! The scripts of descriptors, and which of them were used.
+//!
+//! ```text
+//!   text ──► DerivationCache (derivation.rs) ── batches of scripts ──► discovery.rs ──► DiscoveredAccount
+//!               parsed and derived on threads of their own,              up to the gap limit, in one view
+//!               the newest kept within a budget of bytes
+//! ```
+
+mod derivation;
+mod discovery;
+
+pub(crate) use derivation::{BATCH, DerivationCache, DerivedScript};
+pub(crate) use discovery::{AccountBranch, DEFAULT_GAP_LIMIT, DiscoveredAccount};

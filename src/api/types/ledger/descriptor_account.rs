@@ -1,0 +1,276 @@
+use std::sync::Arc;
+
+use async_graphql::{Context, ID, Object};
+use bitcoin::hashes::{Hash, HashEngine, sha256};
+
+use super::balance::Balance;
+use super::derived_address::DerivedAddress;
+use super::descriptor_branch::DescriptorBranch;
+use super::descriptor_error::refuse;
+use super::entry::{LedgerEntry, LedgerFilter};
+use super::holdings::Holdings;
+use super::stats::LedgerStats;
+use super::utxo::{UtxoConnection, UtxoFilter};
+use crate::api::accounts::DiscoveredAccount;
+use crate::api::context::{ServingContext, limits};
+use crate::api::costs;
+use crate::api::error::ApiError;
+use crate::api::pagination::connection::Connection;
+use crate::api::pagination::cursor::Scope;
+use crate::api::pagination::global_id::descriptor_account_id;
+use crate::api::pagination::page::PageArgs;
+use crate::api::scalars::{UInt53, int, int_of};
+use crate::api::types::block::{Block, BlockAt};
+use crate::api::types::enums::{ScriptTypeEnum, SortOrder};
+use crate::chain;
+use crate::limits::Limits;
+use crate::view::View;
+
+/// How many branches an account is taken to have where their number is not known.
+const BRANCHES: usize = 2;
+
+/// The used scripts of a descriptor as one ledger.
+#[derive(Clone)]
+pub(crate) struct DescriptorAccount {
+    view: Arc<View>,
+    account: Arc<DiscoveredAccount>,
+    id: String,
+    holdings: Holdings,
+}
+
+impl DescriptorAccount {
+    /// The account of a descriptor.
+    ///
+    /// Errors: BAD_USER_INPUT for a text that is not a descriptor of the network; QUERY_LIMIT_EXCEEDED.
+    pub(crate) async fn of(
+        view: &Arc<View>,
+        serving: &ServingContext,
+        (text, gap_limit): (String, i32),
+        limits: &Limits,
+        spend: impl Fn(usize) -> Result<(), ApiError>,
+    ) -> Result<Self, ApiError> {
+        let gap_limit = limits.check_gap_limit(gap_limit)?;
+        let cache = &serving.derivation;
+        let descriptor = cache.parse(text, view.network()).await?.map_err(|error| refuse(&error))?;
+        let account = DiscoveredAccount::discover(cache, view, (descriptor, gap_limit), limits, spend).await?;
+        let mut engine = sha256::Hash::engine();
+        engine.input(&gap_limit.to_be_bytes());
+        engine.input(account.descriptor.text().as_bytes());
+        let id = descriptor_account_id(&sha256::Hash::from_engine(engine));
+        // what was never used adds nothing to any figure
+        let scripts = account.used_scripts().map(|used| {
+            let name = used.address.clone().unwrap_or_else(|| used.script.to_hex_string());
+            (used.hash, name)
+        });
+        let holdings = Holdings::new(view, id.clone(), scripts.collect::<Vec<_>>());
+        Ok(Self { view: view.clone(), account: Arc::new(account), id, holdings })
+    }
+
+    fn branch(&self, number: i32) -> Result<DescriptorBranch, ApiError> {
+        DescriptorBranch::at(&self.view, &self.account, number).ok_or_else(|| {
+            let count = self.account.branches.len();
+            ApiError::bad_user_input(format!("branch is {number}, and the descriptor has {count}, counted from 0"))
+        })
+    }
+
+    /// A page of the derived addresses. A cursor holds branch and index, so nothing that happens makes it stale.
+    fn page(
+        &self,
+        ctx: &Context<'_>,
+        branch: Option<i32>,
+        used: Option<bool>,
+        args: &PageArgs,
+    ) -> Result<Connection<DerivedAddress>, ApiError> {
+        if let Some(number) = branch {
+            self.branch(number)?;
+        }
+        let scope = Scope::new("addresses", self.id.clone()).filtered(format!("{branch:?} {used:?}"));
+        let request = args.read(&scope, &self.view, limits(ctx)?)?;
+        let mut positions = Vec::new();
+        for (number, found) in (0_u32..).zip(&self.account.branches) {
+            if branch.is_some_and(|branch| u32::try_from(branch) != Ok(number)) {
+                continue;
+            }
+            let wanted = (0..found.derived()).filter(|index| used.is_none_or(|used| found.is_used(*index) == used));
+            positions.extend(wanted.map(|index| u64::from(number) << 32 | u64::from(index)));
+        }
+        let total = UInt53::count(positions.len())?;
+        let walk = request.walk(0..u64::MAX, SortOrder::Asc);
+        positions.retain(|position| walk.positions.contains(position));
+        if !walk.ascending {
+            positions.reverse();
+        }
+        let rows = positions.into_iter().map(|position| Ok::<_, ApiError>((position, Some(()))));
+        let page = request.page(|_| false, rows)?;
+        Connection::new(
+            &scope,
+            page,
+            Some(total),
+            |_| Ok(None),
+            |position, ()| {
+                let lost = || ApiError::internal("a derived script is missing");
+                let (number, index) = place_of(position).ok_or_else(lost)?;
+                let branch = self.account.branches.get(number).ok_or_else(lost)?;
+                let derived = branch.script(index).ok_or_else(lost)?;
+                Ok(DerivedAddress::new(&self.view, derived, branch.path.as_deref(), (number, index)))
+            },
+        )
+    }
+}
+
+/// The branch and the index at a position of the list of addresses.
+fn place_of(position: u64) -> Option<(usize, u32)> {
+    Some((usize::try_from(position >> 32).ok()?, u32::try_from(position & u64::from(u32::MAX)).ok()?))
+}
+
+/// The account of a wallet: every script of a descriptor that a transaction paid or spent, as one ledger. The server follows
+/// each branch until as many scripts in a row as `gapLimit` says were not used, on the main chain or in the mempool. Scripts
+/// behind such a gap are not part of the account: a wallet that leaves larger gaps needs a higher limit.
+#[Object]
+impl DescriptorAccount {
+    /// `DescriptorAccount:` followed by a hash of the canonical descriptor and the gap limit. The server does not store
+    /// accounts: `node` returns null for this id.
+    pub(crate) async fn id(&self) -> ID {
+        self.id.clone().into()
+    }
+
+    /// The descriptor in its canonical form, with its checksum: hardened steps as `h`, and an extended key alone as the
+    /// descriptor of its receive and change addresses.
+    async fn descriptor(&self) -> String {
+        self.account.descriptor.text().to_owned()
+    }
+
+    /// The checksum of the descriptor (BIP380).
+    async fn checksum(&self) -> String {
+        self.account.descriptor.checksum().to_owned()
+    }
+
+    /// The type of the scripts.
+    async fn script_type(&self) -> Result<ScriptTypeEnum, ApiError> {
+        let first = self.account.branches.first().and_then(|branch| branch.script(0));
+        let first = first.ok_or_else(|| ApiError::internal("a descriptor has no scripts"))?;
+        Ok(chain::ScriptType::of(&first.script).into())
+    }
+
+    /// Whether each branch has many scripts: whether a key of the descriptor ends with `/*`.
+    async fn is_ranged(&self) -> bool {
+        self.account.descriptor.is_ranged()
+    }
+
+    /// The number of unused scripts in a row at which a branch ends, as requested.
+    async fn gap_limit(&self) -> Result<i32, ApiError> {
+        int(self.account.gap_limit)
+    }
+
+    /// The branches: one for each path of the multipath step `<…>`, one without such a step. At most 16.
+    #[graphql(complexity = "costs::list(BRANCHES, child_complexity)")]
+    async fn branches(&self) -> Vec<DescriptorBranch> {
+        DescriptorBranch::all(&self.view, &self.account)
+    }
+
+    /// The number of used addresses of all branches.
+    async fn used_count(&self) -> Result<i32, ApiError> {
+        int_of(self.account.branches.iter().map(|branch| branch.used().len()).sum::<usize>())
+    }
+
+    /// The address behind the last used one of a branch, which no transaction has paid yet: the next to give out. Null if
+    /// the descriptor is not ranged and its address was used.
+    async fn next_unused(
+        &self,
+        #[graphql(
+            desc = "The number of the branch: of `<0;1>`, 0 to receive a payment and 1 for change.",
+            default_with = "Some(0)"
+        )]
+        branch: Option<i32>,
+    ) -> Option<Result<DerivedAddress, ApiError>> {
+        self.branch(branch.unwrap_or_default()).map(|branch| branch.next()).transpose()
+    }
+
+    /// The addresses up to the gap limit, branch by branch, in the order of their indexes.
+    #[graphql(complexity = "costs::page(first, last, child_complexity)")]
+    async fn addresses(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(desc = "Only addresses of the branch with this number.")] branch: Option<i32>,
+        #[graphql(desc = "Only addresses that were used, or only those that were not.")] used: Option<bool>,
+        #[graphql(desc = "Maximum number of items from the start, or after `after`; 25 without `first` and `last`.")]
+        first: Option<i32>,
+        #[graphql(desc = "Only items after the item with this cursor.")] after: Option<String>,
+        #[graphql(desc = "Maximum number of items from the end, or before `before`.")] last: Option<i32>,
+        #[graphql(desc = "Only items before the item with this cursor.")] before: Option<String>,
+    ) -> Option<Result<Connection<DerivedAddress>, ApiError>> {
+        Some(self.page(ctx, branch, used, &PageArgs { first, after, last, before }))
+    }
+
+    /// What the ledger received and spent over its whole history. All zeros if it was never used.
+    pub(crate) async fn stats(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(desc = "The state right after this block, without the mempool; the current state if not given.")]
+        at: Option<BlockAt>,
+    ) -> Option<Result<LedgerStats, ApiError>> {
+        Some(self.holdings.stats(ctx, at))
+    }
+
+    /// The balance of the ledger. All zeros if it was never used.
+    pub(crate) async fn balance(
+        &self,
+        #[graphql(desc = "The state right after this block, without the mempool; the current state if not given.")]
+        at: Option<BlockAt>,
+    ) -> Option<Result<Balance, ApiError>> {
+        Some(self.holdings.balance(at))
+    }
+
+    /// The unspent outputs, newest first: unconfirmed outputs by arrival in the mempool, then confirmed ones. With
+    /// `at`, the server reads the history up to that block, so a page may have fewer items than requested, as with a
+    /// filter.
+    #[graphql(complexity = "costs::page(first, last, child_complexity)")]
+    pub(crate) async fn utxos(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(desc = "Only outputs that meet all of these conditions.")] filter: Option<UtxoFilter>,
+        #[graphql(
+            desc = "The state right after this block, without the mempool; the current state if not given."
+        )]
+        at: Option<BlockAt>,
+        #[graphql(desc = "Maximum number of items from the start, or after `after`; 25 without `first` and `last`.")]
+        first: Option<i32>,
+        #[graphql(desc = "Only items after the item with this cursor.")] after: Option<String>,
+        #[graphql(desc = "Maximum number of items from the end, or before `before`.")] last: Option<i32>,
+        #[graphql(desc = "Only items before the item with this cursor.")] before: Option<String>,
+    ) -> Option<Result<UtxoConnection, ApiError>> {
+        Some(self.holdings.utxos(ctx, filter, at, &PageArgs { first, after, last, before }))
+    }
+
+    /// The transactions that pay or spend the ledger. Unconfirmed ones count as newer than all confirmed ones and are
+    /// ordered by arrival in the mempool.
+    #[graphql(complexity = "costs::page(first, last, child_complexity)")]
+    pub(crate) async fn transactions(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(desc = "Only transactions that meet all of these conditions.")] filter: Option<LedgerFilter>,
+        #[graphql(desc = "Whether the newest or the oldest come first.", default_with = "Some(SortOrder::Desc)")]
+        order: Option<SortOrder>,
+        #[graphql(desc = "Maximum number of items from the start, or after `after`; 25 without `first` and `last`.")]
+        first: Option<i32>,
+        #[graphql(desc = "Only items after the item with this cursor.")] after: Option<String>,
+        #[graphql(desc = "Maximum number of items from the end, or before `before`.")] last: Option<i32>,
+        #[graphql(desc = "Only items before the item with this cursor.")] before: Option<String>,
+    ) -> Option<Result<Connection<LedgerEntry>, ApiError>> {
+        Some(self.holdings.transactions(ctx, filter, order, &PageArgs { first, after, last, before }))
+    }
+
+    /// The blocks whose coinbase pays the ledger, newest first.
+    #[graphql(complexity = "costs::page(first, last, child_complexity)")]
+    pub(crate) async fn coinbase_blocks(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(desc = "Maximum number of items from the start, or after `after`; 25 without `first` and `last`.")]
+        first: Option<i32>,
+        #[graphql(desc = "Only items after the item with this cursor.")] after: Option<String>,
+        #[graphql(desc = "Maximum number of items from the end, or before `before`.")] last: Option<i32>,
+        #[graphql(desc = "Only items before the item with this cursor.")] before: Option<String>,
+    ) -> Option<Result<Connection<Block>, ApiError>> {
+        Some(self.holdings.coinbase_blocks(ctx, &PageArgs { first, after, last, before }))
+    }
+}

@@ -1,0 +1,143 @@
+//! Accounts against a real node: the addresses, checksums and balances of random descriptors.
+
+use bitcoin::Network;
+use bitcoin::bip32::{DerivationPath, Xpriv, Xpub};
+use bitcoin::secp256k1::Secp256k1;
+use btcgraph::limits::Limits;
+use btcgraph::node::{Auth, Node, NodeOptions};
+use btcgraph::sim::Rng;
+use serde_json::{Value, json};
+
+use super::real_node::sats;
+use crate::support::api::Api;
+use crate::support::bitcoind::RealNode;
+
+/// A key expression with two branches: an account key at a random path, with or without its origin.
+fn key(random: &mut Rng) -> String {
+    let secp = Secp256k1::new();
+    let seed: Vec<u8> = (0..32).map(|_| u8::try_from(random.between(0, 255)).unwrap()).collect();
+    let master = Xpriv::new_master(Network::Regtest, &seed).unwrap();
+    let path = format!("{}h/{}h/{}", random.between(0, 90), random.between(0, 3), random.between(0, 100_000));
+    let account: DerivationPath = path.parse().unwrap();
+    let key = Xpub::from_priv(&secp, &master.derive_priv(&secp, &account).unwrap());
+    let first = random.between(0, 1_000);
+    let steps = if random.between(0, 1) == 0 { String::new() } else { format!("/{}", random.between(0, 5_000)) };
+    let origin = match random.between(0, 2) {
+        0 => String::new(),
+        1 => format!("[{}/{path}]", master.fingerprint(&secp)),
+        _ => format!("[{}/{}]", master.fingerprint(&secp), path.replace('h', "'")),
+    };
+    format!("{origin}{key}{steps}/<{first};{}>/*", first + random.between(1, 9))
+}
+
+/// A descriptor of every form that both sides know.
+fn descriptor(form: u64, random: &mut Rng) -> String {
+    let mut key = || key(random);
+    match form {
+        0 => format!("pkh({})", key()),
+        1 => format!("wpkh({})", key()),
+        2 => format!("sh(wpkh({}))", key()),
+        3 => format!("tr({})", key()),
+        4 => format!("wsh(sortedmulti(2,{},{},{}))", key(), key(), key()),
+        5 => format!("sh(wsh(multi(1,{},{})))", key(), key()),
+        6 => format!("sh(sortedmulti(2,{},{}))", key(), key()),
+        7 => format!("tr({},{{pk({}),multi_a(2,{},{})}})", key(), key(), key(), key()),
+        8 => format!("wsh(and_v(v:pk({}),or_d(pk({}),older(144))))", key(), key()),
+        _ => format!("wsh(thresh(2,pk({}),s:pk({}),sln:after(500)))", key(), key()),
+    }
+}
+
+/// The descriptor of one branch, as older nodes know no multipath steps.
+fn single(text: &str, branch: usize) -> String {
+    let mut parts = text.split('<');
+    let mut single = parts.next().unwrap().to_owned();
+    for part in parts {
+        let (paths, rest) = part.split_once('>').unwrap();
+        single += paths.split(';').nth(branch).unwrap();
+        single += rest;
+    }
+    single
+}
+
+fn with_checksum(node: &RealNode, text: &str) -> String {
+    let info = node.must("getdescriptorinfo", &[json!(text)]);
+    format!("{text}#{}", info["checksum"].as_str().unwrap())
+}
+
+#[test]
+fn random_descriptors_are_those_of_the_node() {
+    let Some(node) = RealNode::start(&[]) else { return };
+    let settings = NodeOptions::new(Network::Regtest, node.rpc_url(), Auth::Cookie(node.cookie_path()));
+    let client = Node::connect(settings).unwrap();
+    let limits = Limits { complexity: usize::MAX, ..Limits::default() };
+    let (mut api, mut random) = (Api::empty(Network::Regtest, limits), Rng::new(20));
+    let miner = node.wallet_address("bech32");
+    node.mine_to(&miner, 120);
+
+    let descriptors: Vec<String> = (0..20).map(|form| descriptor(form % 10, &mut random)).collect();
+    let mut paid = serde_json::Map::new();
+    for text in &descriptors {
+        for branch in 0..2 {
+            let ours = with_checksum(&node, &single(text, branch));
+            let addresses = node.must("deriveaddresses", &[json!(ours), json!([0, 60])]);
+            // used ones are never more than 20 apart
+            let mut index = random.between(0, 19);
+            while index < 60 {
+                let amount = random.between(10_000, 99_999);
+                paid.insert(
+                    addresses[usize::try_from(index).unwrap()].as_str().unwrap().to_owned(),
+                    json!(format!("0.000{amount}")),
+                );
+                index += random.between(1, 20);
+            }
+        }
+    }
+    node.must("sendmany", &[json!(""), Value::Object(paid)]);
+    node.mine(1);
+    api.follow(&client);
+
+    for text in &descriptors {
+        let info = node.must("getdescriptorinfo", &[json!(single(text, 0))]);
+        let found = api.data(&format!(
+            "{{ descriptor(text: {0}) {{ descriptor usedCount balance {{ confirmed }} utxos(first: 100) {{ nodes {{ outpoint }} }}
+                    nextUnused {{ address }} }}
+                validateDescriptor(text: {0}) {{ isValid isRanged isSolvable hasPrivateKeys
+                    addresses(first: 61) {{ address }} change: addresses(branch: 1, first: 61) {{ address }} }}
+                first: validateDescriptor(text: {1}) {{ checksum isRanged isMultipath }} }}",
+            json!(text),
+            json!(single(text, 0))
+        ));
+        let (account, valid) = (&found["descriptor"], &found["validateDescriptor"]);
+        for (branch, field) in ["addresses", "change"].into_iter().enumerate() {
+            let ours = with_checksum(&node, &single(text, branch));
+            let theirs = node.must("deriveaddresses", &[json!(ours), json!([0, 60])]);
+            let found: Vec<_> = valid[field].as_array().unwrap().iter().map(|node| node["address"].clone()).collect();
+            assert_eq!(json!(found), theirs, "{text} {branch}");
+        }
+        assert_eq!(valid["isRanged"], info["isrange"]);
+        assert_eq!(valid["isSolvable"], info["issolvable"]);
+        assert_eq!(valid["hasPrivateKeys"], info["hasprivatekeys"]);
+        // the checksum of the canonical form is the node's own for that text
+        let canonical = account["descriptor"].as_str().unwrap();
+        let body = single(canonical.rsplit_once('#').unwrap().0, 0);
+        let checksum = node.must("getdescriptorinfo", &[json!(body)])["checksum"].clone();
+        assert_eq!(found["first"], json!({ "checksum": checksum, "isRanged": true, "isMultipath": false }), "{text}");
+
+        let scanned = (0..2).map(|branch| json!({ "desc": with_checksum(&node, &single(text, branch)), "range": 100 }));
+        let scan = node.must("scantxoutset", &[json!("start"), json!(scanned.collect::<Vec<_>>())]);
+        let mut theirs: Vec<_> = scan["unspents"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|coin| format!("{}:{}", coin["txid"].as_str().unwrap(), coin["vout"]))
+            .collect();
+        assert!(theirs.len() > 4, "the account was paid");
+        theirs.sort();
+        let nodes = account["utxos"]["nodes"].as_array().unwrap();
+        let mut ours: Vec<_> = nodes.iter().map(|coin| coin["outpoint"].as_str().unwrap().to_owned()).collect();
+        ours.sort();
+        assert_eq!(ours, theirs, "{text}");
+        assert_eq!(account["usedCount"], json!(theirs.len()));
+        assert_eq!(account["balance"]["confirmed"], sats(&scan["total_amount"]), "{text}");
+    }
+}
