@@ -12,6 +12,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use async_graphql::{Executor, Request};
 use bitcoin::Network;
+use bitcoin::bip32::{Xpriv, Xpub};
+use bitcoin::secp256k1::Secp256k1;
 use btcgraph::api::{Account, Schema};
 use btcgraph::node::{Auth, Node, NodeOptions};
 use btcgraph::sim::{SimNode, SimNodeOptions, World};
@@ -36,6 +38,12 @@ fn main() -> Result<()> {
     let auth = Auth::UserPassword { user: "user".into(), password: "password".into() };
     published.set_node(Node::connect(NodeOptions::new(Network::Regtest, sim.url(), auth))?);
 
+    let key = Xpub::from_priv(&Secp256k1::new(), &Xpriv::new_master(Network::Regtest, &[7; 32])?);
+    let first = Instant::now();
+    let request = Request::new(account(&format!("wpkh({key}/<6;7>/*)"), 1_000));
+    ensure!(runtime.block_on(schema.execute(request)).errors.is_empty(), "the account is derived");
+    println!("an account of 2 × 1,000 scripts, the first time: {:.1?}", first.elapsed());
+
     let unit = measure(&runtime, &schema, UNIT)?;
     println!("the unit, of a page of 100 blocks with five fields each: {:.2?}", unit.per_cost());
     let outputs = "transactions(first: 25) { nodes { outputs(first: 4) { nodes { value address spendStatus } } } }";
@@ -58,6 +66,12 @@ fn main() -> Result<()> {
             ),
         ),
         ("the coinbases of the last 99 blocks", "{ chain { supply { immatureCoinbase } } }"),
+        ("an account of 2 × 20 scripts", &account(&format!("wpkh({key}/<0;1>/*)"), 20)),
+        ("an account of 2 × 1,000 scripts", &account(&format!("wpkh({key}/<0;1>/*)"), 1_000)),
+        (
+            "an account of 2 × 300 scripts of three keys",
+            &account(&format!("wsh(sortedmulti(2,{key}/<0;1>/*,{key}/<2;3>/*,{key}/<4;5>/*))"), 300),
+        ),
         ("the stale blocks of a month", "{ chain { summary { staleBlocks30d } } }"),
         ("a question to the node", "{ bitcoinNode { version } }"),
     ] {
@@ -71,6 +85,11 @@ fn main() -> Result<()> {
         );
     }
     Ok(())
+}
+
+/// The account of a descriptor, with this gap limit.
+fn account(descriptor: &str, gap_limit: u32) -> String {
+    format!("{{ descriptor(text: {descriptor:?}, gapLimit: {gap_limit}) {{ balance {{ confirmed }} usedCount }} }}")
 }
 
 /// What a query takes and costs.
