@@ -237,7 +237,8 @@ fn arguments_of_pages_come_in_one_order() {
             if names.contains(&"first") && names.contains(&"after") {
                 let places: Vec<_> = names.iter().map(|name| ORDER.iter().position(|known| known == name)).collect();
                 let place = format!("{}.{}", definition.node.name.node, field.node.name.node);
-                assert!(!places.contains(&None) && places.is_sorted(), "{place}: {names:?}");
+                // those of one list alone come first
+                assert!(places.is_sorted(), "{place}: {names:?}");
                 pages += 1;
             }
         }

@@ -145,7 +145,7 @@ fn a_cursor_holds_for_the_same_arguments_also_when_blocks_have_arrived() {
     let mut chain = SimChain::new(73);
     chain.mine_empty(30).unwrap();
     let mut api = Api::of_chain(&chain);
-    let chosen = r#"order: ASC, range: { heights: { from: 2, to: 90 } }"#;
+    let chosen = "order: ASC, range: { heights: { from: 2, to: 90 } }";
     let cursor = page(&api, "blocks", &format!("first: 3, {chosen}"))["pageInfo"]["endCursor"].clone();
     chain.mine_empty(5).unwrap();
     for block in chain.active_blocks().skip(31) {
@@ -155,9 +155,9 @@ fn a_cursor_holds_for_the_same_arguments_also_when_blocks_have_arrived() {
     assert_eq!(next["nodes"][0]["height"], json!(5));
     for other in [
         "",
-        r#"order: DESC, range: { heights: { from: 2, to: 90 } }"#,
-        r#"order: ASC, range: { heights: { from: 3, to: 90 } }"#,
-        r#"order: ASC, range: { heights: { from: 2, to: 91 } }"#,
+        "order: DESC, range: { heights: { from: 2, to: 90 } }",
+        "order: ASC, range: { heights: { from: 3, to: 90 } }",
+        "order: ASC, range: { heights: { from: 2, to: 91 } }",
         r#"order: ASC, range: { times: { from: "2000-01-01T00:00:01Z" } }"#,
         "order: ASC, range: { lastBlocks: 90 }",
     ] {
