@@ -72,7 +72,7 @@ fn main() -> Result<()> {
             "an account of 2 × 300 scripts of three keys",
             &account(&format!("wsh(sortedmulti(2,{key}/<0;1>/*,{key}/<2;3>/*,{key}/<4;5>/*))"), 300),
         ),
-        ("the stale blocks of a month", "{ chain { summary { staleBlocks30d } } }"),
+        ("the stale blocks of a month", "{ chain { summary { staleBlockCount30d } } }"),
         ("a question to the node", "{ bitcoinNode { version } }"),
     ] {
         let found = measure(&runtime, &schema, query)?;

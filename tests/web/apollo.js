@@ -114,8 +114,8 @@ await both('an object that is reached on several paths is one', async ({ client 
   assert.ok(block.size > 0 && block.weight > 0);
 });
 
-const SIZE = gql`{ chain { id summary { blocks sizeBytes } } }`;
-const SUPPLY = gql`{ chain { id summary { outputs difficulty } } }`;
+const SIZE = gql`{ chain { id summary { blockCount totals { size } } } }`;
+const SUPPLY = gql`{ chain { id summary { totals { outputCount } difficulty } } }`;
 const LEDGER = gql`query ($id: ID!) { node(id: $id) { id ... on Ledger { balance { confirmed } } } }`;
 
 for (const [cache, keeps] of [['shipped', true], ['default', false]]) {

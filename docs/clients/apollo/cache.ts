@@ -48,14 +48,7 @@ export const typePolicies: TypePolicies = {
   BlockEdge: { keyFields: false, merge: true },
   BlockFeeStats: { keyFields: false, merge: true },
   BlockHeader: { keyFields: false, merge: true },
-  BlockStats: {
-    keyFields: false,
-    merge: true,
-    fields: {
-      inputValue: bigInt,
-      outputValue: bigInt,
-    },
-  },
+  BlockStats: { keyFields: false, merge: true },
   BlockTemplate: { keyFields: false, merge: true },
   BroadcastResult: { keyFields: false, merge: true },
   Chain: {
@@ -64,23 +57,19 @@ export const typePolicies: TypePolicies = {
       epochs: connection('order'),
     },
   },
-  ChainSummary: {
-    keyFields: false,
-    merge: true,
-    fields: {
-      outputValue24h: bigInt,
-    },
-  },
+  ChainSummary: { keyFields: false, merge: true },
   ChainTip: { keyFields: false, merge: true },
   ConflictedTransaction: { keyFields: false, merge: true },
   ConflictedTransactionConnection: { keyFields: false, merge: true },
   ConflictedTransactionEdge: { keyFields: false, merge: true },
-  CumulativeStats: {
+  CumulativeTotals: {
     keyFields: false,
     merge: true,
     fields: {
       outputValue: bigInt,
       fees: bigInt,
+      subsidy: bigInt,
+      unspendable: bigInt,
     },
   },
   DatabaseInfo: { keyFields: false, merge: true },
@@ -115,7 +104,7 @@ export const typePolicies: TypePolicies = {
   LedgerEntryConnection: { keyFields: false, merge: true },
   LedgerEntryEdge: { keyFields: false, merge: true },
   LedgerEvent: { keyFields: false, merge: true },
-  LedgerStats: {
+  LedgerTotals: {
     keyFields: false,
     merge: true,
     fields: {
@@ -161,12 +150,13 @@ export const typePolicies: TypePolicies = {
       transactions: connection('filter', 'range', 'order'),
     },
   },
-  RangeStats: {
+  RangeTotals: {
     keyFields: false,
     merge: true,
     fields: {
       outputValue: bigInt,
       fees: bigInt,
+      subsidy: bigInt,
     },
   },
   RbfNode: { keyFields: false, merge: true },
@@ -197,13 +187,7 @@ export const typePolicies: TypePolicies = {
   ScriptDelta: { keyFields: false, merge: true },
   ScriptDeltaConnection: { keyFields: false, merge: true },
   ScriptDeltaEdge: { keyFields: false, merge: true },
-  ScriptTypeCount: {
-    keyFields: false,
-    merge: true,
-    fields: {
-      value: bigInt,
-    },
-  },
+  ScriptTypeCount: { keyFields: false, merge: true },
   ServerInfo: { keyFields: ['id'] },
   Snapshot: { keyFields: false, merge: true },
   Spendability: { keyFields: false, merge: true },

@@ -103,19 +103,14 @@ pub const FIELD_CACHEABILITY: &[(&str, Cacheability, &str)] = &[
     ("Chain", ByArgument, "supply range epoch"),
     ("Chain", UntilNextTip, "summary difficultyAdjustment epochs"),
     ("ChainEvent", Never, "seq cursor"),
-    (
-        "ChainSummary",
-        UntilNextTip,
-        "blocks transactions outputs sizeBytes difficulty hashrate24h blocks24h transactions24h \
-         outputValue24h averageFee24h subsidy24h averageBlockInterval24h",
-    ),
-    ("ChainSummary", UntilNextHead, "staleBlocks30d"),
+    ("ChainSummary", UntilNextTip, "blockCount difficulty totals last24h"),
+    ("ChainSummary", UntilNextHead, "staleBlockCount30d"),
     ("ChainTip", Never, "hash height branchLength status block"),
     ("ConflictedTransaction", UntilNextHead, "txid wasIn conflictingTxids"),
     ("ConflictedTransactionConnection", Immutable, "edges nodes pageInfo totalCount"),
     ("ConflictedTransactionEdge", Immutable, "cursor node"),
     (
-        "CumulativeStats",
+        "CumulativeTotals",
         Immutable,
         "txCount inputCount outputCount outputValue fees subsidy unspendable size weight utxoCount",
     ),
@@ -167,7 +162,7 @@ pub const FIELD_CACHEABILITY: &[(&str, Cacheability, &str)] = &[
     ("LedgerEntryEdge", Immutable, "cursor node"),
     ("LedgerEvent", Never, "seq cursor kind entry reason replacedBy isCorrection depth balance"),
     (
-        "LedgerStats",
+        "LedgerTotals",
         Immutable,
         "txCount mempoolTxCount receivedCount received spentCount spent utxoCount firstSeen lastSeen \
          minedBlocks used",
@@ -236,11 +231,11 @@ pub const FIELD_CACHEABILITY: &[(&str, Cacheability, &str)] = &[
          chainTips",
     ),
     (
-        "RangeStats",
+        "RangeTotals",
         Immutable,
         "fromHeight toHeight fromTime toTime blockCount txCount inputCount outputCount outputValue fees \
          subsidy size weight chainwork difficultySum averageInterval hashrate tps utxoDelta emptyBlocks \
-         averageFeeRate",
+         averageFee averageFeeRate",
     ),
     ("RbfNode", UntilNextHead, "txid fee vsize seenAt fullRbf mined replaces"),
     ("RecommendedFees", Never, "nextBlock within3Blocks within6Blocks economy minimum asOf"),
@@ -262,7 +257,7 @@ pub const FIELD_CACHEABILITY: &[(&str, Cacheability, &str)] = &[
     ("ScriptDelta", UntilNextHead, "script address net received spent txCount"),
     ("ScriptDeltaConnection", Immutable, "edges nodes pageInfo totalCount"),
     ("ScriptDeltaEdge", Immutable, "cursor node"),
-    ("ScriptTypeCount", Immutable, "type count value"),
+    ("ScriptTypeCount", Immutable, "type outputCount totalValue"),
     ("ServerInfo", Never, "id version gitCommit startedAt limits database subscriptions features"),
     ("Snapshot", UntilNextTip, "height hash"),
     ("Snapshot", UntilNextHead, "takenAt"),

@@ -12,7 +12,8 @@ impl From<u128> for BigInt {
     }
 }
 
-/// A non-negative integer of any size, as a decimal string: lifetime turnover and sums of output values, in satoshis.
+/// A non-negative integer of any size, as a decimal string: a sum of amounts over blocks, or over the lifetime of a
+/// ledger, in satoshis. Only types named `…Totals` have such sums.
 #[Scalar]
 impl ScalarType for BigInt {
     fn parse(value: Value) -> InputValueResult<Self> {

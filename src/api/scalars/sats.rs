@@ -18,6 +18,11 @@ impl Sats {
         Ok(Self(sat))
     }
 
+    /// A sum that the coin supply does not bound, `None` beyond 2^53 - 1.
+    pub(crate) fn of_sum(sat: u128) -> Option<Self> {
+        u64::try_from(sat).ok().filter(|sat| *sat <= MAX_EXACT).map(Self)
+    }
+
     /// The number.
     pub(crate) fn to_sat(self) -> u64 {
         self.0
@@ -30,7 +35,7 @@ impl Sats {
 }
 
 /// An amount in satoshis, 0 to 2^53 - 1, as an exact JSON number. (The coin supply is below 2.1e15 sat.) Input may also
-/// be a decimal string. Sums that can be larger are BigInt.
+/// be a decimal string. A sum within a block, a transaction or a balance is an amount, too; sums over blocks are BigInt.
 #[Scalar]
 impl ScalarType for Sats {
     fn parse(value: Value) -> InputValueResult<Self> {
@@ -54,5 +59,13 @@ mod tests {
     fn an_amount_beyond_exact_numbers_is_an_error() {
         assert_eq!(Sats::new(MAX_EXACT).unwrap().to_value(), Value::from(9_007_199_254_740_991_u64));
         assert_eq!(Sats::new(MAX_EXACT + 1).unwrap_err().code(), "INTERNAL_SERVER_ERROR");
+    }
+
+    #[test]
+    fn a_sum_beyond_exact_numbers_is_absent() {
+        assert_eq!(Sats::of_sum(MAX_EXACT.into()), Some(Sats(MAX_EXACT)));
+        for sum in [u128::from(MAX_EXACT) + 1, u128::from(u64::MAX) + 1, u128::MAX] {
+            assert_eq!(Sats::of_sum(sum), None);
+        }
     }
 }

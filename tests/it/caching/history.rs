@@ -115,14 +115,14 @@ impl History {
                 [
                     Seed::within("chain", format!("supply(at: {{ {at} }})"), "Supply"),
                     Seed::within(address, format!("balance(at: {{ {at} }})"), "Balance"),
-                    Seed::within(address, format!("stats(at: {{ {at} }})"), "LedgerStats"),
+                    Seed::within(address, format!("stats(at: {{ {at} }})"), "LedgerTotals"),
                     Seed::within(address, format!("utxos(at: {{ {at} }})"), "UtxoConnection"),
                 ]
             })
             .collect();
         for to in [3, height - 1, height, height + 3] {
             seeds.extend([
-                Seed::within("chain", format!("range(of: {{ heights: {{ from: 2, to: {to} }} }})"), "RangeStats"),
+                Seed::within("chain", format!("range(of: {{ heights: {{ from: 2, to: {to} }} }})"), "RangeTotals"),
                 Seed::new(
                     format!("blocks(last: 2, range: {{ heights: {{ from: {}, to: {to} }} }})", to - 2),
                     "BlockConnection",

@@ -113,7 +113,10 @@ fn what_is_asked_in_earnest_lasts_as_long_as_it_can() {
     let (history, runtime) = (History::start(4), runtime());
     for (document, lasting) in [
         ("{ block(height: 1) { hash transactions { nodes { txid outputs { nodes { value script { id } } } } } } }", 0),
-        ("{ block(height: 1) { fees { feeRatePercentiles } stats { outputsByType { count } } previous { id } } }", 0),
+        (
+            "{ block(height: 1) { fees { feeRatePercentiles } stats { outputsByType { outputCount } } previous { id } } }",
+            0,
+        ),
         (
             "{ transactionByIndex(index: 5) { id fee block { height } merkleProof { branch } inputs { nodes { witness } } } }",
             0,

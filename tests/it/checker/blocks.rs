@@ -26,7 +26,7 @@ pub(super) fn parts(known: &Known, random: &mut Rng) -> String {
         "asked: {block} {{
             hash height chainStatus confirmations txCount size weight subsidy totalFees coinbaseValue unclaimedReward
             merkleRoot txids fees {{ total min max average }}
-            stats {{ inputCount outputCount inputValue outputValue utxoDelta outputsByType {{ count value }} }}
+            stats {{ inputCount outputCount inputValue outputValue utxoDelta outputsByType {{ outputCount totalValue }} }}
             {SUMS} previous {{ hash height chainStatus next {{ hash }} {SUMS} }} next {{ hash previous {{ hash }} }}
             siblings {{ hash height chainStatus }}
             transactions(first: 25) {{ totalCount pageInfo {{ hasNextPage }} nodes {{ {TRANSACTION} }} }} }}
@@ -87,8 +87,8 @@ fn check_sums(block: &Value) -> Checked {
     same("number of transactions", figure("transactions.totalCount"), figure("txCount"))?;
     if !at(block, "stats.outputsByType").is_null() {
         let types = list(block, "stats.outputsByType");
-        same("outputs by type", sum(types, "count"), figure("stats.outputCount"))?;
-        same("values by type", sum(types, "value"), figure("stats.outputValue"))?;
+        same("outputs by type", sum(types, "outputCount"), figure("stats.outputCount"))?;
+        same("values by type", sum(types, "totalValue"), figure("stats.outputValue"))?;
     }
     if figure("txCount") > 1 {
         let average = figure("totalFees") / (figure("txCount") - 1);

@@ -9,7 +9,7 @@ pub(super) fn parts(random: &mut Rng) -> String {
     let blocks = random.between(1, 24);
     format!(
         "chain {{
-            summary {{ blocks transactions outputs sizeBytes }}
+            summary {{ blockCount totals {{ txCount outputCount size }} last24h {{ toHeight }} }}
             range(of: {{ lastBlocks: {blocks} }}) {{ fromHeight toHeight blockCount txCount inputCount outputCount outputValue fees
                 subsidy size weight utxoDelta emptyBlocks }}
             supply {{ height subsidyIssued circulating unspendable genesis bip30 unspendableScripts unclaimedRewards
@@ -67,9 +67,10 @@ fn check_whole_chain(data: &Value) -> Checked {
     super::figures::holds("immature coins", (1..=coins("circulating")).contains(&coins("immatureCoinbase")))?;
     same("subsidies", int(all, "subsidy"), coins("subsidyIssued"))?;
     same("unspendable coins", int(all, "unspendable"), coins("unspendable"))?;
-    same("blocks of the chain", int(summary, "blocks"), int(data, "tip.height") + 1)?;
-    same("listed blocks", int(data, "blocks.totalCount"), int(summary, "blocks"))?;
-    same("transactions of the chain", int(summary, "transactions"), int(all, "txCount"))?;
-    same("outputs of the chain", int(summary, "outputs"), int(all, "outputCount"))?;
-    same("size of the chain", int(summary, "sizeBytes"), int(all, "size"))
+    same("blocks of the chain", int(summary, "blockCount"), int(data, "tip.height") + 1)?;
+    same("listed blocks", int(data, "blocks.totalCount"), int(summary, "blockCount"))?;
+    same("transactions of the chain", int(summary, "totals.txCount"), int(all, "txCount"))?;
+    same("outputs of the chain", int(summary, "totals.outputCount"), int(all, "outputCount"))?;
+    same("size of the chain", int(summary, "totals.size"), int(all, "size"))?;
+    same("end of the last day", int(summary, "last24h.toHeight"), int(data, "tip.height"))
 }

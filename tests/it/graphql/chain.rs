@@ -73,7 +73,7 @@ fn assert_range(api: &Api, model: &Model, from: u32, to: u32) {
             "txCount": total(|block| block.transactions.into()), "inputCount": total(|block| block.inputs.into()),
             "outputCount": total(|block| block.outputs.into()),
             "outputValue": total(|block| block.output_value).to_string(),
-            "fees": total(|block| block.fees).to_string(), "subsidy": total(|block| block.subsidy),
+            "fees": total(|block| block.fees).to_string(), "subsidy": total(|block| block.subsidy).to_string(),
             // regtest: two hashes a block
             "chainwork": format!("{:064x}", u64::from(to - from + 1) * 2),
             "utxoDelta": utxos(model.blocks[last].utxo_count) - utxos(before),
@@ -265,8 +265,8 @@ fn the_summary_tells_of_the_last_day_by_median_time_past() {
     api.change(1, new.iter().map(Arc::as_ref));
     let summary = chain_field(
         &api,
-        "summary { blocks transactions outputs sizeBytes difficulty hashrate24h blocks24h transactions24h outputValue24h
-           averageFee24h subsidy24h averageBlockInterval24h staleBlocks30d }",
+        "summary { blockCount difficulty staleBlockCount30d totals { txCount outputCount size }
+           last24h { blockCount txCount outputValue averageFee subsidy averageInterval hashrate } }",
     );
     let size: usize = chain.active_blocks().map(|block| block.total_size()).sum();
     let outputs: usize = chain.active_blocks().map(|block| block.txdata[0].output.len()).sum();
@@ -275,10 +275,13 @@ fn the_summary_tells_of_the_last_day_by_median_time_past() {
     assert_eq!(
         summary,
         json!({
-            "blocks": 102, "transactions": 102, "outputs": outputs, "sizeBytes": size,
-            "difficulty": 65_535.0 / 8_388_607.0 / 16_777_216.0, "hashrate24h": 2.0 / 3_600.0, "blocks24h": 24,
-            "transactions24h": 24, "outputValue24h": paid.to_string(), "averageFee24h": null,
-            "subsidy24h": 24 * 5_000_000_000_u64, "averageBlockInterval24h": 3_600.0, "staleBlocks30d": 1,
+            "blockCount": 102, "difficulty": 65_535.0 / 8_388_607.0 / 16_777_216.0, "staleBlockCount30d": 1,
+            "totals": { "txCount": 102, "outputCount": outputs, "size": size },
+            "last24h": {
+                "blockCount": 24, "txCount": 24, "outputValue": paid.to_string(), "averageFee": null,
+                "subsidy": (24 * 5_000_000_000_u64).to_string(), "averageInterval": 3_600.0,
+                "hashrate": 2.0 / 3_600.0,
+            },
         })
     );
 }
@@ -290,13 +293,13 @@ fn fees_of_the_last_day_are_told_once_there_are_transactions() {
         hostile.mine(&mut chain).unwrap();
     }
     let api = Api::of_chain(&chain);
-    let summary = chain_field(&api, "summary { blocks24h transactions24h averageFee24h }");
-    let blocks = summary["blocks24h"].as_u64().unwrap();
+    let day = chain_field(&api, "summary { last24h { blockCount txCount averageFee } }")["last24h"].take();
+    let blocks = day["blockCount"].as_u64().unwrap();
     let range = chain_field(&api, &format!("range(of: {{ lastBlocks: {blocks} }}) {{ fees txCount }}"));
     let fees: u64 = range["fees"].as_str().unwrap().parse().unwrap();
     let paying = range["txCount"].as_u64().unwrap() - blocks;
-    assert_eq!(summary["averageFee24h"], json!(fees / paying));
-    assert_eq!(summary["transactions24h"], range["txCount"]);
+    assert_eq!(day["averageFee"], json!(fees / paying));
+    assert_eq!(day["txCount"], range["txCount"]);
 }
 
 #[test]
@@ -307,15 +310,15 @@ fn on_a_chain_of_one_block_what_needs_time_is_null_and_the_rest_is_told() {
     assert_eq!(
         api.data(&format!(
             "{{ chain {{ id network genesisHash
-                summary {{ blocks blocks24h hashrate24h averageFee24h averageBlockInterval24h staleBlocks30d }}
+                summary {{ blockCount staleBlockCount30d last24h {{ blockCount hashrate averageFee averageInterval }} }}
                 supply {{ {SUPPLY} immatureCoinbase }}
                 range {{ blockCount averageInterval hashrate tps utxoDelta averageFeeRate }} }} }}"
         )),
         json!({ "chain": {
             "id": "Chain:main", "network": "regtest", "genesisHash": genesis,
             "summary": {
-                "blocks": 1, "blocks24h": 1, "hashrate24h": null, "averageFee24h": null,
-                "averageBlockInterval24h": null, "staleBlocks30d": 0,
+                "blockCount": 1, "staleBlockCount30d": 0,
+                "last24h": { "blockCount": 1, "hashrate": null, "averageFee": null, "averageInterval": null },
             },
             "supply": {
                 "height": 0, "subsidyIssued": 5_000_000_000_u64, "circulating": 0, "unspendable": 5_000_000_000_u64,

@@ -6,7 +6,7 @@ use bitcoin::consensus::serialize;
 use super::block_fee_stats::BlockFeeStats;
 use super::block_header::{BlockHeader, merkle_root};
 use super::block_stats::BlockStats;
-use super::cumulative_stats::CumulativeStats;
+use super::cumulative_totals::CumulativeTotals;
 use crate::api::allowance::find_transaction;
 use crate::api::context::limits;
 use crate::api::costs;
@@ -313,8 +313,8 @@ impl Block {
     }
 
     /// Totals of the chain up to and including this block.
-    async fn cumulative(&self) -> CumulativeStats {
-        CumulativeStats::of(&self.block.row.running)
+    async fn cumulative(&self) -> CumulativeTotals {
+        CumulativeTotals::of(&self.block.row.running)
     }
 
     /// The txids of all transactions of the block, in block order, coinbase first. `transactions` returns the

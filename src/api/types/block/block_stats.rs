@@ -4,7 +4,7 @@ use async_graphql::Object;
 
 use super::script_type_count::ScriptTypeCount;
 use crate::api::error::ApiError;
-use crate::api::scalars::{BigInt, UInt53, int};
+use crate::api::scalars::{Sats, int, int_of};
 use crate::chain::ScriptType;
 use crate::chain::float::to_f64;
 use crate::view::{self, BlockRange, IndexError, View};
@@ -44,8 +44,8 @@ impl BlockStats {
             if count > 0 {
                 created.push(ScriptTypeCount {
                     script_type: script_type.into(),
-                    count: UInt53::new(count)?,
-                    value: BigInt::from(value),
+                    output_count: int_of(count)?,
+                    total_value: Sats::of_sum(value),
                 });
             }
         }
@@ -53,8 +53,7 @@ impl BlockStats {
     }
 }
 
-/// Totals of the inputs, outputs and sizes of a block. Sums of output values are BigInt: the same coins can move
-/// through many transactions within a block, so the coin supply does not bound the sum.
+/// Totals of the inputs, outputs and sizes of a block.
 #[Object]
 impl BlockStats {
     /// The number of inputs, without the coinbase input.
@@ -67,14 +66,15 @@ impl BlockStats {
         int(self.block.row.outputs)
     }
 
-    /// The sum of the outputs that the block spends, in satoshis.
-    async fn input_value(&self) -> BigInt {
-        self.block.row.input_value.into()
+    /// The sum of the outputs that the block spends, in satoshis. Null above 2^53 - 1, as for `outputValue`.
+    async fn input_value(&self) -> Option<Sats> {
+        Sats::of_sum(self.block.row.input_value)
     }
 
-    /// The sum of the outputs that the block creates, in satoshis, including coinbase outputs.
-    async fn output_value(&self) -> BigInt {
-        self.block.row.output_value.into()
+    /// The sum of the outputs that the block creates, in satoshis, including coinbase outputs. Null above 2^53 - 1, four
+    /// times all coins there can be: only a block that moves the same coins through many transactions exceeds it.
+    async fn output_value(&self) -> Option<Sats> {
+        Sats::of_sum(self.block.row.output_value)
     }
 
     /// The number of transactions with a witness, without the coinbase.

@@ -6,7 +6,7 @@ mod block_fee_stats;
 mod block_header;
 mod block_range;
 mod block_stats;
-mod cumulative_stats;
+mod cumulative_totals;
 mod merkle_proof;
 mod script_type_count;
 
@@ -14,4 +14,5 @@ pub(crate) use block::Block;
 pub(crate) use block_at::{BlockAt, height_of};
 pub(crate) use block_header::BlockHeader;
 pub(crate) use block_range::BlockRangeInput;
+pub(crate) use cumulative_totals::CumulativeTotals;
 pub(crate) use merkle_proof::MerkleProofObject;

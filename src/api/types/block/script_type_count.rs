@@ -1,6 +1,6 @@
 use async_graphql::SimpleObject;
 
-use crate::api::scalars::{BigInt, UInt53};
+use crate::api::scalars::Sats;
 use crate::api::types::enums::ScriptTypeEnum;
 
 /// The number and total value of the outputs of one script type.
@@ -10,7 +10,7 @@ pub(crate) struct ScriptTypeCount {
     #[graphql(name = "type")]
     pub(crate) script_type: ScriptTypeEnum,
     /// The number of outputs.
-    pub(crate) count: UInt53,
-    /// The sum of their values, in satoshis. The sum is unbounded because the same coins can move many times.
-    pub(crate) value: BigInt,
+    pub(crate) output_count: i32,
+    /// The sum of their values, in satoshis. Null above 2^53 - 1, as for `outputValue`.
+    pub(crate) total_value: Option<Sats>,
 }

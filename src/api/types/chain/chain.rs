@@ -5,7 +5,7 @@ use async_graphql::{Context, ID, Object};
 use super::chain_summary::ChainSummary;
 use super::difficulty_adjustment::DifficultyAdjustment;
 use super::difficulty_epoch::DifficultyEpochObject;
-use super::range_stats::RangeStats;
+use super::range_totals::RangeTotals;
 use super::supply::SupplyObject;
 use crate::api::context::limits;
 use crate::api::costs;
@@ -31,9 +31,9 @@ impl Chain {
         Self { view }
     }
 
-    fn sum(&self, of: Option<BlockRangeInput>) -> Result<RangeStats, ApiError> {
+    fn sum(&self, of: Option<BlockRangeInput>) -> Result<RangeTotals, ApiError> {
         let (first, last) = BlockRangeInput::first_and_last(of, &self.view)?;
-        Ok(RangeStats(self.view.range(first, last)?))
+        Ok(RangeTotals(self.view.range(first, last)?))
     }
 
     /// A page of the epochs of the difficulty. The row at a position is the epoch of that number, which its first block
@@ -101,7 +101,7 @@ impl Chain {
             desc = "The blocks, of which there must be at least one. Heights must exist. The whole chain if not given."
         )]
         of: Option<BlockRangeInput>,
-    ) -> Option<Result<RangeStats, ApiError>> {
+    ) -> Option<Result<RangeTotals, ApiError>> {
         Some(self.sum(of))
     }
 

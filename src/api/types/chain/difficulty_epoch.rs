@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use async_graphql::{ID, Object};
 
-use super::range_stats::RangeStats;
+use super::range_totals::RangeTotals;
 use crate::api::error::ApiError;
 use crate::api::pagination::global_id::difficulty_epoch_id;
 use crate::api::scalars::{DateTime, Int53, UInt53, int};
@@ -144,8 +144,8 @@ impl DifficultyEpochObject {
     }
 
     /// Totals over the epoch's blocks so far.
-    async fn stats(&self) -> RangeStats {
-        RangeStats(self.blocks.as_ref().clone())
+    async fn stats(&self) -> RangeTotals {
+        RangeTotals(self.blocks.as_ref().clone())
     }
 
     /// Whether the last block of the epoch exists.

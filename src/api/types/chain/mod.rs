@@ -6,7 +6,7 @@ mod chain_summary;
 mod chain_tip;
 mod difficulty_adjustment;
 mod difficulty_epoch;
-mod range_stats;
+mod range_totals;
 mod reorg;
 mod snapshot;
 mod supply;

@@ -9,7 +9,7 @@ use super::descriptor_branch::DescriptorBranch;
 use super::descriptor_error::refuse;
 use super::entry::{LedgerEntry, LedgerFilter};
 use super::holdings::Holdings;
-use super::stats::LedgerStats;
+use super::totals::LedgerTotalsObject;
 use super::utxo::{UtxoConnection, UtxoFilter};
 use crate::api::accounts::DiscoveredAccount;
 use crate::api::context::{ServingContext, limits};
@@ -208,7 +208,7 @@ impl DescriptorAccount {
         ctx: &Context<'_>,
         #[graphql(desc = "The state right after this block, without the mempool; the current state if not given.")]
         at: Option<BlockAt>,
-    ) -> Option<Result<LedgerStats, ApiError>> {
+    ) -> Option<Result<LedgerTotalsObject, ApiError>> {
         Some(self.holdings.stats(ctx, at))
     }
 

@@ -12,7 +12,7 @@ use super::descriptor_account::DescriptorAccount;
 use super::entry::{LedgerEntry, LedgerFilter};
 use super::script::Script;
 use super::set::AddressSet;
-use super::stats::LedgerStats;
+use super::totals::LedgerTotalsObject;
 use super::utxo::{UtxoConnection, UtxoFilter};
 use crate::api::context::limits;
 use crate::api::error::ApiError;
@@ -33,7 +33,7 @@ use crate::view::{self, Dependency, Movements, Pending, ScriptKey, TxNum, View};
 #[graphql(
     field(
         name = "stats",
-        ty = "Option<Result<LedgerStats, ApiError>>",
+        ty = "Option<Result<LedgerTotalsObject, ApiError>>",
         desc = "What the ledger received and spent over its whole history. All zeros if it was never used.",
         arg(
             name = "at",
@@ -199,10 +199,10 @@ impl Holdings {
         BlockAt::resolve(at, &self.view)
     }
 
-    pub(crate) fn stats(&self, ctx: &Context<'_>, at: Option<BlockAt>) -> Result<LedgerStats, ApiError> {
+    pub(crate) fn stats(&self, ctx: &Context<'_>, at: Option<BlockAt>) -> Result<LedgerTotalsObject, ApiError> {
         let pending = at.is_none();
         let at = self.resolve(at)?;
-        LedgerStats::of(self.clone(), at, pending, limits(ctx)?.scan_rows)
+        LedgerTotalsObject::of(self.clone(), at, pending, limits(ctx)?.scan_rows)
     }
 
     pub(crate) fn balance(&self, at: Option<BlockAt>) -> Result<Balance, ApiError> {

@@ -2,7 +2,7 @@
 //! answered by one [`Holdings`](holdings::Holdings); they differ only in what names them.
 //!
 //! ```text
-//!   address.rs ┐                     ┌─► stats.rs, balance.rs
+//!   address.rs ┐                     ┌─► totals.rs, balance.rs
 //!   script.rs  ├──► holdings.rs ─────┼─► utxo.rs    pages of unspent outputs
 //!   set.rs     │                     ├─► entry.rs   pages of transactions, as far as they concern the ledger
 //!   descriptor_account.rs ┘          └─► blocks whose coinbase pays it
@@ -26,7 +26,7 @@ mod ledger_event_kind;
 mod script;
 mod set;
 mod spendability;
-mod stats;
+mod totals;
 mod utxo;
 mod watched;
 

@@ -7,7 +7,7 @@ use bitcoin::hashes::{Hash, sha256};
 use super::balance::Balance;
 use super::entry::{LedgerEntry, LedgerFilter};
 use super::holdings::Holdings;
-use super::stats::LedgerStats;
+use super::totals::LedgerTotalsObject;
 use super::utxo::{UtxoConnection, UtxoFilter};
 use crate::api::costs;
 use crate::api::error::ApiError;
@@ -86,7 +86,7 @@ impl Script {
         ctx: &Context<'_>,
         #[graphql(desc = "The state right after this block, without the mempool; the current state if not given.")]
         at: Option<BlockAt>,
-    ) -> Option<Result<LedgerStats, ApiError>> {
+    ) -> Option<Result<LedgerTotalsObject, ApiError>> {
         Some(self.holdings.stats(ctx, at))
     }
 

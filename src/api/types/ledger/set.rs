@@ -10,7 +10,7 @@ use super::balance::Balance;
 use super::entry::{LedgerEntry, LedgerFilter};
 use super::holdings::{Holdings, Ledger, script_hash};
 use super::script::Script;
-use super::stats::LedgerStats;
+use super::totals::LedgerTotalsObject;
 use super::utxo::{UtxoConnection, UtxoFilter};
 use crate::api::costs;
 use crate::api::error::ApiError;
@@ -151,7 +151,7 @@ impl AddressSet {
         ctx: &Context<'_>,
         #[graphql(desc = "The state right after this block, without the mempool; the current state if not given.")]
         at: Option<BlockAt>,
-    ) -> Option<Result<LedgerStats, ApiError>> {
+    ) -> Option<Result<LedgerTotalsObject, ApiError>> {
         Some(self.holdings.stats(ctx, at))
     }
 

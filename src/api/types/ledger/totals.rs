@@ -8,7 +8,7 @@ use crate::chain::Height;
 use crate::view::{self, LedgerTotals, Movements, TxNum};
 
 /// The totals of a ledger right after a block.
-pub(crate) struct LedgerStats {
+pub(crate) struct LedgerTotalsObject {
     holdings: Holdings,
     at: view::Block,
     totals: LedgerTotals,
@@ -18,7 +18,7 @@ pub(crate) struct LedgerStats {
     scan_rows: u32,
 }
 
-impl LedgerStats {
+impl LedgerTotalsObject {
     pub(crate) fn of(holdings: Holdings, at: view::Block, pending: bool, scan_rows: u32) -> Result<Self, ApiError> {
         holdings.count_scripts()?;
         let totals = holdings.view.totals(&holdings.ledger, &at)?;
@@ -43,10 +43,10 @@ impl LedgerStats {
     }
 }
 
-/// Statistics of a ledger on the main chain up to and including the requested block and, if no block is requested, the
+/// Totals of a ledger on the main chain up to and including the requested block and, if no block is requested, the
 /// number of its mempool transactions. Unspendable outputs are not counted.
-#[Object]
-impl LedgerStats {
+#[Object(name = "LedgerTotals")]
+impl LedgerTotalsObject {
     /// The number of transactions that paid or spent the ledger. A transaction that does both, or involves several of
     /// its scripts, counts once. Null for a set whose histories are too long to merge: more than
     /// `server.limits.scanRows` rows together.

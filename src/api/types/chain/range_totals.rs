@@ -7,16 +7,21 @@ use crate::chain::float::to_f64;
 use crate::view::{BlockRange, ChainTotals, Span};
 
 /// The sums over a range of blocks.
-pub(crate) struct RangeStats(pub(crate) BlockRange);
+pub(crate) struct RangeTotals(pub(crate) BlockRange);
 
-impl RangeStats {
+impl RangeTotals {
     fn counter(&self, total: impl Fn(&ChainTotals) -> u64) -> Result<UInt53, ApiError> {
         UInt53::new(self.0.sum(total)?)
+    }
+
+    fn mean_fee(&self) -> Result<Option<Sats>, ApiError> {
+        let paying = self.0.sum(|running| running.transactions)?.saturating_sub(self.0.blocks().into());
+        self.0.sum(|running| running.fees)?.checked_div(paying).map(Sats::new).transpose()
     }
 }
 
 /// A rate over the time that a range took; nothing if no time passed.
-pub(crate) fn rate(range: &BlockRange, of: impl Fn(&Span) -> f64) -> Option<Result<f64, ApiError>> {
+fn rate(range: &BlockRange, of: impl Fn(&Span) -> f64) -> Option<Result<f64, ApiError>> {
     let span = range.span().map_err(ApiError::from).transpose()?;
     Some(span.map(|span| of(&span)))
 }
@@ -25,7 +30,7 @@ pub(crate) fn rate(range: &BlockRange, of: impl Fn(&Span) -> f64) -> Option<Resu
 /// to that of the last block. A range that starts at the genesis block has no block before it: it is measured from the
 /// genesis block, which then does not count as found in that time.
 #[Object]
-impl RangeStats {
+impl RangeTotals {
     /// The height of the first block.
     #[graphql(name = "fromHeight")]
     async fn first_height(&self) -> Result<i32, ApiError> {
@@ -80,9 +85,14 @@ impl RangeStats {
         Ok(u128::from(self.0.sum(|running| running.fees)?).into())
     }
 
+    /// The mean fee of the transactions without coinbases, in satoshis, rounded down. Null if there are none.
+    async fn average_fee(&self) -> Option<Result<Sats, ApiError>> {
+        self.mean_fee().transpose()
+    }
+
     /// The sum of the subsidies, in satoshis, whether claimed or not.
-    async fn subsidy(&self) -> Result<Sats, ApiError> {
-        Sats::new(self.0.sum(|running| running.subsidy)?)
+    async fn subsidy(&self) -> Result<BigInt, ApiError> {
+        Ok(u128::from(self.0.sum(|running| running.subsidy)?).into())
     }
 
     /// The total size of the blocks, in bytes.

@@ -1,5 +1,7 @@
 //! The committed schema: it is that of the running code, it is described to the last argument, and what it calls Int
-//! fits 32 bits.
+//! fits 32 bits. How its fields are named is tested in `names.rs`.
+
+mod names;
 
 use std::collections::BTreeMap;
 
@@ -40,9 +42,8 @@ const INT_FITS: &[(&str, &str)] = &[
     ("BlockTemplate.txCount", "as Block.txCount"),
     ("BlockTemplate.weight", "as Block.weight"),
     ("Chain.epoch(index)", "as Block.height"),
-    ("ChainSummary.blocks", "the height of the tip plus one"),
-    ("ChainSummary.blocks24h", "at most the height of the tip plus one"),
-    ("ChainSummary.staleBlocks30d", "at most as many as a setting keeps"),
+    ("ChainSummary.blockCount", "the height of the tip plus one"),
+    ("ChainSummary.staleBlockCount30d", "at most as many as a setting keeps"),
     ("ChainTip.branchLength", "at most the height of its tip"),
     ("ChainTip.height", "as Block.height"),
     ("DatabaseInfo.formatVersion", "raised by hand"),
@@ -74,8 +75,8 @@ const INT_FITS: &[(&str, &str)] = &[
     ("Input.index", "an input has 41 bytes at least, a block 4,000,000 at most"),
     ("Input.outpointVout", "an output has 9 bytes at least, a block 4,000,000 at most; null in a coinbase"),
     ("LedgerEvent.depth", "as Block.confirmations"),
-    ("LedgerStats.mempoolTxCount", "transactions in the memory of one node"),
-    ("LedgerStats.minedBlocks", "at most the height of the tip plus one"),
+    ("LedgerTotals.mempoolTxCount", "transactions in the memory of one node"),
+    ("LedgerTotals.minedBlocks", "at most the height of the tip plus one"),
     ("LockTime.height", "below 500,000,000 by definition"),
     ("LostBlock.height", "as Block.height"),
     ("Mempool.feeHistogram(binVsize)", "a size in vbytes, at most that of thousands of blocks"),
@@ -107,15 +108,16 @@ const INT_FITS: &[(&str, &str)] = &[
     ("Query.headers(count)", "a count of headers, limited by the server"),
     ("Query.headers(fromHeight)", "as Block.height"),
     ("Query.output(vout)", "as Input.outpointVout"),
-    ("RangeStats.blockCount", "at most the height of the tip plus one"),
-    ("RangeStats.emptyBlocks", "at most the height of the tip plus one"),
-    ("RangeStats.fromHeight", "as Block.height"),
-    ("RangeStats.toHeight", "as Block.height"),
+    ("RangeTotals.blockCount", "at most the height of the tip plus one"),
+    ("RangeTotals.emptyBlocks", "at most the height of the tip plus one"),
+    ("RangeTotals.fromHeight", "as Block.height"),
+    ("RangeTotals.toHeight", "as Block.height"),
     ("RbfNode.vsize", "as Block.weight"),
     ("Reorg.depth", "as Block.height"),
     ("Reorg.forkHeight", "as Block.height"),
     ("ReorgBlock.height", "as Block.height"),
     ("ScriptDelta.txCount", "as MempoolStats.count"),
+    ("ScriptTypeCount.outputCount", "as Input.outpointVout"),
     ("ServerInfo.subscriptions", "each takes memory: there cannot be 2^31"),
     ("Snapshot.height", "as Block.height"),
     ("Snapshot.nodeHeaders", "as Block.height"),

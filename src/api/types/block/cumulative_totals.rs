@@ -1,13 +1,13 @@
 use async_graphql::Object;
 
 use crate::api::error::ApiError;
-use crate::api::scalars::{BigInt, Sats, UInt53};
+use crate::api::scalars::{BigInt, UInt53};
 use crate::view::ChainTotals;
 
 /// Totals of a chain up to and including a block.
-pub(crate) struct CumulativeStats(ChainTotals);
+pub(crate) struct CumulativeTotals(ChainTotals);
 
-impl CumulativeStats {
+impl CumulativeTotals {
     pub(crate) fn of(running: &ChainTotals) -> Self {
         Self(running.clone())
     }
@@ -16,7 +16,7 @@ impl CumulativeStats {
 /// Totals of a chain from the genesis block up to and including a block. For a stale block, the totals of its own
 /// chain.
 #[Object]
-impl CumulativeStats {
+impl CumulativeTotals {
     /// The number of transactions, coinbases included.
     async fn tx_count(&self) -> Result<UInt53, ApiError> {
         UInt53::new(self.0.transactions)
@@ -43,14 +43,16 @@ impl CumulativeStats {
     }
 
     /// The sum of all subsidies, in satoshis, whether claimed or not.
-    async fn subsidy(&self) -> Result<Sats, ApiError> {
-        Sats::new(self.0.subsidy)
+    async fn subsidy(&self) -> BigInt {
+        u128::from(self.0.subsidy).into()
     }
 
     /// The coins that can never be spent, in satoshis. `Chain.supply` lists them by reason.
-    async fn unspendable(&self) -> Result<Sats, ApiError> {
+    async fn unspendable(&self) -> Result<BigInt, ApiError> {
         let unspendable = self.0.unspendable.total();
-        Sats::new(unspendable.ok_or_else(|| ApiError::internal("the unspendable coins exceed the coin supply"))?)
+        let unspendable =
+            unspendable.ok_or_else(|| ApiError::internal("the unspendable coins exceed the coin supply"))?;
+        Ok(u128::from(unspendable).into())
     }
 
     /// The total size of the blocks, in bytes, witnesses included.
