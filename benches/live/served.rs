@@ -50,11 +50,11 @@ impl Served {
     pub(crate) fn wait_for_mempool(&self, transactions: usize) -> Result<()> {
         let started = Instant::now();
         loop {
-            let answer = self.ask("{ sync { ready } snapshot { mempoolInSync } mempool { stats { count } } }")?;
+            let answer = self.ask("{ sync { ready } snapshot { mempoolInSync } mempool { stats { txCount } } }")?;
             let data = &answer["data"];
             if data["sync"]["ready"] == json!(true)
                 && data["snapshot"]["mempoolInSync"] == json!(true)
-                && data["mempool"]["stats"]["count"] == json!(transactions)
+                && data["mempool"]["stats"]["txCount"] == json!(transactions)
             {
                 return Ok(());
             }

@@ -168,7 +168,7 @@ fn a_server_starts_again_with_a_mempool_that_spends_outputs_of_frozen_blocks() {
     served.wait_for_height(110);
     real.must("sendtoaddress", &[json!(address), json!(1)]);
     let unconfirmed =
-        |served: &Served| served.query("{ mempool { stats { count } } }")["data"]["mempool"]["stats"]["count"] == 1;
+        |served: &Served| served.query("{ mempool { stats { txCount } } }")["data"]["mempool"]["stats"]["txCount"] == 1;
     let wait = |served: &Served| {
         wait_for("the transaction", Duration::from_mins(1), || unconfirmed(served).then_some(()));
     };

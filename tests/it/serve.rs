@@ -67,11 +67,11 @@ fn queries_work_without_the_node_and_a_signal_stops_cleanly() {
     node.stop();
     let mut served = Served::start(&node, directory.path());
     assert_eq!(served.query("{ tip { height } }"), json!({ "data": { "tip": { "height": 2 } } }));
-    let question = "{ snapshot { height inSync } sync { phase ready } bitcoinNode { reachable chain } }";
+    let question = "{ snapshot { height inSync } sync { phase ready } bitcoinNode { reachable network } }";
     let away = json!({
         "snapshot": { "height": 2, "inSync": false },
         "sync": { "phase": "WAITING_FOR_NODE", "ready": false },
-        "bitcoinNode": { "reachable": false, "chain": null },
+        "bitcoinNode": { "reachable": false, "network": null },
     });
     assert_eq!(served.query(question)["data"], away);
     node.start_again();
@@ -80,7 +80,7 @@ fn queries_work_without_the_node_and_a_signal_stops_cleanly() {
     let back = json!({
         "snapshot": { "height": 3, "inSync": true },
         "sync": { "phase": "FOLLOWING", "ready": true },
-        "bitcoinNode": { "reachable": true, "chain": "regtest" },
+        "bitcoinNode": { "reachable": true, "network": "regtest" },
     });
     wait_for("the server to be in sync", Duration::from_secs(30), || {
         (served.query(question)["data"] == back).then_some(())

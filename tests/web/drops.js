@@ -46,7 +46,7 @@ const STREAMS = {
   },
   ledger: {
     query: `subscription ($after: String, $watch: WatchInput!) {
-      ledgerEvents(after: $after, watch: $watch, depths: [1, 2, 4]) { cursor kind depth reason replacedBy entry { net transaction { txid } } }
+      ledgerEvents(after: $after, watch: $watch, depths: [1, 2, 4]) { cursor kind depth reason replacedByTxid entry { net transaction { txid } } }
     }`,
     variables: { watch },
   },

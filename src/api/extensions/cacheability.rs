@@ -73,15 +73,15 @@ pub const FIELD_CACHEABILITY: &[(&str, Cacheability, &str)] = &[
     (
         "BitcoinNode",
         Never,
-        "reachable version subversion chain blocks headers bestBlockHash verificationProgress \
-         initialBlockDownload pruned connections warnings",
+        "reachable version subversion network height headerHeight bestBlockHash verificationProgress \
+         initialBlockDownload pruned peerCount warnings",
     ),
     (
         "Block",
         Immutable,
         "id hash height header headerHex rawHex version merkleRoot time medianTime timestamp bits nonce \
          difficulty target chainwork size strippedSize weight txCount chainStatus previous subsidy totalFees \
-         coinbaseValue unclaimedReward fees stats cumulative txids transaction transactions",
+         coinbaseValue unclaimedReward feeStats stats cumulative txids transaction transactions",
     ),
     ("Block", UntilNextTip, "confirmations next"),
     ("Block", UntilNextHead, "siblings reorg"),
@@ -89,7 +89,7 @@ pub const FIELD_CACHEABILITY: &[(&str, Cacheability, &str)] = &[
     ("BlockConnection", Immutable, "edges nodes pageInfo totalCount"),
     ("BlockDisconnected", Never, "seq cursor block reorg"),
     ("BlockEdge", Immutable, "cursor node"),
-    ("BlockFeeStats", Immutable, "total average median min max medianFeeRate averageFeeRate feeRatePercentiles"),
+    ("BlockFeeStats", Immutable, "totalFees averageFee medianFee minFee maxFee medianFeeRate averageFeeRate feeRatePercentiles"),
     ("BlockHeader", Immutable, "hash height hex version previousHash merkleRoot time timestamp bits nonce"),
     (
         "BlockStats",
@@ -150,7 +150,7 @@ pub const FIELD_CACHEABILITY: &[(&str, Cacheability, &str)] = &[
     ("DifficultyEpochEdge", Immutable, "cursor node"),
     ("DiskShortage", Never, "neededBytes freeBytes"),
     ("Feature", Never, "name enabled setting"),
-    ("FeeBin", UntilNextHead, "fromRate toRate vsize count cumulativeVsize"),
+    ("FeeBin", UntilNextHead, "fromRate toRate totalVsize txCount cumulativeVsize"),
     ("FeeEstimate", Never, "requestedBlocks targetBlocks feeRate source mode asOf hitRate"),
     ("Input", Immutable, "index transaction outpointTxid outpointVout prevout sequence isCoinbase scriptSigHex witness"),
     ("InputConnection", Immutable, "edges nodes pageInfo totalCount"),
@@ -160,7 +160,7 @@ pub const FIELD_CACHEABILITY: &[(&str, Cacheability, &str)] = &[
     ("LedgerEntry", UntilNextHead, "transaction net received spent balanceAfter sentToSelf touched"),
     ("LedgerEntryConnection", Immutable, "edges nodes pageInfo totalCount"),
     ("LedgerEntryEdge", Immutable, "cursor node"),
-    ("LedgerEvent", Never, "seq cursor kind entry reason replacedBy isCorrection depth balance"),
+    ("LedgerEvent", Never, "seq cursor kind entry reason replacedByTxid isCorrection depth balance"),
     (
         "LedgerTotals",
         Immutable,
@@ -182,15 +182,15 @@ pub const FIELD_CACHEABILITY: &[(&str, Cacheability, &str)] = &[
         "MempoolEntry",
         UntilNextHead,
         "addedAt addedAtHeight ancestorCount ancestorVsize ancestorFees descendantCount descendantVsize \
-         descendantFees parents children hasUnconfirmedInputs projectedBlock vsizeAhead isReplaceable \
+         descendantFees parents children hasUnconfirmedInputs projectedBlockIndex vsizeAhead isReplaceable \
          bumpFeeTo",
     ),
     ("MempoolEvent", Never, "seq cursor"),
-    ("MempoolSample", UntilNextHead, "at count vsize totalFee minFeeRate txPerSecond vbytesPerSecond vsizeByFeeRate"),
+    ("MempoolSample", UntilNextHead, "at txCount totalVsize totalFees minFeeRate txPerSecond vbytesPerSecond vsizeByFeeRate"),
     (
         "MempoolStats",
         UntilNextHead,
-        "count vsize weight bytes totalFee memoryUsage maxMemory minFeeRate minRelayFeeRate \
+        "txCount totalVsize totalWeight totalSize totalFees memoryUsage maxMemory minFeeRate minRelayFeeRate \
          incrementalFeeRate loaded sequence outputCount",
     ),
     ("MempoolStats", Never, "txPerSecond vbytesPerSecond"),
@@ -209,11 +209,11 @@ pub const FIELD_CACHEABILITY: &[(&str, Cacheability, &str)] = &[
     ("Output", UntilNextHead, "unspendableReason spentInMempoolBy"),
     ("OutputConnection", Immutable, "edges nodes pageInfo totalCount"),
     ("OutputEdge", Immutable, "cursor node"),
-    ("OutputSpentEvent", Never, "txid vout output spentBy confirmed"),
+    ("OutputSpentEvent", Never, "txid vout output spentBy isConfirmed"),
     ("PackageResult", Never, "accepted message results replaced packageFeeRate"),
     ("PageInfo", Immutable, "hasNextPage hasPreviousPage startCursor endCursor"),
     ("ProjectedBlock", UntilNextHead, "index txCount vsize weight totalFees medianFeeRate feeRatePercentiles transactions"),
-    ("ProjectedBlockDelta", Never, "index sequence block added removed"),
+    ("ProjectedBlockDelta", Never, "index sequence projectedBlock added removed"),
     ("Query", Immutable, "chain mempool validateDescriptor"),
     (
         "Query",
@@ -237,9 +237,9 @@ pub const FIELD_CACHEABILITY: &[(&str, Cacheability, &str)] = &[
          subsidy size weight chainwork difficultySum averageInterval hashrate tps utxoDelta emptyBlocks \
          averageFee averageFeeRate",
     ),
-    ("RbfNode", UntilNextHead, "txid fee vsize seenAt fullRbf mined replaces"),
+    ("RbfNode", UntilNextHead, "txid fee vsize seenAt fullRbf mined replacedNodes"),
     ("RecommendedFees", Never, "nextBlock within3Blocks within6Blocks economy minimum asOf"),
-    ("RejectInfo", Never, "code reason details missingInputs conflictsWith requiredFee"),
+    ("RejectInfo", Never, "code rejectReason details missingInputs conflictsWith requiredFee"),
     (
         "Reorg",
         UntilNextHead,
@@ -286,21 +286,21 @@ pub const FIELD_CACHEABILITY: &[(&str, Cacheability, &str)] = &[
     (
         "Transaction",
         UntilNextHead,
-        "occurrences effectiveFeeRate firstSeenAt confirmedAfterSeconds mempool replaces replacedBy rbfTree \
+        "occurrences effectiveFeeRate firstSeenAt confirmedAfterSeconds mempoolEntry replaces replacedBy rbfTree \
          conflicts",
     ),
     ("TransactionAdded", Never, "seq cursor txid transaction"),
     ("TransactionConnection", Immutable, "edges nodes pageInfo totalCount"),
     ("TransactionEdge", Immutable, "cursor node"),
-    ("TransactionRemoved", Never, "seq cursor txid reason replacedBy isCorrection block"),
-    ("TransactionStatusEvent", Never, "txid state replacedBy confirmations projectedBlock transaction"),
+    ("TransactionRemoved", Never, "seq cursor txid reason replacedByTxid isCorrection block"),
+    ("TransactionStatusEvent", Never, "txid state replacedByTxid confirmations projectedBlockIndex transaction"),
     ("TxOccurrence", UntilNextHead, "block index onMainChain"),
     ("TxidConnection", Immutable, "edges nodes pageInfo totalCount"),
     ("TxidEdge", Immutable, "cursor node"),
     (
         "Utxo",
         Immutable,
-        "output outpoint value height confirmations isCoinbase matureAtHeight spentInMempoolBy spendable \
+        "output outpoint value height confirmations isCoinbase matureAtHeight spentInMempoolByTxid spendability \
          effectiveValue",
     ),
     ("UtxoConnection", Immutable, "edges nodes pageInfo totalCount totalValue"),

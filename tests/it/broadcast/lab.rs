@@ -190,8 +190,8 @@ impl Lab {
 
 /// What is asked of a result.
 pub(super) const RESULT: &str =
-    "outcome txid wtxid replaced transaction { txid state fee confirmations mempool { ancestorCount } }";
-pub(super) const REJECT: &str = "reject { code reason details missingInputs conflictsWith requiredFee }";
+    "outcome txid wtxid replaced transaction { txid state fee confirmations mempoolEntry { ancestorCount } }";
+pub(super) const REJECT: &str = "reject { code rejectReason details missingInputs conflictsWith requiredFee }";
 
 impl AnyNode {
     fn submit(&self, transaction: &Transaction) {

@@ -77,7 +77,7 @@ fn inputs_that_are_missing_are_named_with_what_spent_them() {
         let sent = spending(&coins, vec![of_owner(COIN)]);
         let answer = lab.send(&sent);
         let reject = json!({
-            "code": "MISSING_INPUTS", "reason": "bad-txns-inputs-missingorspent", "details": null,
+            "code": "MISSING_INPUTS", "rejectReason": "bad-txns-inputs-missingorspent", "details": null,
             "missingInputs": [never.to_string(), gone.to_string(), beyond.to_string()],
             "conflictsWith": [txid(&by)], "requiredFee": null,
         });
@@ -98,7 +98,7 @@ fn too_low_a_fee_is_refused_with_the_fee_that_is_enough() {
         let answer = lab.send(&cheap);
         let required = least_fee(&cheap);
         let reject = json!({
-            "code": "FEE_TOO_LOW", "reason": "min relay fee not met",
+            "code": "FEE_TOO_LOW", "rejectReason": "min relay fee not met",
             "details": format!("min relay fee not met, 10 < {required}"),
             "missingInputs": [], "conflictsWith": [], "requiredFee": required,
         });

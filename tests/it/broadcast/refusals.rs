@@ -18,7 +18,7 @@ fn bytes_that_are_no_transaction_are_rejected_and_text_that_is_no_hex_is_no_argu
         let answer = lab.send_hex(broken);
         let reject = &answer["reject"];
         assert_eq!((&answer["outcome"], &reject["code"]), (&json!("REJECTED"), &json!("DECODE_FAILED")), "{broken}");
-        assert_eq!(reject["reason"], json!("TX decode failed"));
+        assert_eq!(reject["rejectReason"], json!("TX decode failed"));
         assert!(reject["details"].as_str().unwrap().starts_with("TX decode failed, "), "{reject}");
         assert_eq!(
             (&answer["txid"], &answer["wtxid"], &answer["transaction"]),

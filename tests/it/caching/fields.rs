@@ -44,7 +44,7 @@ fn every_field_of_the_schema_has_one_mark_and_there_are_no_others() {
 fn what_is_known_to_move_is_not_marked_as_fixed() {
     let marks: BTreeMap<_, _> = [
         ("Block", "confirmations next siblings reorg"),
-        ("Transaction", "confirmations occurrences mempool replacedBy firstSeenAt"),
+        ("Transaction", "confirmations occurrences mempoolEntry replacedBy firstSeenAt"),
         ("Output", "spendStatus spentBy spentHeight spentInMempoolBy isMature unspendableReason"),
         ("LockTime", "isFinalAtNextBlock"),
         ("Address", "stats balance utxos transactions coinbaseBlocks"),

@@ -114,7 +114,7 @@ fn what_is_asked_in_earnest_lasts_as_long_as_it_can() {
     for (document, lasting) in [
         ("{ block(height: 1) { hash transactions { nodes { txid outputs { nodes { value script { id } } } } } } }", 0),
         (
-            "{ block(height: 1) { fees { feeRatePercentiles } stats { outputsByType { outputCount } } previous { id } } }",
+            "{ block(height: 1) { feeStats { feeRatePercentiles } stats { outputsByType { outputCount } } previous { id } } }",
             0,
         ),
         (
@@ -138,7 +138,7 @@ fn what_is_asked_in_earnest_lasts_as_long_as_it_can() {
         ("{ chain { range(of: { lastBlocks: 3 }) { txCount } supply(at: { height: 109 }) { circulating } } }", 1),
         ("{ headers(fromHeight: 100, count: 10) { hash } }", 1),
         ("{ blocks(first: 2, range: { heights: { to: 110 } }) { totalCount } }", 1),
-        ("{ mempool { recent { txid } feeHistogram { count } stats { count } } }", 2),
+        ("{ mempool { recent { txid } feeHistogram { txCount } stats { txCount } } }", 2),
         (
             "{ block(height: 1) { siblings { hash } transactions(first: 1) { nodes { outputs { nodes { spendStatus } } } } } }",
             2,
@@ -164,7 +164,7 @@ fn what_was_right_after_a_deep_block_lasts_and_what_is_now_does_not() {
         (at("balance", "height: 106", "confirmed immature spendable total"), 0),
         (at("balance", &deep, "confirmed"), 0),
         (at("stats", "height: 106", "txCount received used mempoolTxCount firstSeen { hash }"), 0),
-        (at("utxos", "height: 106", "totalCount totalValue nodes { outpoint confirmations spendable { ok } }"), 0),
+        (at("utxos", "height: 106", "totalCount totalValue nodes { outpoint confirmations spendability { ok } }"), 0),
         (at("balance", "height: 107", "confirmed"), 1),
         (at("utxos", "height: 109", "totalCount"), 1),
         (at("stats", &format!("time: \"{newest}\""), "txCount"), 1),

@@ -11,7 +11,7 @@ use super::known::Known;
 /// What is told of a transaction of a block.
 const TRANSACTION: &str =
     "txid state confirmations block { hash } indexInBlock size weight isCoinbase inputCount outputCount
-    inputValue outputValue fee mempool { addedAt } merkleProof { blockHash height position branch root }";
+    inputValue outputValue fee mempoolEntry { addedAt } merkleProof { blockHash height position branch root }";
 const SUMS: &str = "cumulative { txCount inputCount outputCount outputValue fees subsidy size weight utxoCount }";
 
 /// The tip, or a block by height or hash, on the main chain or off it.
@@ -25,7 +25,7 @@ pub(super) fn parts(known: &Known, random: &mut Rng) -> String {
     format!(
         "asked: {block} {{
             hash height chainStatus confirmations txCount size weight subsidy totalFees coinbaseValue unclaimedReward
-            merkleRoot txids fees {{ total min max average }}
+            merkleRoot txids feeStats {{ totalFees minFee maxFee averageFee }}
             stats {{ inputCount outputCount inputValue outputValue utxoDelta outputsByType {{ outputCount totalValue }} }}
             {SUMS} previous {{ hash height chainStatus next {{ hash }} {SUMS} }} next {{ hash previous {{ hash }} }}
             siblings {{ hash height chainStatus }}
@@ -79,7 +79,7 @@ pub(super) fn check(data: &Value) -> Checked {
 fn check_sums(block: &Value) -> Checked {
     let figure = |path: &str| int(block, path);
     same("reward", figure("coinbaseValue") + figure("unclaimedReward"), figure("subsidy") + figure("totalFees"))?;
-    same("fees", figure("fees.total"), figure("totalFees"))?;
+    same("fees", figure("feeStats.totalFees"), figure("totalFees"))?;
     // what is spent comes out again, less what nobody claimed, and what was issued
     let created = figure("stats.outputValue") - figure("coinbaseValue");
     same("what is paid", figure("stats.inputValue"), created + figure("totalFees"))?;
@@ -92,8 +92,8 @@ fn check_sums(block: &Value) -> Checked {
     }
     if figure("txCount") > 1 {
         let average = figure("totalFees") / (figure("txCount") - 1);
-        same("average fee", figure("fees.average"), average)?;
-        holds("lowest and highest fee", (figure("fees.min")..=figure("fees.max")).contains(&average))?;
+        same("average fee", figure("feeStats.averageFee"), average)?;
+        holds("lowest and highest fee", (figure("feeStats.minFee")..=figure("feeStats.maxFee")).contains(&average))?;
     }
     Ok(())
 }
@@ -154,14 +154,14 @@ fn check_transactions(block: &Value, is_main: bool) -> Checked {
     same("fees of the transactions", sum(others, "fee"), int(block, "totalFees"))?;
     let lowest = others.iter().map(|one| int(one, "fee")).min().unwrap_or_default();
     let highest = others.iter().map(|one| int(one, "fee")).max().unwrap_or_default();
-    same("lowest fee", int(block, "fees.min"), lowest)?;
-    same("highest fee", int(block, "fees.max"), highest)
+    same("lowest fee", int(block, "feeStats.minFee"), lowest)?;
+    same("highest fee", int(block, "feeStats.maxFee"), highest)
 }
 
 /// What is true of every transaction: it is in one place, and a block shows that it holds it.
 pub(super) fn check_proof(transaction: &Value) -> Checked {
     let (state, proof, block) = (text(transaction, "state"), at(transaction, "merkleProof"), at(transaction, "block"));
-    same("waiting", state == "MEMPOOL", !at(transaction, "mempool").is_null())?;
+    same("waiting", state == "MEMPOOL", !at(transaction, "mempoolEntry").is_null())?;
     same("in a block", state == "CONFIRMED", !block.is_null())?;
     same("provable", state == "CONFIRMED", !proof.is_null())?;
     same("index in a block", state == "CONFIRMED", !at(transaction, "indexInBlock").is_null())?;

@@ -15,7 +15,7 @@ const FIGURES: &str = "
 const LISTS: &str = "
     utxos(first: 50) { totalCount totalValue pageInfo { hasNextPage } nodes { outpoint value } }
     coins: utxos(first: 50, filter: { includeSpentInMempool: true }) { pageInfo { hasNextPage } nodes {
-        outpoint value height confirmations isCoinbase matureAtHeight spentInMempoolBy spendable { ok reasons } } }
+        outpoint value height confirmations isCoinbase matureAtHeight spentInMempoolByTxid spendability { ok reasons } } }
     transactions(first: 50) { pageInfo { hasNextPage } nodes {
         net received spent balanceAfter sentToSelf transaction { txid isCoinbase state confirmations
         block { height } } } }";
@@ -140,9 +140,9 @@ fn check_coins(ledger: &Value, tip: i128) -> Checked {
     let Some(coins) = whole(ledger, "coins") else { return Ok(()) };
     let part = |is: &dyn Fn(&Value) -> bool| sum(coins.iter().filter(|coin| is(coin)), "value");
     let confirmed = |coin: &Value| !at(coin, "height").is_null();
-    let spent = |coin: &Value| !at(coin, "spentInMempoolBy").is_null();
+    let spent = |coin: &Value| !at(coin, "spentInMempoolByTxid").is_null();
     let immature = |coin: &Value| flag(coin, "isCoinbase") && int(coin, "matureAtHeight") > tip + 1;
-    let ok = |coin: &Value| flag(coin, "spendable.ok");
+    let ok = |coin: &Value| flag(coin, "spendability.ok");
     same("confirmed coins", part(&confirmed), balance("confirmed"))?;
     same("their number", count(coins.iter().filter(|coin| confirmed(coin))), int(ledger, "stats.utxoCount"))?;
     same("unconfirmed coins", part(&|coin| !confirmed(coin)), balance("pendingIn"))?;
@@ -163,7 +163,7 @@ fn check_coins(ledger: &Value, tip: i128) -> Checked {
             obstacles.extend(is.then_some(obstacle));
         }
         same("whether it can be spent", ok(coin), obstacles.is_empty())?;
-        same("why not", list(coin, "spendable.reasons").iter().filter_map(Value::as_str).collect(), obstacles)?;
+        same("why not", list(coin, "spendability.reasons").iter().filter_map(Value::as_str).collect(), obstacles)?;
         if !spent(coin) {
             left.insert((text(coin, "outpoint"), int(coin, "value")));
         }

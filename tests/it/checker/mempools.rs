@@ -15,14 +15,14 @@ pub(super) fn sums(random: &mut Rng) -> String {
     let effective = random.chance(50);
     format!(
         "mempool {{
-            stats {{ count vsize weight bytes totalFee sequence outputCount }}
+            stats {{ txCount totalVsize totalWeight totalSize totalFees sequence outputCount }}
             txids(first: 100) {{ totalCount pageInfo {{ hasNextPage }} nodes }}
             transactions(first: 100, order: {order}) {{ totalCount pageInfo {{ hasNextPage }} nodes {{
                 txid fee vsize weight size outputCount inputValue outputValue }} }}
             recent(first: 5) {{ txid outputs(first: 5) {{ nodes {{ scriptPubKey address }} }} }}
             projectedBlocks(first: 8) {{ index txCount vsize weight totalFees
                 transactions(first: 100) {{ totalCount pageInfo {{ hasNextPage }} nodes {{ txid fee }} }} }}
-            feeHistogram(effective: {effective}) {{ fromRate toRate count vsize cumulativeVsize }} }}"
+            feeHistogram(effective: {effective}) {{ fromRate toRate txCount totalVsize cumulativeVsize }} }}"
     )
 }
 
@@ -30,10 +30,10 @@ pub(super) fn check_sums(data: &Value) -> Checked {
     let mempool = at(data, "mempool");
     let stats = |part: &str| int(mempool, &format!("stats.{part}"));
     same("sequence", stats("sequence"), int(data, "first.mempoolSequence"))?;
-    same("what every answer tells", stats("count"), int(data, "waiting.stats.count"))?;
-    same("the fees that every answer tells", stats("totalFee"), int(data, "waiting.stats.totalFee"))?;
-    same("txids", int(mempool, "txids.totalCount"), stats("count"))?;
-    same("transactions", int(mempool, "transactions.totalCount"), stats("count"))?;
+    same("what every answer tells", stats("txCount"), int(data, "waiting.stats.txCount"))?;
+    same("the fees that every answer tells", stats("totalFees"), int(data, "waiting.stats.totalFees"))?;
+    same("txids", int(mempool, "txids.totalCount"), stats("txCount"))?;
+    same("transactions", int(mempool, "transactions.totalCount"), stats("txCount"))?;
     for transaction in rows(mempool, "transactions") {
         let left = int(transaction, "inputValue") - int(transaction, "outputValue");
         same("fee", int(transaction, "fee"), left)?;
@@ -43,12 +43,12 @@ pub(super) fn check_sums(data: &Value) -> Checked {
     let listed: Vec<_> = rows(mempool, "txids").iter().collect();
     same("the newest", &newest[..], &listed[..newest.len()])?;
     if let Some(transactions) = whole(mempool, "transactions") {
-        same("all transactions", count(transactions), stats("count"))?;
+        same("all transactions", count(transactions), stats("txCount"))?;
         for (part, path) in [
-            ("vsize", "vsize"),
-            ("weight", "weight"),
-            ("bytes", "size"),
-            ("totalFee", "fee"),
+            ("totalVsize", "vsize"),
+            ("totalWeight", "weight"),
+            ("totalSize", "size"),
+            ("totalFees", "fee"),
             ("outputCount", "outputCount"),
         ] {
             same(part, stats(part), sum(transactions, path))?;
@@ -56,16 +56,16 @@ pub(super) fn check_sums(data: &Value) -> Checked {
         let listed: BTreeSet<_> = listed.iter().filter_map(|txid| txid.as_str()).collect();
         same("the same in both lists", transactions.iter().map(|one| text(one, "txid")).collect(), listed)?;
     }
-    check_bins(list(mempool, "feeHistogram"), stats("count"), stats("vsize"))?;
+    check_bins(list(mempool, "feeHistogram"), stats("txCount"), stats("totalVsize"))?;
     check_projected(mempool)
 }
 
 fn check_bins(bins: &[Value], all: i128, vsize: i128) -> Checked {
-    same("transactions in bins", sum(bins, "count"), all)?;
-    same("vbytes in bins", sum(bins, "vsize"), vsize)?;
+    same("transactions in bins", sum(bins, "txCount"), all)?;
+    same("vbytes in bins", sum(bins, "totalVsize"), vsize)?;
     let mut above = 0;
     for bin in bins {
-        above += int(bin, "vsize");
+        above += int(bin, "totalVsize");
         same("vbytes above", int(bin, "cumulativeVsize"), above)?;
     }
     Ok(())
@@ -87,7 +87,9 @@ fn check_projected(mempool: &Value) -> Checked {
         }
     }
     // so little fits into the blocks asked for
-    for (part, path) in [("count", "txCount"), ("vsize", "vsize"), ("weight", "weight"), ("totalFee", "totalFees")] {
+    for (part, path) in
+        [("txCount", "txCount"), ("totalVsize", "vsize"), ("totalWeight", "weight"), ("totalFees", "totalFees")]
+    {
         same(part, stats(part), sum(blocks, path))?;
     }
     if blocks.iter().all(|block| whole(block, "transactions").is_some())
@@ -104,8 +106,8 @@ pub(super) fn relatives(random: &mut Rng) -> String {
     format!(
         "mempool {{ transactions(first: 12, order: {order}) {{ pageInfo {{ hasNextPage }} nodes {{
             txid state confirmations indexInBlock fee inputCount block {{ hash }} merkleProof {{ position }}
-            mempool {{ ancestorCount ancestorFees ancestorVsize descendantCount descendantFees descendantVsize
-                hasUnconfirmedInputs projectedBlock parents {{ txid }} children {{ txid }} }} vsize
+            mempoolEntry {{ ancestorCount ancestorFees ancestorVsize descendantCount descendantFees descendantVsize
+                hasUnconfirmedInputs projectedBlockIndex parents {{ txid }} children {{ txid }} }} vsize
             inputs(first: 4) {{ pageInfo {{ hasNextPage }} nodes {{ index prevout {{ spendStatus spentHeight
                 spentBy {{ index }} spentInMempoolBy {{ index transaction {{ txid }} }}
                 transaction {{ txid state }} }} }} }} }} }} }}"
@@ -121,7 +123,7 @@ pub(super) fn check_relatives(data: &Value) -> Checked {
         for field in ["block", "indexInBlock", "merkleProof"] {
             holds("in the chain and in the mempool", at(transaction, field).is_null())?;
         }
-        let entry = at(transaction, "mempool");
+        let entry = at(transaction, "mempoolEntry");
         let txids = |field: &str| -> BTreeSet<_> { list(entry, field).iter().map(|one| text(one, "txid")).collect() };
         let parents = txids("parents");
         same("unconfirmed inputs", flag(entry, "hasUnconfirmedInputs"), !parents.is_empty())?;
@@ -138,7 +140,7 @@ pub(super) fn check_relatives(data: &Value) -> Checked {
         for parent in parents.iter().filter_map(|parent| by_txid.get(parent)) {
             let children = list(parent, "mempool.children");
             holds("a parent does not know its child", children.iter().any(|child| text(child, "txid") == *txid))?;
-            let order = |one: &Value| int(one, "mempool.projectedBlock");
+            let order = |one: &Value| int(one, "mempoolEntry.projectedBlockIndex");
             holds("a child is mined before its parent", order(parent) <= order(transaction))?;
         }
         check_prevouts(transaction, &parents)?;
@@ -173,7 +175,7 @@ fn check_prevouts(transaction: &Value, parents: &BTreeSet<&str>) -> Checked {
 /// By how much each script changes.
 pub(super) fn balance_changes() -> String {
     "mempool {
-        stats { totalFee }
+        stats { totalFees }
         balanceChanges(first: 30) { totalCount pageInfo { hasNextPage } nodes {
             address net received spent txCount script { scriptHash address stats { mempoolTxCount }
                 balance { confirmed pendingIn spentInMempool unconfirmedDelta total } } } }
@@ -205,5 +207,5 @@ pub(super) fn check_balance_changes(data: &Value) -> Checked {
     // what is paid to nobody is missing
     holds("all that is paid", sum(changes, "received") <= sum(transactions, "outputValue"))?;
     let fees = sum(transactions, "inputValue") - sum(transactions, "outputValue");
-    same("all fees", int(mempool, "stats.totalFee"), fees)
+    same("all fees", int(mempool, "stats.totalFees"), fees)
 }

@@ -72,7 +72,7 @@ impl Question {
         };
         let snapshot = "snapshot { hash height mempoolSequence takenAt inSync mempoolInSync }";
         let document = format!(
-            "{{ first: {snapshot} tip {{ hash height }} waiting: mempool {{ stats {{ sequence count totalFee }} }}
+            "{{ first: {snapshot} tip {{ hash height }} waiting: mempool {{ stats {{ sequence txCount totalFees }} }}
                 {parts}
                 last: {snapshot} }}"
         );
@@ -92,7 +92,7 @@ impl Question {
         same("mempool sequence", at(data, "first.mempoolSequence"), at(data, "waiting.stats.sequence"))?;
         holds(
             "nothing waits and something pays",
-            int(data, "waiting.stats.count") > 0 || int(data, "waiting.stats.totalFee") == 0,
+            int(data, "waiting.stats.txCount") > 0 || int(data, "waiting.stats.totalFees") == 0,
         )?;
         match self.kind {
             Kind::Ledger => ledgers::check_one(data),

@@ -17,7 +17,7 @@ pub(super) fn parts(known: &Known, random: &mut Rng) -> String {
     txids.dedup();
     format!(
         "transactionsByTxid(txids: {}) {{
-            txid state confirmations block {{ hash height chainStatus }} indexInBlock isCoinbase mempool {{ addedAt }}
+            txid state confirmations block {{ hash height chainStatus }} indexInBlock isCoinbase mempoolEntry {{ addedAt }}
             merkleProof {{ blockHash position branch root }} fee inputValue outputValue inputCount outputCount
             occurrences {{ index onMainChain block {{ hash chainStatus }} }}
             replacedBy {{ txid state }} conflicts

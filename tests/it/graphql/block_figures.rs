@@ -15,7 +15,7 @@ use crate::support::bitcoind::RealNode;
 const FIGURES: &str = "
     fragment Figures on Block {
         height rawHex txids subsidy totalFees coinbaseValue unclaimedReward txCount
-        fees { total average median min max medianFeeRate averageFeeRate feeRatePercentiles }
+        feeStats { totalFees averageFee medianFee minFee maxFee medianFeeRate averageFeeRate feeRatePercentiles }
         stats {
             inputCount outputCount inputValue outputValue segwitTxCount segwitSize segwitWeight taprootOutputCount
             opReturnCount opReturnBytes utxoDelta coinDaysDestroyed outputsByType { type outputCount totalValue }
@@ -53,11 +53,11 @@ fn every_block_comes_to_what_a_node_says_of_it() {
     for height in 1..=160 {
         let block = figures(&api, &format!("height: {height}"));
         let core = node.must("getblockstats", &[json!(height)]);
-        let (fees, stats) = (&block["fees"], &block["stats"]);
+        let (fees, stats) = (&block["feeStats"], &block["stats"]);
         let percentiles = fees["feeRatePercentiles"].as_array().unwrap();
         let found = json!({
-            "totalfee": fees["total"], "avgfee": fees["average"], "medianfee": fees["median"], "minfee": fees["min"],
-            "maxfee": fees["max"], "avgfeerate": truncated(&fees["averageFeeRate"]),
+            "totalfee": fees["totalFees"], "avgfee": fees["averageFee"], "medianfee": fees["medianFee"], "minfee": fees["minFee"],
+            "maxfee": fees["maxFee"], "avgfeerate": truncated(&fees["averageFeeRate"]),
             "minfeerate": truncated(&percentiles[0]), "maxfeerate": truncated(&percentiles[6]),
             "feerate_percentiles": percentiles[1..6].iter().map(truncated).collect::<Vec<_>>(),
             "ins": stats["inputCount"], "outs": stats["outputCount"],
@@ -124,9 +124,9 @@ fn an_empty_block_has_no_fees_and_destroys_no_coin_days() {
     chain.mine(Vec::new()).unwrap();
     let block = figures(&Api::of_chain(&chain), "height: 1");
     assert_eq!(
-        block["fees"],
+        block["feeStats"],
         json!({
-            "total": 0, "average": 0, "median": 0, "min": 0, "max": 0, "medianFeeRate": 0.0, "averageFeeRate": 0.0,
+            "totalFees": 0, "averageFee": 0, "medianFee": 0, "minFee": 0, "maxFee": 0, "medianFeeRate": 0.0, "averageFeeRate": 0.0,
             "feeRatePercentiles": vec![0.0; 7],
         })
     );

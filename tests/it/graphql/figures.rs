@@ -57,15 +57,15 @@ async fn refusal(api: &Api, field: &str) -> Value {
 async fn the_figures_of_the_mempool_come_at_once_and_then_as_often_as_asked_if_they_change() {
     let (chain, coins) = chain_with_coins(3);
     let mut api = Api::of_chain(&chain);
-    let mut events = subscribe(&api, "mempoolStats(everySeconds: 1) { count totalFee minFeeRate }");
-    assert_eq!(next(&mut events).await, json!({ "count": 0, "totalFee": 0, "minFeeRate": 0.0 }));
+    let mut events = subscribe(&api, "mempoolStats(everySeconds: 1) { txCount totalFees minFeeRate }");
+    assert_eq!(next(&mut events).await, json!({ "txCount": 0, "totalFees": 0, "minFeeRate": 0.0 }));
     is_quiet(&mut events).await;
     let told = Instant::now();
     api.arrive([&paying(coins[0], 100)]);
     api.arrive([&paying(coins[1], 200)]);
-    assert_eq!(next(&mut events).await, json!({ "count": 2, "totalFee": 300, "minFeeRate": 0.0 }), "both in one");
+    assert_eq!(next(&mut events).await, json!({ "txCount": 2, "totalFees": 300, "minFeeRate": 0.0 }), "both in one");
     api.set_node_mempool(NODE);
-    assert_eq!(next(&mut events).await, json!({ "count": 2, "totalFee": 300, "minFeeRate": 1.5 }));
+    assert_eq!(next(&mut events).await, json!({ "txCount": 2, "totalFees": 300, "minFeeRate": 1.5 }));
     assert!(told.elapsed() >= Duration::from_secs(1), "a second lies between two events");
     is_quiet(&mut events).await;
 }
@@ -75,11 +75,11 @@ async fn the_figures_of_the_mempool_come_each_second_to_each_hour() {
     let (chain, _) = chain_with_coins(1);
     let api = Api::of_chain(&chain);
     for seconds in [0, -1, 3_601] {
-        let field = format!("mempoolStats(everySeconds: {seconds}) {{ count }}");
+        let field = format!("mempoolStats(everySeconds: {seconds}) {{ txCount }}");
         assert_eq!(refusal(&api, &field).await, json!("BAD_USER_INPUT"), "{seconds}");
     }
     for field in ["mempoolStats", "mempoolStats(everySeconds: null)", "mempoolStats(everySeconds: 3600)"] {
-        assert_eq!(next(&mut subscribe(&api, &format!("{field} {{ count }}"))).await, json!({ "count": 0 }));
+        assert_eq!(next(&mut subscribe(&api, &format!("{field} {{ txCount }}"))).await, json!({ "txCount": 0 }));
     }
 }
 
@@ -159,7 +159,7 @@ async fn progress_is_told_also_before_any_block_is_indexed() {
 async fn all_but_progress_wait_for_the_first_block() {
     let api = Api::empty(Network::Regtest, Limits::default());
     for field in [
-        "mempoolStats { count }",
+        "mempoolStats { txCount }",
         "recommendedFees { minimum }",
         "projectedBlock { index }",
         "difficultyAdjustment { progress }",
@@ -174,9 +174,9 @@ async fn readers_that_do_not_read_hold_no_state() {
     let mut api = Api::of_chain(&chain);
     api.set_node_mempool(NODE);
     let mut readers: Vec<Events> = [
-        "mempoolStats(everySeconds: 3600) { count }",
+        "mempoolStats(everySeconds: 3600) { txCount }",
         "recommendedFees { minimum }",
-        "projectedBlock { index block { txCount } }",
+        "projectedBlock { index projectedBlock { txCount } }",
         "projectedBlocks { index }",
         "difficultyAdjustment { progress }",
         "syncProgress { indexedHeight }",
@@ -196,7 +196,7 @@ async fn readers_that_do_not_read_hold_no_state() {
     assert_eq!(data(&api, "{ server { subscriptions } }").await, json!({ "server": { "subscriptions": 0 } }));
 }
 
-const DELTA: &str = "index sequence block { index txCount } added { txid } removed";
+const DELTA: &str = "index sequence projectedBlock { index txCount } added { txid } removed";
 
 #[tokio::test]
 async fn a_projected_block_is_told_whole_and_then_by_what_changes() {
@@ -209,29 +209,29 @@ async fn a_projected_block_is_told_whole_and_then_by_what_changes() {
     let mut first = subscribe(&api, &format!("projectedBlock {{ {DELTA} }}"));
     let mut second = subscribe(&api, &format!("projectedBlock(index: 1) {{ {DELTA} }}"));
     let whole = json!({
-        "index": 0, "sequence": 1, "block": { "index": 0, "txCount": 2 },
+        "index": 0, "sequence": 1, "projectedBlock": { "index": 0, "txCount": 2 },
         "added": [{ "txid": id(0) }, { "txid": id(1) }], "removed": [],
     });
     assert_eq!(next(&mut first).await, whole);
-    let none = json!({ "index": 1, "sequence": 1, "block": null, "added": [], "removed": [] });
+    let none = json!({ "index": 1, "sequence": 1, "projectedBlock": null, "added": [], "removed": [] });
     assert_eq!(next(&mut second).await, none);
 
     // the best of all pushes one into the block behind
     api.arrive(&transactions[2..]);
     let delta = json!({
-        "index": 0, "sequence": 2, "block": { "index": 0, "txCount": 2 },
+        "index": 0, "sequence": 2, "projectedBlock": { "index": 0, "txCount": 2 },
         "added": [{ "txid": id(3) }], "removed": [id(1)],
     });
     assert_eq!(next(&mut first).await, delta);
     let delta = json!({
-        "index": 1, "sequence": 2, "block": { "index": 1, "txCount": 2 },
+        "index": 1, "sequence": 2, "projectedBlock": { "index": 1, "txCount": 2 },
         "added": [{ "txid": id(1) }, { "txid": id(2) }], "removed": [],
     });
     assert_eq!(next(&mut second).await, delta);
     // what changes only the second is no news of the first
     api.depart(&transactions[2].compute_txid(), Departure::Expired);
     let block = json!({ "index": 1, "txCount": 1 });
-    let delta = json!({ "index": 1, "sequence": 3, "block": block, "added": [], "removed": [id(2)] });
+    let delta = json!({ "index": 1, "sequence": 3, "projectedBlock": block, "added": [], "removed": [id(2)] });
     assert_eq!(next(&mut second).await, delta);
     is_quiet(&mut first).await;
     assert_eq!(refusal(&api, "projectedBlock(index: -1) { index }").await, json!("BAD_USER_INPUT"));
@@ -262,13 +262,16 @@ async fn a_projected_block_that_gains_much_is_told_in_several_events_one_right_b
     let mut api = Api::of_chain(&chain);
     let payments: Vec<_> = coins.iter().map(|coin| paying(*coin, 500)).collect();
     api.arrive(&payments);
-    let mut events = subscribe(&api, "projectedBlock { sequence block { txCount } added { txid } removed }");
+    let mut events = subscribe(&api, "projectedBlock { sequence projectedBlock { txCount } added { txid } removed }");
     let started = std::time::Instant::now();
     let mut has = BTreeSet::new();
     for (sequence, added) in [(1, 1_000), (2, 1_000), (3, 100)] {
         let event = next(&mut events).await;
         let block = json!({ "txCount": 2_100 });
-        assert_eq!((&event["sequence"], &event["block"], &event["removed"]), (&json!(sequence), &block, &json!([])));
+        assert_eq!(
+            (&event["sequence"], &event["projectedBlock"], &event["removed"]),
+            (&json!(sequence), &block, &json!([]))
+        );
         assert_eq!(event["added"].as_array().unwrap().len(), added);
         has.extend(event["added"].as_array().unwrap().iter().map(|added| added["txid"].to_string()));
     }
@@ -344,7 +347,7 @@ impl Stage {
                 for added in event["added"].as_array().unwrap() {
                     assert!(has.insert(added["txid"].as_str().unwrap().to_owned()), "{added} was told before");
                 }
-                let count = event["block"]["txCount"].as_u64().unwrap_or_default();
+                let count = event["projectedBlock"]["txCount"].as_u64().unwrap_or_default();
                 assert_eq!(usize::try_from(count), Ok(has.len()), "the figures of block {index}: {event}");
             }
             let list = "projectedBlocks { transactions(first: 100) { nodes { txid } } }";
@@ -352,7 +355,7 @@ impl Stage {
             let nodes = &answer["mempool"]["projectedBlocks"][*index]["transactions"]["nodes"];
             let nodes = nodes.as_array().into_iter().flatten();
             let expected: BTreeSet<String> = nodes.map(|node| node["txid"].as_str().unwrap().to_owned()).collect();
-            assert_eq!(*has, expected, "block {index}");
+            assert_eq!(*has, expected, "projectedBlock {index}");
         }
     }
 }

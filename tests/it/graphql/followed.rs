@@ -46,7 +46,7 @@ fn status_of(transactions: &[&Transaction], until: u32) -> String {
     let txids: Vec<_> = transactions.iter().map(|transaction| id(transaction)).collect();
     format!(
         "subscription {{ transactionStatus(txids: {}, untilConfirmations: {until}) {{
-            txid state confirmations replacedBy projectedBlock transaction {{ txid }}
+            txid state confirmations replacedByTxid projectedBlockIndex transaction {{ txid }}
         }} }}",
         json!(txids)
     )
@@ -61,8 +61,8 @@ fn status(
     projected: Option<u32>,
 ) -> Value {
     json!({
-        "txid": id(of), "state": state, "confirmations": confirmations, "replacedBy": by.map(id),
-        "projectedBlock": projected, "transaction": { "txid": id(of) },
+        "txid": id(of), "state": state, "confirmations": confirmations, "replacedByTxid": by.map(id),
+        "projectedBlockIndex": projected, "transaction": { "txid": id(of) },
     })
 }
 
@@ -74,7 +74,7 @@ fn a_transaction_is_followed_from_nowhere_to_its_last_confirmation_and_back_by_r
     let payment = paying(coins[0], 500);
     let mut told = Told::begin(&api, &status_of(&[&payment], 2));
     let unknown = json!({
-        "txid": id(&payment), "state": null, "confirmations": 0, "replacedBy": null, "projectedBlock": null,
+        "txid": id(&payment), "state": null, "confirmations": 0, "replacedByTxid": null, "projectedBlockIndex": null,
         "transaction": null,
     });
     assert_eq!(told.more(), [unknown]);
@@ -155,7 +155,7 @@ fn spends_of(outpoints: &[OutPoint], more: &str) -> String {
     let given = given.collect::<Vec<_>>().join(", ");
     format!(
         "subscription {{ outputSpent(outpoints: [{given}] {more}) {{
-            txid vout output {{ outpoint }} spentBy {{ index transaction {{ txid }} }} confirmed
+            txid vout output {{ outpoint }} spentBy {{ index transaction {{ txid }} }} isConfirmed
         }} }}"
     )
 }
@@ -166,7 +166,7 @@ fn spent(outpoint: OutPoint, by: &Transaction, confirmed: bool) -> Value {
         "vout": outpoint.vout,
         "output": { "outpoint": outpoint.to_string() },
         "spentBy": { "index": 0, "transaction": { "txid": id(by) } },
-        "confirmed": confirmed,
+        "isConfirmed": confirmed,
     })
 }
 
@@ -174,7 +174,7 @@ fn spent(outpoint: OutPoint, by: &Transaction, confirmed: bool) -> Value {
 fn unspent(outpoint: OutPoint, is_known: bool) -> Value {
     let output = if is_known { json!({ "outpoint": outpoint.to_string() }) } else { Value::Null };
     json!({
-        "txid": outpoint.txid.to_string(), "vout": outpoint.vout, "output": output, "spentBy": null, "confirmed": false,
+        "txid": outpoint.txid.to_string(), "vout": outpoint.vout, "output": output, "spentBy": null, "isConfirmed": false,
     })
 }
 
@@ -246,7 +246,7 @@ fn the_projected_block_of_a_transaction_is_told_at_most_once_a_second_and_then_a
     let mut told = Told::begin(&api, &status_of(&[&payment], 1));
     told.more();
     api.arrive([&payment]);
-    let projected = |told: &[Value]| told.iter().map(|event| event["projectedBlock"].clone()).collect::<Vec<_>>();
+    let projected = |told: &[Value]| told.iter().map(|event| event["projectedBlockIndex"].clone()).collect::<Vec<_>>();
     assert_eq!(projected(&told.more()), [json!(0)]);
     // in the same second two come before it
     api.arrive([&large(coins[1], 30_000), &large(coins[2], 40_000)]);

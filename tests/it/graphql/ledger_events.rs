@@ -26,7 +26,7 @@ fn document(owner: Owner, arguments: &str, fields: &str) -> String {
     format!("subscription {{ ledgerEvents(watch: {{ scripts: [\"{script}\"] }} {arguments}) {{ {fields} }} }}")
 }
 
-const FIELDS: &str = "cursor seq kind depth reason replacedBy entry { net transaction { txid } }";
+const FIELDS: &str = "cursor seq kind depth reason replacedByTxid entry { net transaction { txid } }";
 
 /// What a subscription tells before it has to wait, and why it ended, if it did.
 fn told(api: &Api, document: &str) -> Vec<Value> {
@@ -72,7 +72,7 @@ fn short(events: &[Value]) -> Vec<Value> {
             event["entry"]["transaction"]["txid"],
             event["depth"],
             event["reason"],
-            event["replacedBy"]
+            event["replacedByTxid"]
         ])
     };
     events.iter().map(parts).collect()
@@ -163,7 +163,7 @@ fn a_reason_that_becomes_known_later_is_a_correction() {
     let mut api = Api::of_chain(&chain);
     let (replaced, conflicted) = (to_shop(coins[0], 1_000), to_shop(coins[1], 1_000));
     api.arrive([&replaced, &conflicted]);
-    let fields = "cursor kind depth reason replacedBy isCorrection entry { transaction { txid } }";
+    let fields = "cursor kind depth reason replacedByTxid isCorrection entry { transaction { txid } }";
     let mut events = Told::begin(&api, &document(SHOP, "", fields));
     events.more();
     for left in [&replaced, &conflicted] {

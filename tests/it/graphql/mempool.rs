@@ -70,7 +70,8 @@ fn the_size_that_these_tests_count_with_is_right() {
     assert_eq!(paying(coins[0], 7).vsize(), usize::try_from(VSIZE).unwrap());
 }
 
-const STATS: &str = "count vsize weight bytes totalFee memoryUsage maxMemory minFeeRate minRelayFeeRate
+const STATS: &str =
+    "txCount totalVsize totalWeight totalSize totalFees memoryUsage maxMemory minFeeRate minRelayFeeRate
     incrementalFeeRate loaded sequence txPerSecond vbytesPerSecond outputCount";
 
 #[test]
@@ -78,11 +79,11 @@ fn an_empty_mempool_has_zeros_and_lists_without_items() {
     let (chain, _) = chain_with_coins(1);
     let api = Api::of_chain(&chain);
     let answer = api.data(&format!(
-        "{{ mempool {{ id stats {{ {STATS} }} recent {{ txid }} feeHistogram {{ count }} projectedBlocks {{ index }} }}
+        "{{ mempool {{ id stats {{ {STATS} }} recent {{ txid }} feeHistogram {{ txCount }} projectedBlocks {{ index }} }}
             snapshot {{ mempoolSequence mempoolInSync }} }}"
     ));
     let stats = json!({
-        "count": 0, "vsize": 0, "weight": 0, "bytes": 0, "totalFee": 0, "memoryUsage": 0, "maxMemory": 0,
+        "txCount": 0, "totalVsize": 0, "totalWeight": 0, "totalSize": 0, "totalFees": 0, "memoryUsage": 0, "maxMemory": 0,
         "minFeeRate": 0.0, "minRelayFeeRate": 0.0, "incrementalFeeRate": 0.0, "loaded": false, "sequence": 0,
         "txPerSecond": 0.0, "vbytesPerSecond": 0.0, "outputCount": 0,
     });
@@ -113,7 +114,7 @@ fn figures_are_those_of_the_transactions_and_of_the_node() {
     ));
     let vbytes = f64::from(3 * u32::try_from(VSIZE).unwrap());
     let stats = json!({
-        "count": 4, "vsize": 4 * VSIZE, "weight": 16 * VSIZE, "bytes": 4 * VSIZE, "totalFee": 1_000,
+        "txCount": 4, "totalVsize": 4 * VSIZE, "totalWeight": 16 * VSIZE, "totalSize": 4 * VSIZE, "totalFees": 1_000,
         "memoryUsage": 4_096, "maxMemory": 300_000_000, "minFeeRate": 1.5, "minRelayFeeRate": 0.1,
         "incrementalFeeRate": 0.1, "loaded": true, "sequence": 4,
         "txPerSecond": 3.0 / 60.0, "vbytesPerSecond": vbytes / 60.0, "outputCount": 4,
@@ -123,8 +124,8 @@ fn figures_are_those_of_the_transactions_and_of_the_node() {
 
     // a block takes what it holds
     api.connect(&chain.mine(transactions[1..].to_vec()).unwrap());
-    let answer = api.data("{ mempool { stats { count totalFee sequence } recent { txid } } }");
-    let stats = json!({ "count": 1, "totalFee": 100, "sequence": 7 });
+    let answer = api.data("{ mempool { stats { txCount totalFees sequence } recent { txid } } }");
+    let stats = json!({ "txCount": 1, "totalFees": 100, "sequence": 7 });
     assert_eq!(answer, json!({ "mempool": { "stats": stats, "recent": txid_objects(&transactions[..1]) } }));
 }
 
@@ -148,7 +149,7 @@ fn the_newest_come_first_whatever_they_pay() {
     assert_eq!(refusal(&api, "recent(first: -1) { txid }"), json!("BAD_USER_INPUT"));
 }
 
-const BIN: &str = "fromRate toRate vsize count cumulativeVsize";
+const BIN: &str = "fromRate toRate totalVsize txCount cumulativeVsize";
 
 #[test]
 fn a_histogram_counts_from_the_highest_feerate_down() {
@@ -169,7 +170,7 @@ fn a_histogram_counts_from_the_highest_feerate_down() {
         }} }}",
         2 * VSIZE
     ));
-    let bin = |from: f64, to: Option<f64>, count: u64, above: u64| json!({ "fromRate": from, "toRate": to, "vsize": count * VSIZE, "count": count, "cumulativeVsize": above * VSIZE });
+    let bin = |from: f64, to: Option<f64>, count: u64, above: u64| json!({ "fromRate": from, "toRate": to, "totalVsize": count * VSIZE, "txCount": count, "cumulativeVsize": above * VSIZE });
     let expected = json!({ "mempool": {
         "own": [bin(9.0, None, 2, 2), bin(2.0, Some(9.0), 2, 4), bin(1.001, Some(2.0), 0, 4), bin(0.0, Some(1.001), 2, 6)],
         "effective": [bin(9.0, None, 1, 1), bin(2.0, Some(9.0), 4, 5), bin(1.001, Some(2.0), 0, 5), bin(0.0, Some(1.001), 1, 6)],
@@ -190,7 +191,7 @@ fn a_histogram_refuses_what_is_no_bin() {
         ("binVsize: -5".to_owned(), "BAD_USER_INPUT"),
         (format!("bins: {:?}", vec![1; 2_001]), "QUERY_LIMIT_EXCEEDED"),
     ] {
-        assert_eq!(refusal(&api, &format!("feeHistogram({arguments}) {{ count }}")), json!(code), "{arguments}");
+        assert_eq!(refusal(&api, &format!("feeHistogram({arguments}) {{ txCount }}")), json!(code), "{arguments}");
     }
 }
 

@@ -16,9 +16,9 @@ fn transaction(api: &Api, of: &Transaction, fields: &str) -> Value {
     api.data(&format!("{{ transaction(txid: \"{txid}\") {{ {fields} }} }}"))["transaction"].take()
 }
 
-const ENTRY: &str = "mempool {
+const ENTRY: &str = "mempoolEntry {
     addedAt addedAtHeight ancestorCount ancestorVsize ancestorFees descendantCount descendantVsize descendantFees
-    parents { txid } children { txid } hasUnconfirmedInputs projectedBlock vsizeAhead isReplaceable
+    parents { txid } children { txid } hasUnconfirmedInputs projectedBlockIndex vsizeAhead isReplaceable
 }";
 
 /// The ids of a list of transactions in an answer.
@@ -51,9 +51,9 @@ fn an_entry_counts_itself_among_its_ancestors_and_descendants() {
         "ancestorCount": 1, "ancestorVsize": VSIZE, "ancestorFees": VSIZE,
         "descendantCount": 2, "descendantVsize": 2 * VSIZE, "descendantFees": 10 * VSIZE,
         "parents": [], "children": [{ "txid": child.compute_txid().to_string() }], "hasUnconfirmedInputs": false,
-        "projectedBlock": 0, "vsizeAhead": 0, "isReplaceable": true,
+        "projectedBlockIndex": 0, "vsizeAhead": 0, "isReplaceable": true,
     });
-    assert_eq!(answer["mempool"], expected);
+    assert_eq!(answer["mempoolEntry"], expected);
 
     let answer = transaction(&api, &child, &format!("feeRate effectiveFeeRate {ENTRY}"));
     assert_eq!((&answer["feeRate"], &answer["effectiveFeeRate"]), (&json!(9.0), &json!(5.0)));
@@ -62,12 +62,12 @@ fn an_entry_counts_itself_among_its_ancestors_and_descendants() {
         "ancestorCount": 2, "ancestorVsize": 2 * VSIZE, "ancestorFees": 10 * VSIZE,
         "descendantCount": 1, "descendantVsize": VSIZE, "descendantFees": 9 * VSIZE,
         "parents": [{ "txid": parent.compute_txid().to_string() }], "children": [], "hasUnconfirmedInputs": true,
-        "projectedBlock": 0, "vsizeAhead": VSIZE, "isReplaceable": true,
+        "projectedBlockIndex": 0, "vsizeAhead": VSIZE, "isReplaceable": true,
     });
-    assert_eq!(answer["mempool"], expected);
+    assert_eq!(answer["mempoolEntry"], expected);
 
-    let answer = transaction(&api, &other, "effectiveFeeRate mempool { vsizeAhead }");
-    assert_eq!(answer, json!({ "effectiveFeeRate": 4.0, "mempool": { "vsizeAhead": 2 * VSIZE } }));
+    let answer = transaction(&api, &other, "effectiveFeeRate mempoolEntry { vsizeAhead }");
+    assert_eq!(answer, json!({ "effectiveFeeRate": 4.0, "mempoolEntry": { "vsizeAhead": 2 * VSIZE } }));
 }
 
 #[test]
@@ -85,12 +85,12 @@ fn parents_and_children_are_told_once_each_in_the_order_of_arrival() {
     let joining = spend_outputs(OWNER, &coins, &prevouts, vec![OWNER.output(sat(10_000))]);
     let last = paying_of(outpoint(&second, 1), 49_000, 500);
     api.arrive([&first, &second, &joining, &last]);
-    let answer = transaction(&api, &joining, "mempool { parents { txid } }");
-    assert_eq!(ids(&answer["mempool"]["parents"]), txids([&first, &second]));
-    let answer = transaction(&api, &second, "mempool { children { txid } }");
-    assert_eq!(ids(&answer["mempool"]["children"]), txids([&joining, &last]));
-    let answer = transaction(&api, &first, "mempool { children { txid } }");
-    assert_eq!(ids(&answer["mempool"]["children"]), txids([&joining]));
+    let answer = transaction(&api, &joining, "mempoolEntry { parents { txid } }");
+    assert_eq!(ids(&answer["mempoolEntry"]["parents"]), txids([&first, &second]));
+    let answer = transaction(&api, &second, "mempoolEntry { children { txid } }");
+    assert_eq!(ids(&answer["mempoolEntry"]["children"]), txids([&joining, &last]));
+    let answer = transaction(&api, &first, "mempoolEntry { children { txid } }");
+    assert_eq!(ids(&answer["mempoolEntry"]["children"]), txids([&joining]));
 }
 
 #[test]
@@ -100,11 +100,14 @@ fn what_a_block_holds_is_no_entry_any_more() {
     let [parent, child, other] = family(&coins);
     api.arrive([&parent, &child, &other]);
     api.connect(&chain.mine(vec![parent.clone()]).unwrap());
-    let answer = transaction(&api, &parent, "state firstSeenAt effectiveFeeRate mempool { vsizeAhead }");
-    assert_eq!(answer, json!({ "state": "CONFIRMED", "firstSeenAt": null, "effectiveFeeRate": null, "mempool": null }));
-    let answer = transaction(&api, &child, "effectiveFeeRate mempool { ancestorCount hasUnconfirmedInputs }");
+    let answer = transaction(&api, &parent, "state firstSeenAt effectiveFeeRate mempoolEntry { vsizeAhead }");
+    assert_eq!(
+        answer,
+        json!({ "state": "CONFIRMED", "firstSeenAt": null, "effectiveFeeRate": null, "mempoolEntry": null })
+    );
+    let answer = transaction(&api, &child, "effectiveFeeRate mempoolEntry { ancestorCount hasUnconfirmedInputs }");
     let mempool = json!({ "ancestorCount": 1, "hasUnconfirmedInputs": false });
-    assert_eq!(answer, json!({ "effectiveFeeRate": 9.0, "mempool": mempool }));
+    assert_eq!(answer, json!({ "effectiveFeeRate": 9.0, "mempoolEntry": mempool }));
 }
 
 #[test]
@@ -170,7 +173,7 @@ fn a_bump_pays_the_feerate_and_what_a_replacement_costs() {
     let [parent, child, other] = family(&coins);
     api.arrive([&parent, &child, &other]);
     let bump = |of: &Transaction, arguments: &str| {
-        transaction(&api, of, &format!("mempool {{ bumpFeeTo({arguments}) }}"))["mempool"]["bumpFeeTo"].take()
+        transaction(&api, of, &format!("mempoolEntry {{ bumpFeeTo({arguments}) }}"))["mempoolEntry"]["bumpFeeTo"].take()
     };
     // its own fee and size are what a replacement costs at least; at 5 sat/vB that is just reached
     assert_eq!(bump(&other, "feeRate: 0"), json!(5 * VSIZE));
@@ -184,10 +187,10 @@ fn a_bump_pays_the_feerate_and_what_a_replacement_costs() {
     assert_eq!(bump(&child, "feeRate: 20, minimal: false"), json!(39 * VSIZE));
     assert_eq!(bump(&child, "feeRate: 5, minimal: false"), json!(10 * VSIZE), "the parent is taken at that already");
     let response = api.ask(&format!(
-        "{{ transaction(txid: \"{}\") {{ mempool {{ bumpFeeTo(feeRate: -1) }} }} }}",
+        "{{ transaction(txid: \"{}\") {{ mempoolEntry {{ bumpFeeTo(feeRate: -1) }} }} }}",
         other.compute_txid()
     ));
-    assert_eq!(response["data"]["transaction"]["mempool"], json!({ "bumpFeeTo": null }));
+    assert_eq!(response["data"]["transaction"]["mempoolEntry"], json!({ "bumpFeeTo": null }));
     assert_eq!(response["errors"][0]["extensions"]["code"], json!("BAD_USER_INPUT"));
 }
 
@@ -198,8 +201,8 @@ fn a_bump_pays_at_least_what_the_node_takes_now() {
     api.set_node_mempool(NodeMempool { min_fee_rate: 30.0, ..NODE });
     let low = paying(coins[0], VSIZE);
     api.arrive([&low]);
-    let answer = transaction(&api, &low, "mempool { bumpFeeTo(feeRate: 2) }");
-    assert_eq!(answer, json!({ "mempool": { "bumpFeeTo": 30 * VSIZE } }));
+    let answer = transaction(&api, &low, "mempoolEntry { bumpFeeTo(feeRate: 2) }");
+    assert_eq!(answer, json!({ "mempoolEntry": { "bumpFeeTo": 30 * VSIZE } }));
 }
 
 #[test]
@@ -212,9 +215,12 @@ fn what_more_than_a_hundred_would_leave_with_cannot_be_replaced() {
         line.push(paying_of(parent, 100_000 - 100 * number, 100));
     }
     api.arrive(&line);
-    let answer = |of| transaction(&api, of, "mempool { descendantCount isReplaceable bumpFeeTo(feeRate: 1) }");
+    let answer = |of| transaction(&api, of, "mempoolEntry { descendantCount isReplaceable bumpFeeTo(feeRate: 1) }");
     let refused = json!({ "descendantCount": 101, "isReplaceable": false, "bumpFeeTo": null });
-    assert_eq!(answer(&line[0]), json!({ "mempool": refused }));
+    assert_eq!(answer(&line[0]), json!({ "mempoolEntry": refused }));
     let next = answer(&line[1]);
-    assert_eq!((&next["mempool"]["descendantCount"], &next["mempool"]["isReplaceable"]), (&json!(100), &json!(true)));
+    assert_eq!(
+        (&next["mempoolEntry"]["descendantCount"], &next["mempoolEntry"]["isReplaceable"]),
+        (&json!(100), &json!(true))
+    );
 }

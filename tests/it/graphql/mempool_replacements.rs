@@ -27,7 +27,7 @@ fn rivals(coin: OutPoint) -> [Transaction; 3] {
 }
 
 const FIELDS: &str =
-    "state signalsRbf firstSeenAt fee replaces { txid } replacedBy { txid } conflicts mempool { addedAtHeight }";
+    "state signalsRbf firstSeenAt fee replaces { txid } replacedBy { txid } conflicts mempoolEntry { addedAtHeight }";
 
 #[test]
 fn a_replaced_transaction_is_kept_with_what_took_its_place() {
@@ -47,14 +47,14 @@ fn a_replaced_transaction_is_kept_with_what_took_its_place() {
         transaction(&api, first.compute_txid(), FIELDS),
         json!({
             "state": "REPLACED", "signalsRbf": true, "firstSeenAt": "2027-01-15T08:00:00Z", "fee": 500,
-            "replaces": [], "replacedBy": id(&second), "conflicts": sorted([&second, &third]), "mempool": null,
+            "replaces": [], "replacedBy": id(&second), "conflicts": sorted([&second, &third]), "mempoolEntry": null,
         })
     );
     assert_eq!(
         transaction(&api, second.compute_txid(), FIELDS),
         json!({
             "state": "REPLACED", "signalsRbf": false, "firstSeenAt": "2027-01-15T08:00:01Z", "fee": 700,
-            "replaces": [id(&first)], "replacedBy": id(&third), "conflicts": sorted([&first, &third]), "mempool": null,
+            "replaces": [id(&first)], "replacedBy": id(&third), "conflicts": sorted([&first, &third]), "mempoolEntry": null,
         })
     );
     assert_eq!(
@@ -62,13 +62,12 @@ fn a_replaced_transaction_is_kept_with_what_took_its_place() {
         json!({
             "state": "MEMPOOL", "signalsRbf": true, "firstSeenAt": "2027-01-15T08:00:02Z", "fee": 900,
             "replaces": [id(&second)], "replacedBy": null, "conflicts": [txid(&second)],
-            "mempool": { "addedAtHeight": 102 },
+            "mempoolEntry": { "addedAtHeight": 102 },
         })
     );
 }
 
-const TREE: &str =
-    "{ txid fee vsize seenAt fullRbf mined replaces { txid fee fullRbf replaces { txid fullRbf replaces { txid } } } }";
+const TREE: &str = "{ txid fee vsize seenAt fullRbf mined replacedNodes { txid fee fullRbf replacedNodes { txid fullRbf replacedNodes { txid } } } }";
 
 #[test]
 fn the_tree_of_replacements_is_the_same_from_wherever_it_is_asked() {
@@ -80,9 +79,9 @@ fn the_tree_of_replacements_is_the_same_from_wherever_it_is_asked() {
     let tree = |seen_at: Value, mined: bool| {
         json!({
             "txid": txid(&third), "fee": 900, "vsize": VSIZE, "seenAt": seen_at, "fullRbf": true, "mined": mined,
-            "replaces": [{
+            "replacedNodes": [{
                 "txid": txid(&second), "fee": 700, "fullRbf": false,
-                "replaces": [{ "txid": txid(&first), "fullRbf": false, "replaces": [] }],
+                "replacedNodes": [{ "txid": txid(&first), "fullRbf": false, "replacedNodes": [] }],
             }],
         })
     };
@@ -111,10 +110,11 @@ fn what_a_block_holds_was_not_replaced_whatever_the_mempool_remembers() {
     let [first, second, third] = rivals(coins[0]);
     api.arrive([&first, &second, &third]);
     api.connect(&chain.mine(vec![second.clone()]).unwrap());
-    let fields = "state replaces { txid } replacedBy { txid } rbfTree { txid mined fullRbf replaces { txid mined } }";
+    let fields =
+        "state replaces { txid } replacedBy { txid } rbfTree { txid mined fullRbf replacedNodes { txid mined } }";
     let tree = json!({
         "txid": second.compute_txid().to_string(), "mined": true, "fullRbf": false,
-        "replaces": [{ "txid": first.compute_txid().to_string(), "mined": false }],
+        "replacedNodes": [{ "txid": first.compute_txid().to_string(), "mined": false }],
     });
     assert_eq!(
         transaction(&api, second.compute_txid(), fields),
@@ -212,8 +212,8 @@ fn of_a_transaction_whose_bytes_are_forgotten_only_the_tree_of_replacements_tell
     let answer = transaction(&api, new.compute_txid(), &format!("replaces {{ txid }} conflicts rbfTree {TREE}"));
     let txid = old.compute_txid().to_string();
     assert_eq!((&answer["replaces"], &answer["conflicts"]), (&json!([]), &json!([txid])));
-    let replaced = json!([{ "txid": txid, "fee": 500, "fullRbf": false, "replaces": [] }]);
-    assert_eq!(answer["rbfTree"]["replaces"], replaced);
+    let replaced = json!([{ "txid": txid, "fee": 500, "fullRbf": false, "replacedNodes": [] }]);
+    assert_eq!(answer["rbfTree"]["replacedNodes"], replaced);
     assert_eq!(answer["rbfTree"]["fullRbf"], json!(false), "nothing says whether it signalled");
 }
 

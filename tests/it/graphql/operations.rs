@@ -32,8 +32,8 @@ fn what_needs_no_block_is_answered_before_there_is_one() {
     let questions = "{ sync { phase indexedHeight targetHeight progress blocksPerSecond etaSeconds ready }
         server { id version features { name enabled } subscriptions limits { depth } database { formatVersion fileBytes } }
         node(id: \"Server:main\") { __typename }
-        bitcoinNode { reachable version subversion chain blocks headers bestBlockHash verificationProgress
-            initialBlockDownload pruned connections warnings } }";
+        bitcoinNode { reachable version subversion network height headerHeight bestBlockHash verificationProgress
+            initialBlockDownload pruned peerCount warnings } }";
     let nothing_known = json!({
         "phase": "WAITING_FOR_NODE",
         "indexedHeight": null,
@@ -56,14 +56,14 @@ fn what_needs_no_block_is_answered_before_there_is_one() {
         "reachable": false,
         "version": null,
         "subversion": null,
-        "chain": null,
-        "blocks": null,
-        "headers": null,
+        "network": null,
+        "height": null,
+        "headerHeight": null,
         "bestBlockHash": null,
         "verificationProgress": null,
         "initialBlockDownload": null,
         "pruned": null,
-        "connections": null,
+        "peerCount": null,
         "warnings": null,
     });
     let typename = json!({ "__typename": "ServerInfo" });
@@ -272,8 +272,8 @@ fn the_node_tells_of_itself_and_only_its_own_fields_miss_it_when_it_is_gone() {
     let Some(mut real) = RealNode::start(&[]) else { return };
     let tip = real.mine(2)[1];
     let api = followed(&real);
-    let question = "{ bitcoinNode { reachable version subversion chain blocks headers bestBlockHash
-        verificationProgress initialBlockDownload pruned connections warnings } chainTips { hash } tip { hash } }";
+    let question = "{ bitcoinNode { reachable version subversion network height headerHeight bestBlockHash
+        verificationProgress initialBlockDownload pruned peerCount warnings } chainTips { hash } tip { hash } }";
     let answer = api.data(question);
     let (network, chain) = (real.must("getnetworkinfo", &[]), real.must("getblockchaininfo", &[]));
     let version = network["version"].as_u64().unwrap();
@@ -281,14 +281,14 @@ fn the_node_tells_of_itself_and_only_its_own_fields_miss_it_when_it_is_gone() {
         "reachable": true,
         "version": format!("{}.{}.{}", version / 10_000, version / 100 % 100, version % 100),
         "subversion": network["subversion"],
-        "chain": "regtest",
-        "blocks": 2,
-        "headers": 2,
+        "network": "regtest",
+        "height": 2,
+        "headerHeight": 2,
         "bestBlockHash": tip,
         "verificationProgress": chain["verificationprogress"].as_f64(),
         "initialBlockDownload": chain["initialblockdownload"],
         "pruned": false,
-        "connections": 0,
+        "peerCount": 0,
         "warnings": network["warnings"],
     });
     assert_eq!(answer["bitcoinNode"], expected);
@@ -330,9 +330,9 @@ fn all_that_a_request_asks_of_the_node_goes_out_in_one_request() {
     let before = proxy.posts();
     assert!(before > 0, "connecting was counted");
     let answer = api.data(
-        "{ chainTips { hash } again: chainTips { height } bitcoinNode { blocks subversion } other: bitcoinNode { chain } }",
+        "{ chainTips { hash } again: chainTips { height } bitcoinNode { height subversion } other: bitcoinNode { network } }",
     );
-    assert_eq!((&answer["again"], &answer["other"]), (&json!([{ "height": 1 }]), &json!({ "chain": "regtest" })));
+    assert_eq!((&answer["again"], &answer["other"]), (&json!([{ "height": 1 }]), &json!({ "network": "regtest" })));
     assert_eq!(proxy.posts(), before + 1);
     api.data("{ tip { height } sync { ready } server { id } snapshot { height } }");
     assert_eq!(proxy.posts(), before + 1, "what the index knows is not asked");

@@ -48,8 +48,8 @@ fn ledger_events(arguments: &str, fields: &str) -> String {
 
 /// What a client queries before it subscribes.
 fn snapshot(api: &Api) -> (String, u64) {
-    let data = api.data("{ snapshot { cursor } mempool { stats { count } } }");
-    (data["snapshot"]["cursor"].to_string(), data["mempool"]["stats"]["count"].as_u64().unwrap())
+    let data = api.data("{ snapshot { cursor } mempool { stats { txCount } } }");
+    (data["snapshot"]["cursor"].to_string(), data["mempool"]["stats"]["txCount"].as_u64().unwrap())
 }
 
 fn pair(seq: u64, kind: &str) -> Value {

@@ -11,7 +11,7 @@ use crate::support::api::Api;
 const RESPONSE: &str = "application/graphql-response+json";
 const FIXED: &str = "{ block(height: 1) { hash txCount } }";
 const MOVING: &str = "{ block(height: 1) { hash confirmations } }";
-const WAITING: &str = "{ mempool { stats { count vsize } } }";
+const WAITING: &str = "{ mempool { stats { txCount totalVsize } } }";
 const OF_THE_MOMENT: &str = "{ server { version } block(height: 1) { hash } }";
 const YEAR: &str = "public, max-age=31536000, immutable";
 

@@ -145,7 +145,7 @@ impl WorldTruth {
                 "confirmations": coin.height.map_or(0, |height| self.tip + 1 - height),
                 "isCoinbase": coin.coinbase,
                 "matureAtHeight": coin.height.filter(|_| coin.coinbase).map(|height| height + 100),
-                "spentInMempoolBy": coin.spender.map(|txid| txid.to_string()),
+                "spentInMempoolByTxid": coin.spender.map(|txid| txid.to_string()),
             })
         };
         coins.map(row).collect()
@@ -191,4 +191,5 @@ impl WorldTruth {
 pub(super) const PENDING: &str =
     "balance { confirmed immature spentInMempool pendingIn unconfirmedDelta total spendable }
     stats { mempoolTxCount }";
-pub(super) const WAITING_UTXO: &str = "outpoint value height confirmations isCoinbase matureAtHeight spentInMempoolBy";
+pub(super) const WAITING_UTXO: &str =
+    "outpoint value height confirmations isCoinbase matureAtHeight spentInMempoolByTxid";

@@ -1,5 +1,7 @@
 //! How the schema names its fields: a client who knows a field of one type knows it in all types.
 
+use std::collections::BTreeMap;
+
 use async_graphql::parser::parse_schema;
 
 use super::{committed, fields_of};
@@ -49,4 +51,39 @@ fn sums_over_blocks_are_big_and_other_amounts_are_not() {
         let is_big = field.base() == "BigInt";
         assert!(field.is_total() || !is_big, "{} is an amount of one object: Sats", field.place());
     }
+}
+
+/// Names of fields that have several types, and why. Not listed are `node`, `nodes` and `edges`, as Relay has them.
+const SEVERAL_TYPES: &[(&str, &str)] = &[
+    ("address", "a root field returns the object that all others name by its text"),
+    ("code", "each kind of error has codes of its own"),
+    ("name", "each list of named things has names of its own"),
+    ("projectedBlock", "a subscription sends changes of the block that its events have"),
+    ("stats", "the figures of the object that has them"),
+    ("transactions", "a ledger lists what each transaction does to it"),
+    ("txids", "a mempool has too many for one answer"),
+    ("version", "software counts its versions in text, the protocol in numbers"),
+];
+
+/// A type, and the wider type that sums over blocks have.
+const SUM_TYPES: &[(&str, &str)] = &[("Int", "UInt53"), ("Int", "Int53"), ("Sats", "BigInt")];
+
+#[test]
+fn fields_of_one_name_have_one_type() {
+    // the fields of `Limits` have the names of settings
+    let fields = fields().into_iter().filter(|field| field.owner != "Limits");
+    let fields = fields.filter(|field| !["node", "nodes", "edges"].contains(&&*field.name));
+    let mut types: BTreeMap<String, BTreeMap<String, Vec<String>>> = BTreeMap::new();
+    for field in fields {
+        let named =
+            if field.written.starts_with('[') { format!("[{}]", field.base()) } else { field.base().to_owned() };
+        let sum = SUM_TYPES.iter().find(|(_, wide)| field.is_total() && named == *wide);
+        // as the fields of one object, where there are such; else the sums must agree with each other
+        let named = sum.map_or(named.clone(), |(narrow, _)| (*narrow).to_owned());
+        types.entry(field.name.clone()).or_default().entry(named).or_default().push(field.place());
+    }
+    types.retain(|_, types| types.len() > 1);
+    let found: Vec<_> = types.keys().map(String::as_str).collect();
+    let listed: Vec<_> = SEVERAL_TYPES.iter().map(|(name, _)| *name).collect();
+    assert_eq!(found, listed, "a name with several types and no reason here, or the other way round: {types:#?}");
 }

@@ -202,17 +202,17 @@ async fn the_mempool_reports_its_history() {
     let (from, to) = (moment(now() / 60 * 60 - 3_600), moment(now() + 3_600));
     let history = |arguments: String| {
         format!(
-            "{{ mempool {{ history({arguments}) {{ at count vsize totalFee minFeeRate vsizeByFeeRate {{ fromRate count vsize }} }} }} }}"
+            "{{ mempool {{ history({arguments}) {{ at txCount totalVsize totalFees minFeeRate vsizeByFeeRate {{ fromRate txCount totalVsize }} }} }} }}"
         )
     };
     let found = ask(&schema, history(format!("from: \"{from}\", to: \"{to}\", stepSeconds: 7200"))).await;
     let [sample] = &found["mempool"]["history"].as_array().unwrap()[..] else { panic!("{found}") };
     let totals = head.mempool.totals();
     assert_eq!(
-        (&sample["count"], &sample["vsize"], &sample["totalFee"]),
+        (&sample["txCount"], &sample["totalVsize"], &sample["totalFees"]),
         (&json!(totals.count), &json!(totals.vsize), &json!(totals.fee))
     );
-    assert_eq!(sample["vsizeByFeeRate"][0], json!({ "fromRate": 5.0, "count": 1, "vsize": totals.vsize }));
+    assert_eq!(sample["vsizeByFeeRate"][0], json!({ "fromRate": 5.0, "txCount": 1, "totalVsize": totals.vsize }));
     let empty = ask(&schema, history(format!("from: \"{from}\", to: \"{from}\""))).await;
     assert_eq!(empty["mempool"]["history"], json!([]));
     for (arguments, code) in [

@@ -90,7 +90,7 @@ fn mempool_events(arguments: &str) -> String {
     format!(
         "subscription {{ mempoolEvents{arguments} {{
             ... on TransactionAdded {{ cursor txid }}
-            ... on TransactionRemoved {{ cursor txid reason replacedBy isCorrection }}
+            ... on TransactionRemoved {{ cursor txid reason replacedByTxid isCorrection }}
         }} }}"
     )
 }
@@ -99,23 +99,23 @@ fn ledger_events(arguments: &str) -> String {
     let script = owner().script_pubkey().to_hex_string();
     format!(
         "subscription {{ ledgerEvents(watch: {{ scripts: [\"{script}\"] }} {arguments}) {{
-            cursor kind reason replacedBy isCorrection entry {{ transaction {{ txid }} }}
+            cursor kind reason replacedByTxid isCorrection entry {{ transaction {{ txid }} }}
         }} }}"
     )
 }
 
 fn removed(txid: &Txid, reason: &str, by: Option<&Txid>, is_correction: bool) -> Value {
     let by = by.map(Txid::to_string);
-    json!({ "txid": txid.to_string(), "reason": reason, "replacedBy": by, "isCorrection": is_correction })
+    json!({ "txid": txid.to_string(), "reason": reason, "replacedByTxid": by, "isCorrection": is_correction })
 }
 
 fn in_ledger(kind: &str, txid: &Txid, reason: Option<&str>, by: Option<&Txid>, is_correction: bool) -> Value {
     let (by, entry) = (by.map(Txid::to_string), json!({ "transaction": { "txid": txid.to_string() } }));
-    json!({ "kind": kind, "reason": reason, "replacedBy": by, "isCorrection": is_correction, "entry": entry })
+    json!({ "kind": kind, "reason": reason, "replacedByTxid": by, "isCorrection": is_correction, "entry": entry })
 }
 
 fn status(txid: &Txid, state: &str, by: Option<&Txid>) -> Value {
-    json!({ "txid": txid.to_string(), "state": state, "replacedBy": by.map(Txid::to_string) })
+    json!({ "txid": txid.to_string(), "state": state, "replacedByTxid": by.map(Txid::to_string) })
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -129,7 +129,7 @@ async fn a_late_replacement_corrects_every_announcement() {
     let mut events = subscribe(&schema, &mempool_events(""));
     let mut ledger = subscribe(&schema, &ledger_events(""));
     let txids = left.map(|txid| format!("\"{txid}\"")).join(", ");
-    let watch = format!("subscription {{ transactionStatus(txids: [{txids}]) {{ txid state replacedBy }} }}");
+    let watch = format!("subscription {{ transactionStatus(txids: [{txids}]) {{ txid state replacedByTxid }} }}");
     let mut states = schema.execute_stream(Request::new(watch), None);
     assert_events(&take(&mut states, 2).await, left.map(|txid| status(&txid, "MEMPOOL", None)));
 
@@ -160,12 +160,12 @@ async fn a_late_replacement_corrects_every_announcement() {
     ledger = schema.execute_stream(Request::new(ledger_events(&after_last(&before_in_ledger))), None);
     assert_eq!(take(&mut ledger, 3).await, received_in_ledger);
 
-    let fields = "txid state replacedBy { txid } conflicts rbfTree { txid replaces { txid } }";
+    let fields = "txid state replacedBy { txid } conflicts rbfTree { txid replacedNodes { txid } }";
     let asked = format!(
         "{{ transactionsByTxid(txids: [{txids}, \"{by}\"]) {{ {fields} }} mempool {{ replacements {{ txid }} }} }}"
     );
     let [first, above, by] = [left[0], left[1], by].map(|txid| json!(txid.to_string()));
-    let tree = json!({ "txid": by, "replaces": [{ "txid": first }] });
+    let tree = json!({ "txid": by, "replacedNodes": [{ "txid": first }] });
     let expected = json!([
         { "txid": first, "state": "REPLACED", "replacedBy": { "txid": by }, "conflicts": [by], "rbfTree": tree },
         { "txid": above, "state": "REPLACED", "replacedBy": null, "conflicts": [], "rbfTree": null },

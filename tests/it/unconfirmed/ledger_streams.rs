@@ -21,7 +21,7 @@ use super::streams::{listening, read_all};
 const SEED: u64 = 23;
 pub(super) const DOCUMENT: &str = "subscription ($watch: WatchInput!, $after: String) {
     ledgerEvents(watch: $watch, after: $after, depths: [1, 2, 4]) {
-        cursor kind depth reason replacedBy isCorrection entry { net received spent touched transaction { txid } }
+        cursor kind depth reason replacedByTxid isCorrection entry { net received spent touched transaction { txid } }
     }
 }";
 

@@ -63,7 +63,7 @@ pub(super) async fn read_all(
 
 const MEMPOOL: &str = "mempoolEvents(after: $after) {
     ... on TransactionAdded { cursor txid transaction { txid } }
-    ... on TransactionRemoved { cursor txid reason replacedBy isCorrection block { hash } }
+    ... on TransactionRemoved { cursor txid reason replacedByTxid isCorrection block { hash } }
 }";
 const CHAIN: &str = "chainEvents(after: $after) {
     ... on BlockConnected { cursor joined: block { hash previous { hash } } }

@@ -303,7 +303,7 @@ impl Block {
     }
 
     /// Statistics of the fees of the block's transactions.
-    async fn fees(&self) -> BlockFeeStats {
+    async fn fee_stats(&self) -> BlockFeeStats {
         BlockFeeStats::of(&self.view, &self.block)
     }
 

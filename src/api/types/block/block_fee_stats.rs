@@ -32,29 +32,29 @@ fn sat_per_vb(sat_per_kvb: u64) -> f64 {
 #[Object]
 impl BlockFeeStats {
     /// The sum of the fees, in satoshis.
-    async fn total(&self) -> Result<Sats, ApiError> {
+    async fn total_fees(&self) -> Result<Sats, ApiError> {
         Sats::new(self.block.row.fees)
     }
 
     /// The mean fee per transaction, in satoshis, rounded down.
-    async fn average(&self) -> Result<Sats, ApiError> {
+    async fn average_fee(&self) -> Result<Sats, ApiError> {
         let paying = self.block.row.transactions.saturating_sub(1);
         Sats::new(self.block.row.fees.checked_div(paying.into()).unwrap_or(0))
     }
 
     /// The median fee per transaction, in satoshis. For an even number of transactions, the mean of the two middle
     /// fees, rounded down.
-    async fn median(&self) -> Result<Sats, ApiError> {
+    async fn median_fee(&self) -> Result<Sats, ApiError> {
         Sats::new(self.block.row.fee_quantiles[MIDDLE])
     }
 
     /// The lowest fee, in satoshis.
-    async fn min(&self) -> Result<Sats, ApiError> {
+    async fn min_fee(&self) -> Result<Sats, ApiError> {
         Sats::new(self.block.row.fee_quantiles[0])
     }
 
     /// The highest fee, in satoshis.
-    async fn max(&self) -> Result<Sats, ApiError> {
+    async fn max_fee(&self) -> Result<Sats, ApiError> {
         Sats::new(self.block.row.fee_quantiles[QUANTILES - 1])
     }
 

@@ -30,9 +30,9 @@ pub(crate) struct LedgerEvent {
     /// Why the transaction left the mempool. Null unless it left.
     reason: Option<RemovalReason>,
     /// The txid of the transaction that replaced it, in the mempool or in a block. Null if there is none.
-    replaced_by: Option<Txid>,
+    replaced_by_txid: Option<Txid>,
     /// True if the transaction had left the mempool before for the reason UNKNOWN and did not return: `kind`, `reason`
-    /// and `replacedBy` replace those of the earlier EVICTED. False otherwise.
+    /// and `replacedByTxid` replace those of the earlier EVICTED. False otherwise.
     is_correction: bool,
     #[graphql(skip)]
     confirmations: Option<u32>,
@@ -57,7 +57,7 @@ impl LedgerEvent {
             kind: happening.kind,
             entry: happening.entry(&view, watched, most)?,
             reason: happening.reason,
-            replaced_by: happening.replaced_by.map(Txid),
+            replaced_by_txid: happening.replaced_by.map(Txid),
             is_correction: happening.is_correction,
             confirmations: happening.depth,
             holdings: watched.in_view(&view),

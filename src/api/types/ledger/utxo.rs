@@ -207,13 +207,13 @@ impl Utxo {
     }
 
     /// The txid of the mempool transaction that spends the output. Null if there is none, and with `at`.
-    async fn spent_in_mempool_by(&self) -> Option<Result<Txid, ApiError>> {
+    async fn spent_in_mempool_by_txid(&self) -> Option<Result<Txid, ApiError>> {
         self.spender().transpose()
     }
 
     /// Whether the output can be spent in the block after the requested one, or in the next block: it is confirmed and
     /// mature, and no mempool transaction spends it.
-    async fn spendable(&self) -> Result<Spendability, ApiError> {
+    async fn spendability(&self) -> Result<Spendability, ApiError> {
         Spendability::of(self.height, self.is_from_coinbase(), self.at, self.spender()?.is_some())
     }
 

@@ -112,7 +112,7 @@ impl MempoolEntry {
     }
 
     /// The index of the projected block that contains the transaction. 0 for the next block.
-    async fn projected_block(&self) -> Option<Result<i32, ApiError>> {
+    async fn projected_block_index(&self) -> Option<Result<i32, ApiError>> {
         Some(int_of(self.view.mempool().projected_place(&self.entry.txid)?.block))
     }
 

@@ -19,9 +19,9 @@ pub(crate) struct FeeBinObject {
     /// highest bin.
     to_rate: Option<f64>,
     /// The total virtual size of the transactions, in vbytes.
-    vsize: UInt53,
+    total_vsize: UInt53,
     /// The number of transactions.
-    count: i32,
+    tx_count: i32,
     /// The total virtual size of this bin and all higher bins, in vbytes: what is mined before a transaction that pays
     /// less than this bin.
     cumulative_vsize: UInt53,
@@ -32,8 +32,8 @@ impl FeeBinObject {
         Ok(Self {
             from_rate: bin.from_rate.to_sat_per_vb(),
             to_rate: bin.to_rate.map(FeeFraction::to_sat_per_vb),
-            vsize: UInt53::new(bin.vsize)?,
-            count: int_of(bin.count)?,
+            total_vsize: UInt53::new(bin.vsize)?,
+            tx_count: int_of(bin.count)?,
             cumulative_vsize: UInt53::new(bin.cumulative_vsize)?,
         })
     }

@@ -91,9 +91,9 @@ pub(crate) struct TransactionRemoved {
     /// Why the transaction left the mempool.
     reason: RemovalReason,
     /// The txid of the transaction that replaced it, in the mempool or in a block. Null if there is none.
-    replaced_by: Option<Txid>,
+    replaced_by_txid: Option<Txid>,
     /// False for a transaction that leaves now. True for one that had left before for the reason UNKNOWN and did not
-    /// return: `reason`, `replacedBy` and `block` replace those of the earlier event.
+    /// return: `reason`, `replacedByTxid` and `block` replace those of the earlier event.
     is_correction: bool,
     #[graphql(skip)]
     view: Arc<View>,
@@ -131,8 +131,8 @@ impl TransactionRemoved {
         departure: Departure,
         is_correction: bool,
     ) -> Self {
-        let (reason, replaced_by) = (RemovalReason::of(departure), departure.conflicting().map(Txid));
-        Self { seq, cursor, txid: Txid(txid), reason, replaced_by, is_correction, view, block: departure.block() }
+        let (reason, replaced_by_txid) = (RemovalReason::of(departure), departure.conflicting().map(Txid));
+        Self { seq, cursor, txid: Txid(txid), reason, replaced_by_txid, is_correction, view, block: departure.block() }
     }
 }
 

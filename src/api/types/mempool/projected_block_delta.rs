@@ -99,7 +99,7 @@ impl ProjectedBlockDelta {
     }
 
     /// The block with its figures in the state of this event. Null if there are not enough projected blocks.
-    async fn block(&self) -> Option<&ProjectedBlockObject> {
+    async fn projected_block(&self) -> Option<&ProjectedBlockObject> {
         self.block.as_ref()
     }
 

@@ -61,7 +61,7 @@ impl RbfNode {
 
     /// The transactions that it replaced, oldest departure first.
     #[graphql(complexity = "costs::list(REPLACED, child_complexity)")]
-    async fn replaces(&self) -> Result<Vec<RbfNode>, ApiError> {
+    async fn replaced_nodes(&self) -> Result<Vec<RbfNode>, ApiError> {
         let replaced = self.view.replaced(&self.txid)?;
         replaced.iter().map(|departed| RbfNode::find(&self.view, departed.txid)).collect()
     }

@@ -19,11 +19,11 @@ pub(crate) struct MempoolSampleObject {
     /// The time of the sample, to the minute.
     at: DateTime,
     /// The number of transactions in the mempool.
-    count: i32,
+    tx_count: i32,
     /// The total virtual size of the transactions, in vbytes.
-    vsize: UInt53,
+    total_vsize: UInt53,
     /// The total fees of the transactions, in satoshis.
-    total_fee: Sats,
+    total_fees: Sats,
     /// The lowest feerate that the node accepted, in sat/vB.
     min_fee_rate: f64,
     /// The mean rate of arrivals over the minute before, in transactions per second.
@@ -39,9 +39,9 @@ impl MempoolSampleObject {
     fn new(minute: u32, sample: view::MempoolSample) -> Result<Self, ApiError> {
         Ok(Self {
             at: DateTime::from_unix(minute.saturating_mul(MINUTE)),
-            count: int_of(sample.count)?,
-            vsize: UInt53::new(sample.vsize)?,
-            total_fee: Sats::new(sample.total_fee)?,
+            tx_count: int_of(sample.count)?,
+            total_vsize: UInt53::new(sample.vsize)?,
+            total_fees: Sats::new(sample.total_fee)?,
             min_fee_rate: sample.min_fee_rate,
             tx_per_second: sample.transactions_per_second,
             vbytes_per_second: sample.vbytes_per_second,

@@ -11,15 +11,15 @@ use crate::view::View;
 #[derive(Clone, PartialEq, SimpleObject)]
 pub(crate) struct MempoolStats {
     /// The number of unconfirmed transactions.
-    count: i32,
+    tx_count: i32,
     /// The total virtual size of the transactions, each rounded up, in vbytes.
-    vsize: UInt53,
+    total_vsize: UInt53,
     /// The total weight of the transactions, in weight units.
-    weight: UInt53,
+    total_weight: UInt53,
     /// The total serialised size of the transactions in bytes, witnesses included.
-    bytes: UInt53,
+    total_size: UInt53,
     /// The total fees of the transactions, in satoshis.
-    total_fee: Sats,
+    total_fees: Sats,
     /// The memory usage of the node's mempool in bytes, as last reported.
     memory_usage: UInt53,
     /// The maximum memory usage of the node's mempool, in bytes.
@@ -41,7 +41,7 @@ pub(crate) struct MempoolStats {
     /// The mean rate of arrivals, in vbytes per second.
     vbytes_per_second: f64,
     /// The total number of outputs of the transactions.
-    output_count: UInt53,
+    output_count: i32,
 }
 
 impl MempoolStats {
@@ -52,11 +52,11 @@ impl MempoolStats {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
         let rate = mempool.arrival_rate(now);
         Ok(Self {
-            count: int_of(totals.count)?,
-            vsize: UInt53::new(totals.vsize)?,
-            weight: UInt53::new(totals.weight)?,
-            bytes: UInt53::new(totals.size)?,
-            total_fee: Sats::new(totals.fee)?,
+            tx_count: int_of(totals.count)?,
+            total_vsize: UInt53::new(totals.vsize)?,
+            total_weight: UInt53::new(totals.weight)?,
+            total_size: UInt53::new(totals.size)?,
+            total_fees: Sats::new(totals.fee)?,
             memory_usage: UInt53::new(node.memory_usage)?,
             max_memory: UInt53::new(node.max_memory)?,
             min_fee_rate: node.min_fee_rate,
@@ -66,7 +66,7 @@ impl MempoolStats {
             sequence: UInt53::new(mempool.sequence())?,
             tx_per_second: rate.transactions,
             vbytes_per_second: rate.vsize,
-            output_count: UInt53::new(totals.outputs)?,
+            output_count: int_of(totals.outputs)?,
         })
     }
 }

@@ -13,12 +13,12 @@ pub(crate) struct BitcoinNode {
     version: Option<String>,
     /// The user agent that the node announces to its peers (BIP14).
     subversion: Option<String>,
-    /// The node's name for its chain: main, test, testnet4, signet or regtest.
-    chain: Option<String>,
+    /// The node's name for its network: main, test, testnet4, signet or regtest.
+    network: Option<String>,
     /// The height of the node's newest block.
-    blocks: Option<i32>,
-    /// The height of the node's newest header. Above `blocks` while the node downloads blocks.
-    headers: Option<i32>,
+    height: Option<i32>,
+    /// The height of the node's newest header. Above `height` while the node downloads blocks.
+    header_height: Option<i32>,
     /// The hash of the node's newest block.
     best_block_hash: Option<BlockHash>,
     /// The node's estimate of the share of the chain that it has verified, from 0 to 1.
@@ -28,7 +28,7 @@ pub(crate) struct BitcoinNode {
     /// Whether the node prunes old blocks.
     pruned: Option<bool>,
     /// The number of peers that the node is connected to.
-    connections: Option<i32>,
+    peer_count: Option<i32>,
     /// The node's warnings. Empty if there are none.
     warnings: Option<Vec<String>>,
 }
@@ -49,9 +49,9 @@ impl BitcoinNode {
 
     fn add_chain(&mut self, info: &ChainInfo) -> Result<(), ApiError> {
         self.reachable = true;
-        self.chain = Some(info.chain.clone());
-        self.blocks = Some(int(info.blocks.to_u32())?);
-        self.headers = Some(int(info.headers.to_u32())?);
+        self.network = Some(info.chain.clone());
+        self.height = Some(int(info.blocks.to_u32())?);
+        self.header_height = Some(int(info.headers.to_u32())?);
         self.best_block_hash = Some(BlockHash(info.best_block_hash));
         self.verification_progress = Some(info.verification_progress);
         self.initial_block_download = Some(info.initial_block_download);
@@ -65,7 +65,7 @@ impl BitcoinNode {
         self.reachable = true;
         self.version = Some(version(info.version));
         self.subversion = Some(info.subversion.clone());
-        self.connections = Some(int(info.connections)?);
+        self.peer_count = Some(int(info.connections)?);
         self.warnings = Some(info.warnings.clone());
         Ok(())
     }

@@ -32,7 +32,7 @@ pub(crate) struct OutputSpentEvent {
     spent_by: Option<Input>,
     /// Whether the spending transaction is in a block of the main chain. False if it is in the mempool, or if there is
     /// none.
-    confirmed: bool,
+    is_confirmed: bool,
 }
 
 impl OutputSpentEvent {
@@ -54,7 +54,7 @@ impl OutputSpentEvent {
             }
         };
         let (txid, vout) = (scalars::Txid(outpoint.txid), int(outpoint.vout)?);
-        Ok(Self { txid, vout, output, spent_by, confirmed: matches!(by, Some(By::Block(..))) })
+        Ok(Self { txid, vout, output, spent_by, is_confirmed: matches!(by, Some(By::Block(..))) })
     }
 }
 

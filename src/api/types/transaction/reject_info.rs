@@ -87,7 +87,7 @@ impl RejectInfo {
     }
 
     /// The reject reason of the node, such as `min relay fee not met`.
-    async fn reason(&self) -> &str {
+    async fn reject_reason(&self) -> &str {
         &self.refusal.reason
     }
 

@@ -336,12 +336,12 @@ impl Transaction {
     }
 
     /// The mempool details of the transaction. Null unless it is in the mempool.
-    async fn mempool(&self) -> Option<MempoolEntry> {
+    async fn mempool_entry(&self) -> Option<MempoolEntry> {
         self.transaction.unconfirmed.as_ref().map(|entry| MempoolEntry::new(&self.view, entry))
     }
 
     /// Whether one of the transaction's own inputs signals replaceability (BIP125). Nodes no longer require the signal:
-    /// without it, the transaction can be replaced as well; see `mempool.isReplaceable`.
+    /// without it, the transaction can be replaced as well; see `mempoolEntry.isReplaceable`.
     async fn signals_rbf(&self) -> bool {
         self.transaction.signals_replaceability()
     }

@@ -28,7 +28,7 @@ pub(crate) struct TransactionStatusEvent {
     /// remember it.
     state: Option<TxState>,
     /// The txid of the transaction that replaced it, in the mempool or in a block. Null if there is none.
-    replaced_by: Option<scalars::Txid>,
+    replaced_by_txid: Option<scalars::Txid>,
     #[graphql(skip)]
     status: Status,
     #[graphql(skip)]
@@ -40,7 +40,7 @@ impl TransactionStatusEvent {
         Self {
             txid: scalars::Txid(txid),
             state: status.state.map(TxState::from),
-            replaced_by: status.replaced_by.map(scalars::Txid),
+            replaced_by_txid: status.replaced_by.map(scalars::Txid),
             status,
             view: Arc::new(view),
         }
@@ -57,7 +57,7 @@ impl TransactionStatusEvent {
     /// The index of the projected block that contains the transaction, 0 for the next block. Null unless the
     /// transaction is in the mempool, and for up to a second after it arrives. A change of the index is sent at most
     /// once per second.
-    async fn projected_block(&self) -> Option<Result<i32, ApiError>> {
+    async fn projected_block_index(&self) -> Option<Result<i32, ApiError>> {
         self.status.projected_block.map(int_of)
     }
 
