@@ -38,7 +38,7 @@ measure() { # name, seconds, file of ids
 entries='nodes { net balanceAfter transaction { txid fee confirmations block { height time } } }'
 ask typename '{ __typename }'
 ask transaction 'query($id: Txid!) { transaction(txid: $id) { txid fee vsize block { height }
-  inputs { nodes { prevout { outpoint value address } } }
+  inputs { nodes { prevout { outpoint { text } value address } } }
   outputs { nodes { value address spentBy { index transaction { txid } } } } } }' transactions.txt
 ask quiet "query(\$id: String!) { address(address: \$id) { balance { confirmed } transactions { totalCount $entries } } }" quiet.txt
 ask busy "query(\$id: String!) { address(address: \$id) { balance { confirmed } transactions { totalCount $entries } } }" busy.txt

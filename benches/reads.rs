@@ -51,7 +51,7 @@ const LIVE: u32 = 30;
 const COMMIT: usize = 8;
 
 const TRANSACTION: &str = "query($id: Txid!) { transaction(txid: $id) { txid fee vsize block { height }
-    inputs { nodes { prevout { outpoint value address } } }
+    inputs { nodes { prevout { outpoint { text } value address } } }
     outputs { nodes { value address spentBy { index transaction { txid } } } } } }";
 const ADDRESS: &str = "query($id: String!) { address(address: $id) { balance { confirmed } transactions { totalCount
     nodes { net balanceAfter transaction { txid fee confirmations block { height time } } } } } }";

@@ -184,7 +184,7 @@ async fn fields_of_one_answer_read_frozen_transactions_together() {
     let (indexed, reads) = slow(&blocks, tip);
     let query = format!(
         "{{ block(height: {busiest}) {{ transactions(first: 40) {{ nodes {{ txid inputs(first: 10) {{ nodes {{
-            prevout {{ outpoint value address transaction {{ txid inputs(first: 3) {{ nodes {{ prevout {{ value }} }} }} }} }}
+            prevout {{ outpoint {{ text }} value address transaction {{ txid inputs(first: 3) {{ nodes {{ prevout {{ value }} }} }} }} }}
         }} }} }} }} }} }}"
     );
     let answer = async |indexed: &Indexed| {
@@ -197,7 +197,7 @@ async fn fields_of_one_answer_read_frozen_transactions_together() {
     let prevouts: BTreeSet<_> = transactions
         .iter()
         .flat_map(|transaction| transaction["inputs"]["nodes"].as_array().unwrap())
-        .filter_map(|input| input["prevout"]["outpoint"].as_str())
+        .filter_map(|input| input["prevout"]["outpoint"]["text"].as_str())
         .collect();
     assert!(prevouts.len() > 10, "{}", prevouts.len());
     assert_eq!(answer(&indexed).await, expected);

@@ -247,12 +247,12 @@ const coins = (selection, filter = '') => gql`
 await check('what was not asked for of a connection is missing, not empty', 'shipped', async ({ client, requests }) => {
   const ask = async (query) => (await client.query({ query, variables: { address } })).data.address.utxos;
   const { totalCount } = await ask(coins('totalCount'));
-  const all = coins('edges { cursor node { outpoint } } nodes { outpoint } pageInfo { hasNextPage }');
+  const all = coins('edges { cursor node { outpoint { text } } } nodes { outpoint { text } } pageInfo { hasNextPage }');
   const { edges, nodes, pageInfo } = await ask(all);
   assert.deepEqual([edges.length, nodes.length, requests.length], [totalCount, totalCount, 2]);
   assert.equal(pageInfo.hasNextPage, false);
   // an argument that is not of paging makes another connection
-  assert.deepEqual((await ask(coins('edges { cursor node { outpoint } }', ', filter: { minValue: 99999999999 }'))).edges, []);
+  assert.deepEqual((await ask(coins('edges { cursor node { outpoint { text } } }', ', filter: { minValue: 99999999999 }'))).edges, []);
   assert.deepEqual([(await ask(all)).edges.length, requests.length], [totalCount, 3]);
 });
 

@@ -128,6 +128,7 @@ export const typePolicies: TypePolicies = {
   MempoolStats: { keyFields: false, merge: true },
   MerkleProof: { keyFields: false, merge: true },
   OpReturn: { keyFields: false, merge: true },
+  OutPoint: { keyFields: false, merge: true },
   Output: { keyFields: ['id'] },
   OutputConnection: { keyFields: false, merge: true },
   OutputEdge: { keyFields: false, merge: true },

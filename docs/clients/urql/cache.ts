@@ -64,6 +64,7 @@ export const keys: KeyingConfig = {
   MempoolStats: isPart,
   MerkleProof: isPart,
   OpReturn: isPart,
+  OutPoint: isPart,
   OutputConnection: isPart,
   OutputEdge: isPart,
   OutputSpentEvent: isPart,

@@ -99,7 +99,7 @@ fn bytes_that_are_no_transaction_are_bad_input_and_a_node_that_is_away_is_told()
 }
 
 const DECODED: &str = "query($hex: Hex!) { of: decodeTransaction(hex: $hex) {
-    alreadyKnown allInputsKnown missingInputs
+    alreadyKnown allInputsKnown missingInputs { text }
     transaction { txid state fee hex confirmations conflicts inputs { nodes { prevout { value spendStatus } } } } } }";
 
 #[test]
@@ -172,7 +172,7 @@ fn outputs_that_nobody_knows_are_named_and_leave_no_fee() {
     let missing = [OutPoint { txid: Txid::from_byte_array([7; 32]), vout: 0 }, OutPoint { vout: 1_000, ..there }];
     let coins = [missing[0], there, missing[1]].map(|coin| (coin, of_owner(COIN)));
     let decoded = lab.data(DECODED, json!({ "hex": serialize_hex(&spending(&coins, vec![of_owner(COIN)])) }));
-    assert_eq!(decoded["missingInputs"], json!(missing.map(|outpoint| outpoint.to_string())));
+    assert_eq!(decoded["missingInputs"], json!(missing.map(|outpoint| json!({ "text": outpoint.to_string() }))));
     assert_eq!((&decoded["allInputsKnown"], &decoded["transaction"]["fee"]), (&json!(false), &Value::Null));
 
     let coinbase = lab.data(DECODED, json!({ "hex": serialize_hex(&lab.coinbase) }));

@@ -191,7 +191,7 @@ impl Lab {
 /// What is asked of a result.
 pub(super) const RESULT: &str =
     "outcome txid wtxid replaced transaction { txid state fee confirmations mempoolEntry { ancestorCount } }";
-pub(super) const REJECT: &str = "reject { code rejectReason details missingInputs conflictsWith requiredFee }";
+pub(super) const REJECT: &str = "reject { code rejectReason details missingInputs { text } conflictsWith requiredFee }";
 
 impl AnyNode {
     fn submit(&self, transaction: &Transaction) {

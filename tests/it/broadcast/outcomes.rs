@@ -15,7 +15,7 @@ fn a_transaction_that_is_taken_is_in_the_mempool_of_the_same_answer() {
         let mempool = json!({ "ancestorCount": 1 });
         let expected = json!({
             "outcome": "ACCEPTED", "txid": txid(&sent), "wtxid": sent.compute_wtxid().to_string(), "replaced": [],
-            "transaction": { "txid": txid(&sent), "state": "MEMPOOL", "fee": 500, "confirmations": 0, "mempool": mempool },
+            "transaction": { "txid": txid(&sent), "state": "MEMPOOL", "fee": 500, "confirmations": 0, "mempoolEntry": mempool },
             "reject": null,
         });
         assert_eq!(lab.send(&sent), expected);
@@ -76,9 +76,10 @@ fn inputs_that_are_missing_are_named_with_what_spent_them() {
         let coins = [never, gone, there, beyond].map(|coin| (coin, of_owner(COIN)));
         let sent = spending(&coins, vec![of_owner(COIN)]);
         let answer = lab.send(&sent);
+        let missing = [never, gone, beyond].map(|outpoint| json!({ "text": outpoint.to_string() }));
         let reject = json!({
             "code": "MISSING_INPUTS", "rejectReason": "bad-txns-inputs-missingorspent", "details": null,
-            "missingInputs": [never.to_string(), gone.to_string(), beyond.to_string()],
+            "missingInputs": missing,
             "conflictsWith": [txid(&by)], "requiredFee": null,
         });
         let expected = json!({
@@ -192,7 +193,7 @@ fn a_child_of_what_waits_is_taken_with_it() {
         let parent = paying(coin, 500);
         lab.must_take(&parent);
         let child = child_of(&parent, 500);
-        assert_eq!(lab.must_take(&child)["transaction"]["mempool"], json!({ "ancestorCount": 2 }));
+        assert_eq!(lab.must_take(&child)["transaction"]["mempoolEntry"], json!({ "ancestorCount": 2 }));
         assert_eq!(output_of(&parent), child.input[0].previous_output);
         lab.stop();
     }

@@ -44,7 +44,7 @@ fn a_child_pays_for_a_parent_that_would_not_be_taken_by_itself() {
         assert_eq!((&answer["accepted"], &answer["message"]), (&json!(true), &json!("success")), "{answer:#}");
         assert_eq!(each(&answer, "/outcome"), ["ACCEPTED", "ACCEPTED"]);
         assert_eq!(each(&answer, "/txid"), [txid(&parent), txid(&child)]);
-        assert_eq!(each(&answer, "/transaction/mempool/ancestorCount"), [1, 2]);
+        assert_eq!(each(&answer, "/transaction/mempoolEntry/ancestorCount"), [1, 2]);
         let rate = 2_000.0 / f64::from(u32::try_from(least_fee(&parent) + least_fee(&child)).unwrap());
         assert!((answer["packageFeeRate"].as_f64().unwrap() - rate).abs() < 1e-9, "{answer:#}");
 

@@ -164,7 +164,14 @@ fn what_was_right_after_a_deep_block_lasts_and_what_is_now_does_not() {
         (at("balance", "height: 106", "confirmed immature spendable total"), 0),
         (at("balance", &deep, "confirmed"), 0),
         (at("stats", "height: 106", "txCount received used mempoolTxCount firstSeen { hash }"), 0),
-        (at("utxos", "height: 106", "totalCount totalValue nodes { outpoint confirmations spendability { ok } }"), 0),
+        (
+            at(
+                "utxos",
+                "height: 106",
+                "totalCount totalValue nodes { outpoint { text } confirmations spendability { ok } }",
+            ),
+            0,
+        ),
         (at("balance", "height: 107", "confirmed"), 1),
         (at("utxos", "height: 109", "totalCount"), 1),
         (at("stats", &format!("time: \"{newest}\""), "txCount"), 1),

@@ -13,9 +13,9 @@ const FIGURES: &str = "
         lastSeen { height } minedBlocks }
     balance { confirmed immature spentInMempool pendingIn unconfirmedDelta total spendable }";
 const LISTS: &str = "
-    utxos(first: 50) { totalCount totalValue pageInfo { hasNextPage } nodes { outpoint value } }
+    utxos(first: 50) { totalCount totalValue pageInfo { hasNextPage } nodes { outpoint { text } value } }
     coins: utxos(first: 50, filter: { includeSpentInMempool: true }) { pageInfo { hasNextPage } nodes {
-        outpoint value height confirmations isCoinbase matureAtHeight spentInMempoolByTxid spendability { ok reasons } } }
+        outpoint { text } value height confirmations isCoinbase matureAtHeight spentInMempoolByTxid spendability { ok reasons } } }
     transactions(first: 50) { pageInfo { hasNextPage } nodes {
         net received spent balanceAfter sentToSelf transaction { txid isCoinbase state confirmations
         block { height } } } }";
@@ -165,11 +165,15 @@ fn check_coins(ledger: &Value, tip: i128) -> Checked {
         same("whether it can be spent", ok(coin), obstacles.is_empty())?;
         same("why not", list(coin, "spendability.reasons").iter().filter_map(Value::as_str).collect(), obstacles)?;
         if !spent(coin) {
-            left.insert((text(coin, "outpoint"), int(coin, "value")));
+            left.insert((text(coin, "outpoint.text"), int(coin, "value")));
         }
     }
     let Some(held) = whole(ledger, "utxos") else { return Ok(()) };
-    same("coins that are left", held.iter().map(|coin| (text(coin, "outpoint"), int(coin, "value"))).collect(), left)
+    same(
+        "coins that are left",
+        held.iter().map(|coin| (text(coin, "outpoint.text"), int(coin, "value"))).collect(),
+        left,
+    )
 }
 
 fn check_entries(ledger: &Value, tip: i128) -> Checked {

@@ -22,8 +22,8 @@ pub(super) fn parts(known: &Known, random: &mut Rng) -> String {
             occurrences {{ index onMainChain block {{ hash chainStatus }} }}
             replacedBy {{ txid state }} conflicts
             inputs(first: 4) {{ pageInfo {{ hasNextPage }} nodes {{ index
-                prevout {{ outpoint value transaction {{ state }} {SPENDERS} }} }} }}
-            outputs(first: 5) {{ pageInfo {{ hasNextPage }} nodes {{ outpoint value scriptPubKey address {SPENDERS} }} }} }}
+                prevout {{ outpoint {{ text }} value transaction {{ state }} {SPENDERS} }} }} }}
+            outputs(first: 5) {{ pageInfo {{ hasNextPage }} nodes {{ outpoint {{ text }} value scriptPubKey address {SPENDERS} }} }} }}
          mempool {{ txids(first: 100) {{ pageInfo {{ hasNextPage }} nodes }} }}",
         json!(txids)
     )

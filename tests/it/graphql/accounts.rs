@@ -146,7 +146,7 @@ fn an_account_answers_as_the_set_of_its_scripts() {
             "balance{at} {{ confirmed immature spentInMempool pendingIn unconfirmedDelta total spendable }}
              stats{at} {{ txCount mempoolTxCount receivedCount received spentCount spent utxoCount firstSeen {{ height }}
                 lastSeen {{ height }} minedBlocks used }}
-             utxos(first: 100 {within}) {{ totalCount totalValue nodes {{ outpoint value height }} }}
+             utxos(first: 100 {within}) {{ totalCount totalValue nodes {{ outpoint {{ text }} value height }} }}
              transactions(first: 100) {{ totalCount nodes {{ net received spent balanceAfter touched transaction {{ txid }} }} }}
              coinbaseBlocks {{ totalCount }}"
         );

@@ -155,16 +155,15 @@ fn spends_of(outpoints: &[OutPoint], more: &str) -> String {
     let given = given.collect::<Vec<_>>().join(", ");
     format!(
         "subscription {{ outputSpent(outpoints: [{given}] {more}) {{
-            txid vout output {{ outpoint }} spentBy {{ index transaction {{ txid }} }} isConfirmed
+            outpoint {{ txid vout }} output {{ outpoint {{ text }} }} spentBy {{ index transaction {{ txid }} }} isConfirmed
         }} }}"
     )
 }
 
 fn spent(outpoint: OutPoint, by: &Transaction, confirmed: bool) -> Value {
     json!({
-        "txid": outpoint.txid.to_string(),
-        "vout": outpoint.vout,
-        "output": { "outpoint": outpoint.to_string() },
+        "outpoint": { "txid": outpoint.txid.to_string(), "vout": outpoint.vout },
+        "output": { "outpoint": { "text": outpoint.to_string() } },
         "spentBy": { "index": 0, "transaction": { "txid": id(by) } },
         "isConfirmed": confirmed,
     })
@@ -172,9 +171,10 @@ fn spent(outpoint: OutPoint, by: &Transaction, confirmed: bool) -> Value {
 
 /// An output that was spent and is not any more; whether its transaction is known.
 fn unspent(outpoint: OutPoint, is_known: bool) -> Value {
-    let output = if is_known { json!({ "outpoint": outpoint.to_string() }) } else { Value::Null };
+    let output = if is_known { json!({ "outpoint": { "text": outpoint.to_string() } }) } else { Value::Null };
     json!({
-        "txid": outpoint.txid.to_string(), "vout": outpoint.vout, "output": output, "spentBy": null, "isConfirmed": false,
+        "outpoint": { "txid": outpoint.txid.to_string(), "vout": outpoint.vout }, "output": output, "spentBy": null,
+        "isConfirmed": false,
     })
 }
 

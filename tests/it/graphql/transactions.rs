@@ -32,7 +32,7 @@ fn the_first_payment_ever_made_is_shown_with_what_it_spent() {
     let answer = api.data(
         "{ block(height: 170) { hash time transactions(first: 1, after: null) { totalCount } last: transactions(last: 1) { nodes {
             txid fee feeRate inputValue outputValue size vsize isCoinbase
-            inputs { nodes { outpointTxid outpointVout prevout { value scriptType address isCoinbase spentHeight spentBy { index transaction { txid } } transaction { block { height } } } } }
+            inputs { nodes { outpoint { txid vout } prevout { value scriptType address isCoinbase spentHeight spentBy { index transaction { txid } } transaction { block { height } } } } }
             outputs { totalCount nodes { vout value scriptType address spendStatus } }
         } } } }",
     );
@@ -52,8 +52,7 @@ fn the_first_payment_ever_made_is_shown_with_what_it_spent() {
                 "vsize": 275,
                 "isCoinbase": false,
                 "inputs": { "nodes": [{
-                    "outpointTxid": "0437cd7f8525ceed2324359c2d0ba26006d92d856a9c20fa0241106ee5a597c9",
-                    "outpointVout": 0,
+                    "outpoint": { "txid": "0437cd7f8525ceed2324359c2d0ba26006d92d856a9c20fa0241106ee5a597c9", "vout": 0 },
                     "prevout": {
                         "value": 5_000_000_000_u64,
                         "scriptType": "P2PK",
@@ -96,13 +95,13 @@ fn a_transaction_is_answered_whole() {
             lockTime {{ raw height time isFinalAtNextBlock }} block {{ hash }}
             inputCount outputCount inputValue outputValue fee feeRate
             inputs {{ totalCount nodes {{
-                index transaction {{ txid }} outpointTxid outpointVout sequence isCoinbase scriptSigHex witness
+                index transaction {{ txid }} outpoint {{ txid vout }} sequence isCoinbase scriptSigHex witness
                 prevout {{ id value spendStatus spentBy {{ index transaction {{ id }} }} }}
             }} }}
             outputs {{ totalCount nodes {{
-                id outpoint vout transaction {{ txid }} value scriptPubKey asm scriptType address isCoinbase
+                id outpoint {{ text }} vout transaction {{ txid }} value scriptPubKey asm scriptType address isCoinbase
                 matureAtHeight isMature spendStatus unspendableReason spentHeight
-                spentBy {{ index outpointTxid outpointVout transaction {{ txid }} }}
+                spentBy {{ index outpoint {{ txid vout }} transaction {{ txid }} }}
             }} }}
         }} }}"
     ));
@@ -113,8 +112,7 @@ fn a_transaction_is_answered_whole() {
     let inputs = json!([{
         "index": 0,
         "transaction": { "txid": txid.to_string() },
-        "outpointTxid": input.previous_output.txid.to_string(),
-        "outpointVout": 0,
+        "outpoint": { "txid": input.previous_output.txid.to_string(), "vout": 0 },
         "sequence": 4_294_967_295_u32,
         "isCoinbase": false,
         "scriptSigHex": "",
@@ -129,7 +127,7 @@ fn a_transaction_is_answered_whole() {
     let outputs = json!([
         {
             "id": format!("Output:{txid}:0"),
-            "outpoint": format!("{txid}:0"),
+            "outpoint": { "text": format!("{txid}:0") },
             "vout": 0,
             "transaction": { "txid": txid.to_string() },
             "value": 1_000_000,
@@ -143,11 +141,11 @@ fn a_transaction_is_answered_whole() {
             "spendStatus": "SPENT",
             "unspendableReason": null,
             "spentHeight": 103,
-            "spentBy": { "index": 0, "outpointTxid": txid.to_string(), "outpointVout": 0, "transaction": { "txid": next.compute_txid().to_string() } },
+            "spentBy": { "index": 0, "outpoint": { "txid": txid.to_string(), "vout": 0 }, "transaction": { "txid": next.compute_txid().to_string() } },
         },
         {
             "id": format!("Output:{txid}:1"),
-            "outpoint": format!("{txid}:1"),
+            "outpoint": { "text": format!("{txid}:1") },
             "vout": 1,
             "transaction": { "txid": txid.to_string() },
             "value": 4_998_999_000_u64,
@@ -204,7 +202,7 @@ fn a_coinbase_has_nulls_where_there_is_nothing_and_no_errors() {
     assert_eq!(
         api.data(&format!(
             "{{ transaction(txid: \"{txid}\") {{ isCoinbase fee feeRate inputValue outputValue inputCount
-                inputs {{ nodes {{ isCoinbase outpointTxid outpointVout prevout {{ id }} sequence witness }} }}
+                inputs {{ nodes {{ isCoinbase outpoint {{ txid vout }} prevout {{ id }} sequence witness }} }}
                 outputs(first: 1) {{ nodes {{ isCoinbase matureAtHeight isMature }} }} }} }}"
         )),
         json!({ "transaction": {
@@ -216,8 +214,7 @@ fn a_coinbase_has_nulls_where_there_is_nothing_and_no_errors() {
             "inputCount": 1,
             "inputs": { "nodes": [{
                 "isCoinbase": true,
-                "outpointTxid": null,
-                "outpointVout": null,
+                "outpoint": null,
                 "prevout": null,
                 "sequence": first.txdata[0].input[0].sequence.0,
                 "witness": first.txdata[0].input[0].witness.iter().map(hex).collect::<Vec<_>>(),

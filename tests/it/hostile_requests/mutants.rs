@@ -163,7 +163,7 @@ fn scalars(api: &Api) -> Vec<(&'static str, String)> {
         ("query ($a: ID!) { node(id: $a) { id } }", text(&output["id"])),
         ("query ($a: BlockHash!) { block(hash: $a) { id } }", text(&block["hash"])),
         ("query ($a: Txid!) { transaction(txid: $a) { id } }", text(&transaction["txid"])),
-        ("query ($a: Hex!) { decodeTransaction(hex: $a) { missingInputs } }", text(&transaction["hex"])),
+        ("query ($a: Hex!) { decodeTransaction(hex: $a) { missingInputs { text } } }", text(&transaction["hex"])),
         ("query ($a: Hex!) { script(scriptPubKey: $a) { id } }", text(&output["scriptPubKey"])),
         (
             "query ($a: String!) { address(address: $a) { id } }",

@@ -99,7 +99,7 @@ fn random_descriptors_are_those_of_the_node() {
     for text in &descriptors {
         let info = node.must("getdescriptorinfo", &[json!(single(text, 0))]);
         let found = api.data(&format!(
-            "{{ descriptor(text: {0}) {{ descriptor usedCount balance {{ confirmed }} utxos(first: 100) {{ nodes {{ outpoint }} }}
+            "{{ descriptor(text: {0}) {{ descriptor usedCount balance {{ confirmed }} utxos(first: 100) {{ nodes {{ outpoint {{ text }} }} }}
                     nextUnused {{ address }} }}
                 validateDescriptor(text: {0}) {{ isValid isRanged isSolvable hasPrivateKeys
                     addresses(first: 61) {{ address }} change: addresses(branch: 1, first: 61) {{ address }} }}
@@ -134,7 +134,7 @@ fn random_descriptors_are_those_of_the_node() {
         assert!(theirs.len() > 4, "the account was paid");
         theirs.sort();
         let nodes = account["utxos"]["nodes"].as_array().unwrap();
-        let mut ours: Vec<_> = nodes.iter().map(|coin| coin["outpoint"].as_str().unwrap().to_owned()).collect();
+        let mut ours: Vec<_> = nodes.iter().map(|coin| coin["outpoint"]["text"].as_str().unwrap().to_owned()).collect();
         ours.sort();
         assert_eq!(ours, theirs, "{text}");
         assert_eq!(account["usedCount"], json!(theirs.len()));

@@ -94,7 +94,9 @@ impl Truth {
         let coins: BTreeMap<_, _> = coins.collect();
         let row = |((txnum, vout), coin): (&(TxNum, u32), &crate::support::model::Unspent)| {
             json!({
-                "outpoint": format!("{}:{vout}", self.model.transactions[usize::try_from(*txnum).unwrap()].txid),
+                "outpoint": {
+                    "text": format!("{}:{vout}", self.model.transactions[usize::try_from(*txnum).unwrap()].txid),
+                },
                 "value": coin.value,
                 "height": coin.height,
                 "confirmations": self.tip() + 1 - coin.height,
@@ -164,7 +166,7 @@ impl Truth {
 
 pub(super) const FIGURES: &str = "stats { txCount receivedCount received spentCount spent utxoCount
     firstSeen { height } lastSeen { height } minedBlocks used } balance { confirmed immature spendable }";
-pub(super) const UTXO: &str = "outpoint value height confirmations isCoinbase matureAtHeight";
+pub(super) const UTXO: &str = "outpoint { text } value height confirmations isCoinbase matureAtHeight";
 pub(super) const ENTRY: &str = "transaction { txid } net received spent balanceAfter sentToSelf touched";
 
 /// The address of a script.

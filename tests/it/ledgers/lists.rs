@@ -146,12 +146,12 @@ fn parts_of_blocks_and_transactions_come_in_pages_of_every_size(form: IndexForm)
         outputs.map(|(vout, output): (u32, _)| json!({ "vout": vout, "value": output.value.to_sat() })).collect();
     let outpoints = deep.input.iter().map(|input| input.previous_output);
     let outpoints =
-        outpoints.map(|spent| json!({ "outpointTxid": spent.txid.to_string(), "outpointVout": spent.vout })).collect();
+        outpoints.map(|spent| json!({ "outpoint": { "txid": spent.txid.to_string(), "vout": spent.vout } })).collect();
     let of = |transaction: &bitcoin::Transaction| format!("transaction(txid: \"{}\")", transaction.compute_txid());
     let lists: [(List, Vec<Value>); 3] = [
         (List::new(format!("block(hash: \"{}\")", block.block_hash()), "transactions", "", "txid"), txids),
         (List::new(of(wide), "outputs", "", "vout value"), outputs),
-        (List::new(of(deep), "inputs", "", "outpointTxid outpointVout"), outpoints),
+        (List::new(of(deep), "inputs", "", "outpoint { txid vout }"), outpoints),
     ];
     for (list, expected) in lists {
         assert!(expected.len() > 4, "{list:?}");

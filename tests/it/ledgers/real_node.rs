@@ -17,7 +17,7 @@ use crate::support::api::Api;
 use crate::support::bitcoind::RealNode;
 
 const TRANSACTION: &str = "txid wtxid version size vsize weight hex isCoinbase fee lockTime { raw }
-    inputs(first: 100) { nodes { outpointTxid outpointVout sequence scriptSigHex witness
+    inputs(first: 100) { nodes { outpoint { txid vout } sequence scriptSigHex witness
         prevout { value scriptPubKey scriptType address isCoinbase transaction { block { height } } } } }
     outputs(first: 100) { nodes { vout value scriptPubKey scriptType address } }";
 
@@ -61,8 +61,7 @@ fn told_by_node(node: &Value) -> Value {
             told
         });
         json!({
-            "outpointTxid": input["txid"],
-            "outpointVout": input["vout"],
+            "outpoint": input.get("txid").map(|txid| json!({ "txid": txid, "vout": input["vout"] })),
             "sequence": input["sequence"],
             "scriptSigHex": coinbase.unwrap_or(&input["scriptSig"]["hex"]),
             "witness": input.get("txinwitness").unwrap_or(&json!([])),
@@ -213,14 +212,14 @@ impl Compared {
         let scan = self.node.must("scantxoutset", &[json!("start"), json!(descriptors)]);
         let row = |coin: &Value| {
             json!({
-                "outpoint": format!("{}:{}", coin["txid"].as_str().unwrap(), coin["vout"]),
+                "outpoint": { "text": format!("{}:{}", coin["txid"].as_str().unwrap(), coin["vout"]) },
                 "value": sats(&coin["amount"]),
                 "height": coin["height"],
                 "isCoinbase": coin["coinbase"],
             })
         };
         let by_outpoint = |mut rows: Vec<Value>| {
-            rows.sort_by_key(|row| row["outpoint"].to_string());
+            rows.sort_by_key(|row| row["outpoint"]["text"].to_string());
             rows
         };
         let unspents = scan["unspents"].as_array().unwrap();
@@ -234,7 +233,7 @@ impl Compared {
             let total = expected.iter().map(|coin| coin["value"].as_u64().unwrap()).sum::<u64>();
             let utxos = json!({ "totalCount": expected.len(), "totalValue": total });
             assert_eq!(found["script"], json!({ "balance": { "confirmed": total }, "utxos": utxos }), "{script}");
-            let rows = List::new(owner, "utxos", "", "outpoint value height isCoinbase").all(&mut self.api);
+            let rows = List::new(owner, "utxos", "", "outpoint { text } value height isCoinbase").all(&mut self.api);
             assert_eq!(by_outpoint(rows), by_outpoint(expected), "{script}");
         }
         let hexes: Vec<_> = some.iter().collect();

@@ -281,7 +281,7 @@ fn a_cursor_on_what_waits_holds_while_it_waits_and_says_where_it_went() {
     }
     pool.follow(&mut api, &world);
     let owner = format!("address(address: \"{}\")", address(&payee.script_pubkey()).unwrap());
-    let list = List::new(owner.clone(), "utxos", "", "outpoint");
+    let list = List::new(owner.clone(), "utxos", "", "outpoint { text }");
     let first = list.page(&api, "first: 2");
     let next = format!("first: 2, after: {}", first.end);
     let page = list.page(&api, &next);
@@ -314,7 +314,7 @@ fn a_cursor_on_what_waits_holds_while_it_waits_and_says_where_it_went() {
     pool.follow(&mut api, &world);
     assert_eq!(refused(&api, &cursor), (json!("CURSOR_ORPHANED"), json!("EVICTED"), Value::Null));
     // a cursor of another list of the same rows
-    let other = List::new(owner, "utxos", "filter: { minConfirmations: 0, minValue: 1 }", "outpoint");
+    let other = List::new(owner, "utxos", "filter: { minConfirmations: 0, minValue: 1 }", "outpoint { text }");
     let cursor = list.page(&api, "first: 1").end;
     let response = api.ask(&other.document(&format!("after: {cursor}")));
     assert_eq!(response["errors"][0]["extensions"]["code"], "BAD_USER_INPUT");

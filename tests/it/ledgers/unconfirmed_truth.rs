@@ -139,7 +139,7 @@ impl WorldTruth {
         let coins = self.of_scripts(scripts).filter(|coin| with_spent || coin.spender.is_none());
         let row = |coin: &Coin| {
             json!({
-                "outpoint": coin.outpoint.to_string(),
+                "outpoint": { "text": coin.outpoint.to_string() },
                 "value": coin.value,
                 "height": coin.height,
                 "confirmations": coin.height.map_or(0, |height| self.tip + 1 - height),
@@ -192,4 +192,4 @@ pub(super) const PENDING: &str =
     "balance { confirmed immature spentInMempool pendingIn unconfirmedDelta total spendable }
     stats { mempoolTxCount }";
 pub(super) const WAITING_UTXO: &str =
-    "outpoint value height confirmations isCoinbase matureAtHeight spentInMempoolByTxid";
+    "outpoint { text } value height confirmations isCoinbase matureAtHeight spentInMempoolByTxid";

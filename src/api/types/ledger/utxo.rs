@@ -20,7 +20,7 @@ use crate::api::scalars::{Sats, SignedSats, Txid, UInt53, int};
 use crate::api::types::block::BlockAt;
 use crate::api::types::enums::SortOrder;
 use crate::api::types::mempool::feerate;
-use crate::api::types::transaction::Output;
+use crate::api::types::transaction::{OutPointObject, Output};
 use crate::chain::Height;
 use crate::view::{self, Coin, Entry, OutputPosition, View, mature_at};
 
@@ -173,9 +173,9 @@ impl Utxo {
         Ok(Output::new(&self.view, &self.transaction()?, self.vout()))
     }
 
-    /// The txid, a colon and the output index.
-    async fn outpoint(&self) -> Result<String, ApiError> {
-        Ok(self.outpoint_of()?.to_string())
+    /// The outpoint: the txid and the output index.
+    async fn outpoint(&self) -> Result<OutPointObject, ApiError> {
+        OutPointObject::new(self.outpoint_of()?)
     }
 
     /// The amount in satoshis.

@@ -3,6 +3,7 @@ use std::sync::Arc;
 use async_graphql::Object;
 use bitcoin::{Amount, OutPoint};
 
+use super::outpoint::OutPointObject;
 use super::submitted::Submission;
 use super::transaction::Transaction;
 use crate::api::allowance::find_transaction;
@@ -53,10 +54,10 @@ impl DecodedTransaction {
         self.missing.is_empty()
     }
 
-    /// The outputs that the transaction spends and that neither the main chain nor the mempool contains, as
-    /// `txid:vout`, in input order. For the other outputs, `spendStatus` reports whether they are spent.
-    async fn missing_inputs(&self) -> Vec<String> {
-        self.missing.iter().map(ToString::to_string).collect()
+    /// The outputs that the transaction spends and that neither the main chain nor the mempool contains, in
+    /// input order. For the other outputs, `spendStatus` reports whether they are spent.
+    async fn missing_inputs(&self) -> Result<Vec<OutPointObject>, ApiError> {
+        OutPointObject::all(&self.missing)
     }
 
     /// The state of the transaction, if this server already knows it. Null if it does not.

@@ -2,11 +2,12 @@ use std::sync::Arc;
 
 use async_graphql::Object;
 
+use super::outpoint::OutPointObject;
 use super::output::Output;
 use super::transaction::Transaction;
 use crate::api::allowance::{ITEM_BYTES, read_transaction};
 use crate::api::error::ApiError;
-use crate::api::scalars::{Hex, Txid, UInt53, int};
+use crate::api::scalars::{Hex, UInt53, int};
 use crate::view::{self, View};
 
 /// An input, by its number in a transaction.
@@ -36,12 +37,12 @@ impl Input {
         })
     }
 
-    fn outpoint(&self) -> Result<Option<bitcoin::OutPoint>, ApiError> {
+    fn spent_outpoint(&self) -> Result<Option<bitcoin::OutPoint>, ApiError> {
         Ok((!self.transaction.parts.is_coinbase()).then_some(self.part()?.previous_output))
     }
 
     async fn find_prevout(&self) -> Result<Option<Output>, ApiError> {
-        let Some(outpoint) = self.outpoint()? else { return Ok(None) };
+        let Some(outpoint) = self.spent_outpoint()? else { return Ok(None) };
         match Output::find_together(&self.view, outpoint).await? {
             Some(prevout) => Ok(Some(prevout)),
             // what a transaction of the main chain spends is on the main chain
@@ -66,14 +67,9 @@ impl Input {
         Transaction::new(&self.view, self.transaction.clone())
     }
 
-    /// The txid of the spent output. Null in a coinbase.
-    async fn outpoint_txid(&self) -> Option<Result<Txid, ApiError>> {
-        Some(self.outpoint().transpose()?.map(|outpoint| Txid(outpoint.txid)))
-    }
-
-    /// The index of the spent output in its transaction. Null in a coinbase.
-    async fn outpoint_vout(&self) -> Option<Result<i32, ApiError>> {
-        Some(self.outpoint().transpose()?.and_then(|outpoint| int(outpoint.vout)))
+    /// The outpoint of the output that the input spends. Null in a coinbase.
+    async fn outpoint(&self) -> Option<Result<OutPointObject, ApiError>> {
+        Some(self.spent_outpoint().transpose()?.and_then(OutPointObject::new))
     }
 
     /// The output that the input spends. Null in a coinbase.

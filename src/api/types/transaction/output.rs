@@ -5,6 +5,7 @@ use bitcoin::OutPoint;
 
 use super::input::Input;
 use super::op_return::OpReturn;
+use super::outpoint::OutPointObject;
 use super::transaction::Transaction;
 use crate::api::allowance::{ITEM_BYTES, find_together, find_transaction};
 use crate::api::error::ApiError;
@@ -88,9 +89,9 @@ impl Output {
         output_id(self.outpoint_of(), Variant::of(&self.transaction)).into()
     }
 
-    /// The txid, a colon and the output index.
-    async fn outpoint(&self) -> String {
-        self.outpoint_of().to_string()
+    /// The outpoint: the txid and the output index.
+    async fn outpoint(&self) -> Result<OutPointObject, ApiError> {
+        OutPointObject::new(self.outpoint_of())
     }
 
     /// The index in the transaction, from 0.

@@ -7,10 +7,10 @@ use async_graphql::SimpleObject;
 use bitcoin::{BlockHash, OutPoint, Txid};
 
 use super::input::Input;
+use super::outpoint::OutPointObject;
 use super::output::Output;
 use crate::api::allowance::find_transaction;
 use crate::api::error::ApiError;
-use crate::api::scalars::{self, int};
 use crate::api::streams::follower::Follower;
 use crate::api::streams::head_lease::HeadLease;
 use crate::api::streams::heads::HeadFollower;
@@ -19,10 +19,8 @@ use crate::view::{Head, Published, Spender, View};
 /// A transaction spends an output, or no transaction spends it any more.
 #[derive(SimpleObject)]
 pub(crate) struct OutputSpentEvent {
-    /// The txid of the output, as given.
-    txid: scalars::Txid,
-    /// The index of the output in its transaction, from 0, as given.
-    vout: i32,
+    /// The outpoint of the output, as given.
+    outpoint: OutPointObject,
     /// The output. Null if neither a block nor the mempool contains its transaction any more and the server does not
     /// remember it.
     output: Option<Output>,
@@ -53,8 +51,8 @@ impl OutputSpentEvent {
                 Some(Input::new(&view, &Arc::new(spending), vin))
             }
         };
-        let (txid, vout) = (scalars::Txid(outpoint.txid), int(outpoint.vout)?);
-        Ok(Self { txid, vout, output, spent_by, is_confirmed: matches!(by, Some(By::Block(..))) })
+        let outpoint = OutPointObject::new(outpoint)?;
+        Ok(Self { outpoint, output, spent_by, is_confirmed: matches!(by, Some(By::Block(..))) })
     }
 }
 

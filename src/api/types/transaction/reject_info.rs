@@ -3,6 +3,7 @@ use std::sync::Arc;
 
 use async_graphql::Object;
 
+use super::outpoint::OutPointObject;
 use super::reject_code;
 use crate::api::error::ApiError;
 use crate::api::scalars::{Sats, Txid};
@@ -97,11 +98,10 @@ impl RejectInfo {
         Some(self.refusal.message.as_str()).filter(|message| *message != self.refusal.reason)
     }
 
-    /// The outputs that the transaction spends and that are not available, as `txid:vout`, in input order: they do not
-    /// exist, or another main chain transaction spends them. An output that only another mempool transaction spends is
+    /// The outputs that the transaction spends and that are not available, in input order: they do not exist, or another main chain transaction spends them. An output that only another mempool transaction spends is
     /// not listed.
-    async fn missing_inputs(&self) -> Result<Vec<String>, ApiError> {
-        Ok(self.obstacles()?.missing.iter().map(ToString::to_string).collect())
+    async fn missing_inputs(&self) -> Result<Vec<OutPointObject>, ApiError> {
+        OutPointObject::all(&self.obstacles()?.missing)
     }
 
     /// The txids of other transactions, in the mempool and on the main chain, that spend an output that this
