@@ -7,12 +7,12 @@
 //! | what a field does | cost | why | in the worst case |
 //! |---|---|---|---|
 //! | reads a row, or returns what its parent has read | 1 | the unit | 1 |
-//! | reads a page of rows | 1 | its rows count as their fields are resolved | [`page`]: full pages |
+//! | reads a page of rows | 1 | each row counts 1, and its fields as they are resolved | [`page`]: full pages |
 //! | reads a list without pages | 1 | the same | [`list`]: as many items as there usually are |
 //! | asks the node | [`NODE`] more | a round trip takes about as long as so many rows | the same |
 //! | has the node make a block | [`TEMPLATE`] round trips | it checks each of some thousand transactions | the same |
 //! | reads and hashes all txids of a block | [`PROOF`] | some thousand rows in one pass, and as many hashes | the same |
-//! | returns all txids of a block | 1 more for each | each is a row and a value | as a block of 3,000 |
+//! | reads a list by keys, or all txids of a block | 1 more for each | counted before they are read | as a block of 3,000 |
 //! | finds a row by bisection | [`BISECTION`] | each step is a row, half of them in memory already | the same |
 //! | reads the coinbase of each of the last hundred blocks | [`HUNDRED_COINBASES`] | two rows of each, and the coinbase is parsed | the same |
 //! | counts the stale blocks of a month | [`STALE_MONTH`] | finds its beginning among all blocks, and reads few rows | the same |

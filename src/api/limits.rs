@@ -1,6 +1,6 @@
 //! Checks of what a document asks for against the limits that only the schema can check.
 
-use super::error::ApiError;
+use super::error::{ApiError, COMPLEXITY};
 use crate::limits::Limits;
 
 fn number(size: usize) -> u64 {
@@ -46,13 +46,17 @@ impl Limits {
         Ok(found)
     }
 
-    /// Whether a document with so many levels, whose answer costs at most so much, may be executed.
+    /// Whether a document with so many levels, whose answer costs at most so much, may be executed. A mutation may not cost
+    /// more than an answer may: it would be refused when a part of it is done.
     ///
     /// Errors: QUERY_LIMIT_EXCEEDED.
-    pub(crate) fn check(&self, depth: usize, worst_case: usize) -> Result<(), ApiError> {
-        for (which, limit, actual) in
-            [("depth", self.depth, depth), ("worstCaseComplexity", self.worst_case_complexity, worst_case)]
-        {
+    pub(crate) fn check(&self, depth: usize, worst_case: usize, is_mutation: bool) -> Result<(), ApiError> {
+        let worst = if is_mutation {
+            (COMPLEXITY, self.complexity.min(self.worst_case_complexity))
+        } else {
+            ("worstCaseComplexity", self.worst_case_complexity)
+        };
+        for ((which, limit), actual) in [(("depth", self.depth), depth), (worst, worst_case)] {
             if actual > limit {
                 return Err(ApiError::limit_exceeded(which, number(limit), number(actual)));
             }
@@ -67,9 +71,11 @@ mod tests {
 
     #[test]
     fn a_limit_is_reached_but_not_passed() {
-        let limits = Limits { depth: 2, worst_case_complexity: 10, ..Limits::default() };
-        assert_eq!(limits.check(2, 10), Ok(()));
-        assert_eq!(limits.check(3, 10), Err(ApiError::limit_exceeded("depth", 2, 3)));
-        assert_eq!(limits.check(2, 11), Err(ApiError::limit_exceeded("worstCaseComplexity", 10, 11)));
+        let limits = Limits { depth: 2, complexity: 5, worst_case_complexity: 10, ..Limits::default() };
+        assert_eq!(limits.check(2, 5, true), Ok(()));
+        assert_eq!(limits.check(2, 6, true), Err(ApiError::limit_exceeded("complexity", 5, 6)));
+        assert_eq!(limits.check(2, 10, false), Ok(()));
+        assert_eq!(limits.check(3, 10, false), Err(ApiError::limit_exceeded("depth", 2, 3)));
+        assert_eq!(limits.check(2, 11, false), Err(ApiError::limit_exceeded("worstCaseComplexity", 10, 11)));
     }
 }

@@ -135,8 +135,9 @@ macro_rules! declarations {
                 /// The most levels of nested fields.
                 depth: usize, Count = 20, 1..=256, "server.max_depth", "depth";
 
-                /// The highest cost of one answer, or of one event of a subscription: each field that is resolved costs 1, and
-                /// fields that ask the Bitcoin node or read many rows cost more. An answer beyond it is refused as a whole.
+                /// The highest cost of one answer, or of one event of a subscription: each field that is resolved and
+                /// each item of a list costs 1, and fields that ask the Bitcoin node or read many rows cost more. An answer beyond
+                /// it is refused as a whole, and a mutation before it is executed.
                 complexity: usize, Count = 50_000, 1..=1_000_000_000, "server.max_complexity", "complexity";
 
                 /// The highest cost of a document if every page were full. A document beyond it is refused before it is executed.

@@ -30,6 +30,7 @@ from graphql import (
     InlineFragmentNode,
     NameNode,
     NullValueNode,
+    ObjectFieldNode,
     ObjectValueNode,
     SelectionSetNode,
     Visitor,
@@ -179,12 +180,22 @@ class Amended(Visitor):
     """The document, in which every object is asked for its type, first of all, and inputs of which one field must be given
     (`@oneOf`, which is unknown to those who made it) have one, or are null."""
 
-    def leave_argument(self, node, *_):
-        if node.name.value != "at" or not isinstance(node.value, ObjectValueNode):
+    @staticmethod
+    def one_of(value):
+        given_ = [field for field in value.fields if not isinstance(field.value, NullValueNode)]
+        return ObjectValueNode(fields=tuple(given_[:1])) if given_ else NullValueNode()
+
+    def leave_argument(self, node, _key, _parent, _path, ancestors):
+        field = next(found for found in reversed(ancestors) if isinstance(found, FieldNode))
+        is_range = node.name.value == "range" or (field.name.value == "range" and node.name.value == "of")
+        if (node.name.value != "at" and not is_range) or not isinstance(node.value, ObjectValueNode):
             return None
-        given_ = [field for field in node.value.fields if not isinstance(field.value, NullValueNode)]
-        value = ObjectValueNode(fields=tuple(given_[:1])) if given_ else NullValueNode()
-        return ArgumentNode(name=node.name, value=value)
+        return ArgumentNode(name=node.name, value=self.one_of(node.value))
+
+    def leave_object_field(self, node, *_):
+        if node.name.value != "range" or not isinstance(node.value, ObjectValueNode):
+            return None
+        return ObjectFieldNode(name=node.name, value=self.one_of(node.value))
 
     def leave_selection_set(self, node, *_):
         return SelectionSetNode(selections=(FieldNode(name=NameNode(value="__typename")), *node.selections))

@@ -3,8 +3,7 @@
 
 use std::sync::Arc;
 
-use super::derivation::{BATCH, DerivationCache, DerivedScript};
-use crate::api::costs;
+use super::derivation::{BATCH, DerivationCache, DerivedScript, batch_cost};
 use crate::api::error::ApiError;
 use crate::chain::descriptor::OutputDescriptor;
 use crate::limits::Limits;
@@ -80,7 +79,6 @@ impl DiscoveredAccount {
         spend: impl Fn(usize) -> Result<(), ApiError>,
     ) -> Result<Self, ApiError> {
         let descriptor = Arc::new(descriptor);
-        let cost = descriptor.keys().max(1).saturating_mul(costs::DERIVED_SCRIPT);
         let (mut branches, mut total) = (Vec::with_capacity(descriptor.branches()), 0_usize);
         for number in 0..descriptor.branches() {
             let mut branch = AccountBranch { path: descriptor.path(number), ..AccountBranch::default() };
@@ -88,6 +86,7 @@ impl DiscoveredAccount {
             while branch.derived < end {
                 let place = branch.derived % BATCH;
                 if place == 0 {
+                    spend(batch_cost(&descriptor))?;
                     let scripts = cache.batch(&descriptor, number, branch.derived / BATCH, view.network()).await?;
                     branch.batches.push(scripts);
                 }
@@ -95,7 +94,6 @@ impl DiscoveredAccount {
                 let script = usize::try_from(place).ok().and_then(|place| scripts.get(place));
                 let Some(script) = script else { break };
                 limits.check_derived_scripts(total.saturating_add(1))?;
-                spend(cost)?;
                 view.count(LOOKUP_BYTES)?;
                 if view.has_history(&script.hash)? {
                     branch.used.push(branch.derived);

@@ -7,8 +7,8 @@
 //!   the end      settle    returns to the budget what was reserved and not spent
 //! ```
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use async_graphql::{Response, Value, value};
@@ -51,6 +51,9 @@ pub trait Budget: Send + Sync {
 
     /// Gives a part back of what was taken, and returns the rest.
     fn give_back(&self, cost: u64) -> u64;
+
+    /// Takes this cost also if the rest is less, and returns the rest.
+    fn charge(&self, cost: u64) -> u64;
 }
 
 /// The account of one request, or of one subscription, whose events are counted one by one.
@@ -65,6 +68,8 @@ pub struct Account {
     /// Taken from the budget and not settled.
     reserved: AtomicU64,
     spent: AtomicU64,
+    /// Where the limit was passed.
+    refused: OnceLock<String>,
     /// The rest of the budget.
     remaining: AtomicU64,
     fields: AtomicU64,
@@ -114,12 +119,15 @@ impl Account {
     /// Errors: QUERY_LIMIT_EXCEEDED beyond the limit.
     pub(crate) fn spend(&self, cost: u64, limit: u64, field: impl FnOnce() -> String) -> Result<(), ApiError> {
         let spent = self.spent.fetch_add(cost, Ordering::Relaxed).saturating_add(cost);
-        if spent > limit { Err(ApiError::too_costly(limit, spent, &field())) } else { Ok(()) }
+        if spent <= limit {
+            return Ok(());
+        }
+        Err(ApiError::too_costly(limit, spent, self.refused.get_or_init(field)))
     }
 
-    /// Whether the answer costs more than this.
-    pub(crate) fn is_beyond(&self, limit: u64) -> bool {
-        self.cost() > limit
+    /// The field that made the answer cost too much; `None` if it does not. The account of a subscription ends with it.
+    pub(crate) fn refused_field(&self) -> Option<&str> {
+        self.refused.get().map(String::as_str)
     }
 
     /// Counts a field for `extensions.usage`.
@@ -129,11 +137,15 @@ impl Account {
         }
     }
 
-    /// Returns to the budget what was reserved and not spent. An answer costs at least 1.
+    /// Returns to the budget what was reserved and not spent, or takes what was spent beyond it, as lists may be longer than they
+    /// usually are. An answer costs at least 1.
     pub(crate) fn settle(&self) {
-        let unspent = self.reserved.swap(0, Ordering::Relaxed).saturating_sub(self.cost().max(1));
-        if let Some(budget) = self.budget.as_ref().filter(|_| unspent > 0) {
-            self.remaining.store(budget.give_back(unspent), Ordering::Relaxed);
+        let (Some(budget), reserved) = (&self.budget, self.reserved.swap(0, Ordering::Relaxed)) else { return };
+        let cost = self.cost().max(1);
+        if reserved > 0 && reserved != cost {
+            let remaining =
+                if reserved > cost { budget.give_back(reserved - cost) } else { budget.charge(cost - reserved) };
+            self.remaining.store(remaining, Ordering::Relaxed);
         }
     }
 
@@ -197,6 +209,12 @@ mod tests {
             *rest += cost;
             *rest
         }
+
+        fn charge(&self, cost: u64) -> u64 {
+            let mut rest = self.0.lock();
+            *rest = rest.saturating_sub(cost);
+            *rest
+        }
     }
 
     #[test]
@@ -225,25 +243,25 @@ mod tests {
             answer.spend(1, 80, String::new).unwrap();
             assert_eq!(answer.cost(), spent);
         }
-        assert!(!answer.is_beyond(80));
+        assert_eq!(answer.refused_field(), None);
         assert_eq!(answer.spend(2, 80, || "Block.fees".into()), Err(ApiError::too_costly(80, 82, "Block.fees")));
-        assert!(answer.is_beyond(80));
+        assert_eq!(answer.refused_field(), Some("Block.fees"));
         drop(answer);
-        assert_eq!(rest(), 20);
+        assert_eq!(rest(), 18, "it costs more than was reserved");
         // less than the worst case is left
         assert!(account().reserve(21, 80).is_err());
-        assert_eq!(rest(), 20);
+        assert_eq!(rest(), 18);
         // it is settled once, and nothing costs less than 1
         let cheap = account();
-        cheap.reserve(20, 80).unwrap();
+        cheap.reserve(18, 80).unwrap();
         cheap.spend(7, 80, String::new).unwrap();
         cheap.settle();
         drop(cheap);
-        assert_eq!(rest(), 13);
+        assert_eq!(rest(), 11);
         let dropped = account();
         dropped.reserve(10, 80).unwrap();
         drop(dropped);
-        assert_eq!(rest(), 12);
+        assert_eq!(rest(), 10);
         assert_eq!(Account::default().reserve(u64::MAX, 80), Ok(()));
     }
 }

@@ -10,17 +10,18 @@ use async_graphql::extensions::{
 };
 use async_graphql::futures_util::StreamExt;
 use async_graphql::futures_util::stream::BoxStream;
-use async_graphql::parser::types::ExecutableDocument;
+use async_graphql::parser::types::{ExecutableDocument, OperationDefinition, OperationType};
 use async_graphql::{
-    QueryPathSegment, Request, Response, ServerError, ServerResult, ValidationResult, Value, Variables,
+    Positioned, QueryPathSegment, Request, Response, ServerError, ServerResult, ValidationResult, Value, Variables,
 };
 
 use super::account::{Account, Include};
 use super::cacheability::Cacheability;
+use super::operation::operation;
 use super::spec_fixes::{fill_defaults, keep_path, missing_variable, restore_path, schema_description};
 use super::yielding::TimeSlice;
 use crate::api::context::RequestView;
-use crate::api::error::{COMPLEXITY, code, hide_secrets, set_code};
+use crate::api::error::{ApiError, COMPLEXITY, code, hide_secrets, set_code};
 use crate::api::scalars::explain;
 use crate::limits::Limits;
 use crate::view::ReadSet;
@@ -35,13 +36,10 @@ impl ExtensionFactory for RequestExtensions {
             limits: self.0,
             missing: OnceLock::new(),
             reads: OnceLock::new(),
-            has_mutated: AtomicBool::new(false),
+            is_mutation: AtomicBool::new(false),
         })
     }
 }
-
-/// The name of the type of mutations.
-const MUTATION: &str = "Mutation";
 
 /// One a request.
 struct RequestExtension {
@@ -50,8 +48,8 @@ struct RequestExtension {
     missing: OnceLock<ServerError>,
     /// Where to note what the answer is made from, if a client wants to know.
     reads: OnceLock<ReadSet>,
-    /// Whether a field of a mutation was resolved: what it did is reported, whatever the rest of the answer costs.
-    has_mutated: AtomicBool,
+    /// Whether it is a mutation. What that may cost is checked before it does anything, and what it did is reported.
+    is_mutation: AtomicBool,
 }
 
 #[async_graphql::async_trait::async_trait]
@@ -85,6 +83,11 @@ impl Extension for RequestExtension {
             // no server limits the client
             request = request.data(Arc::new(Account::new(true, Include::default(), None)));
         }
+        let name = request.operation_name.clone();
+        // a document that is none is refused when it is parsed again
+        let document = request.parsed_query().ok();
+        let is_mutation = document.and_then(|document| operation(document, name.as_deref())).is_some_and(is_mutation);
+        self.is_mutation.store(is_mutation, Ordering::Relaxed);
         fill_defaults(&mut request);
         if let Some(error) = missing_variable(&mut request) {
             // sent once the document is known to be valid
@@ -118,7 +121,8 @@ impl Extension for RequestExtension {
             }
             errors
         })?;
-        self.limits.check(result.depth, result.complexity).map_err(|error| vec![error.into()])?;
+        let is_mutation = self.is_mutation.load(Ordering::Relaxed);
+        self.limits.check(result.depth, result.complexity, is_mutation).map_err(|error| vec![error.into()])?;
         if let Some(account) = ctx.data_opt::<Arc<Account>>() {
             let worst_case = u64::try_from(result.complexity).unwrap_or(u64::MAX);
             account.reserve(worst_case, self.limits.most_complexity()).map_err(|error| vec![error.into()])?;
@@ -137,9 +141,8 @@ impl Extension for RequestExtension {
         let Some(account) = ctx.data_opt::<Arc<Account>>() else { return next.run(ctx, operation_name).await };
         account.begin();
         let mut response = next.run(ctx, operation_name).await;
-        let is_refused = account.is_beyond(self.limits.most_complexity());
-        if is_refused && !self.has_mutated.load(Ordering::Relaxed) {
-            response = refused_as_a_whole(response);
+        if let Some(field) = account.refused_field() {
+            response = refused_as_a_whole(response, &self.limits, &account, field);
         }
         account.settle();
         let pinned = ctx.data_opt::<RequestView>().and_then(|view| view.0.get());
@@ -159,14 +162,18 @@ impl Extension for RequestExtension {
         let at = info.path_node;
         // the engine comes here for each item of a list, too
         let is_field = matches!(at.segment, QueryPathSegment::Name(_));
-        if info.parent_type == MUTATION {
-            self.has_mutated.store(true, Ordering::Relaxed);
-        }
-        if let Some(account) = ctx.data_opt::<Arc<Account>>().filter(|_| is_field && !info.is_for_introspection) {
-            account.count_field();
-            let field = || format!("{}.{}", info.parent_type, info.name);
-            let spent = account.spend(1, self.limits.most_complexity(), field);
-            spent.map_err(|error| keep_path(error.into(), at))?;
+        if let Some(account) = ctx.data_opt::<Arc<Account>>().filter(|_| !info.is_for_introspection) {
+            if account.refused_field().is_some() {
+                // the answer is refused as a whole: what is left costs nothing more, and is not read
+                return Ok(Some(Value::Null));
+            }
+            if is_field {
+                account.count_field();
+            }
+            // an item counts as well: a client may want nothing of it but its type
+            let limit = if self.is_mutation.load(Ordering::Relaxed) { u64::MAX } else { self.limits.most_complexity() };
+            let field = || if is_field { format!("{}.{}", info.parent_type, info.name) } else { info.name.to_owned() };
+            account.spend(1, limit, field).map_err(|error| keep_path(error.into(), at))?;
         }
         if let Some(description) = schema_description(info.parent_type, info.name) {
             return Ok(Some(description));
@@ -183,16 +190,22 @@ impl Extension for RequestExtension {
     }
 }
 
-/// The response to a request whose answer costs too much: where the limit was passed, and no data. The fields that fail then would
-/// be missing from what was resolved before.
-fn refused_as_a_whole(mut response: Response) -> Response {
+fn is_mutation(operation: &Positioned<OperationDefinition>) -> bool {
+    operation.node.ty == OperationType::Mutation
+}
+
+/// The response to a request whose answer costs too much: where the limit was passed, and no data. The fields after that are
+/// missing.
+fn refused_as_a_whole(mut response: Response, limits: &Limits, account: &Account, field: &str) -> Response {
     let is_reason = |error: &ServerError| {
         let which = error.extensions.as_ref().and_then(|extensions| extensions.get("which"));
         which == Some(&Value::from(COMPLEXITY))
     };
     let reason = response.errors.iter().position(is_reason).map(|at| response.errors.swap_remove(at));
+    // an error beside it may have come first
+    let reason = reason.unwrap_or_else(|| ApiError::too_costly(limits.most_complexity(), account.cost(), field).into());
     response.data = Value::Null;
-    response.errors = reason.into_iter().collect();
+    response.errors = vec![reason];
     response
 }
 

@@ -105,6 +105,7 @@ impl BlockQuery {
         if count > limit {
             return Err(ApiError::limit_exceeded("headers", limit.into(), count.into()));
         }
+        costs::spend(ctx, usize::try_from(count).unwrap_or(usize::MAX))?;
         let wanted = from.to_u32().saturating_add(count);
         let end = wanted.min(view.tip().height.next().to_u32());
         // where the chain ends, more may come

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use async_graphql::Context;
 
 use crate::api::context::{Pinned, limits, pinned};
+use crate::api::costs;
 use crate::api::error::ApiError;
 use crate::view::{Published, View};
 
@@ -31,6 +32,7 @@ impl QueryRoot {
     /// The same for a field with a list of this many ids, hashes or outpoints. Errors: QUERY_LIMIT_EXCEEDED.
     pub(crate) fn view_of_list(&self, ctx: &Context<'_>, count: usize) -> Result<Arc<View>, ApiError> {
         limits(ctx)?.check_ids(count)?;
+        costs::spend(ctx, count)?;
         self.view(ctx)
     }
 }

@@ -55,7 +55,7 @@ impl FollowedSubscription {
             ApiError::bad_user_input(format!("untilConfirmations is {until}, and it must be at least 1"))
         })?;
         // to know it all of the mempool is put in order
-        let projected = ctx.look_ahead().field("projectedBlock").exists();
+        let projected = ctx.look_ahead().field("projectedBlockIndex").exists();
         let wanted = StatusRequest { txids, until, projected };
         let (heads, projections) = (self.heads()?, Arc::clone(&self.projections));
         let follower =

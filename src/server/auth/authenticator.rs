@@ -125,6 +125,10 @@ impl Budget for Gcra {
     fn give_back(&self, cost: u64) -> u64 {
         Gcra::give_back(self, cost, Instant::now()).remaining
     }
+
+    fn charge(&self, cost: u64) -> u64 {
+        Gcra::charge(self, cost, Instant::now()).remaining
+    }
 }
 
 impl Authenticator {

@@ -179,7 +179,7 @@ impl GraphqlService {
                 && response.errors.is_empty()
                 && let Payload::Result(json) = Payload::new(&response)
             {
-                engine.introspection.insert(key.clone(), json, account.cost());
+                engine.introspection.insert(key.clone(), json, account.cost().max(1));
             }
             encode(Answer::Response(Box::new(response)))
         };

@@ -14,6 +14,9 @@ use crate::server::error::whole_seconds;
 /// The time in which the units of a limit are available again.
 const WINDOW: Duration = Duration::from_mins(1);
 
+/// How long a client may have to wait for what it took too much.
+const LONGEST_DEBT: Duration = Duration::from_hours(1);
+
 /// How many clients are counted apart. Beyond that the least active are forgotten and start anew; a client that keeps
 /// asking is not, however many others ask once.
 pub(crate) const MAX_CLIENTS: usize = 50_000;
@@ -75,6 +78,14 @@ impl Gcra {
     pub(crate) fn give_back(&self, units: u64, now: Instant) -> Allowance {
         let mut paid = self.paid.lock();
         let debt = paid.saturating_duration_since(now).saturating_sub(self.time_of(units));
+        *paid = now + debt;
+        self.allowance_at(debt)
+    }
+
+    /// Takes units that may be more than are left: the client waits longer then.
+    pub(crate) fn charge(&self, units: u64, now: Instant) -> Allowance {
+        let mut paid = self.paid.lock();
+        let debt = paid.saturating_duration_since(now).saturating_add(self.time_of(units)).min(LONGEST_DEBT);
         *paid = now + debt;
         self.allowance_at(debt)
     }
@@ -161,6 +172,17 @@ mod tests {
         let later = now + Duration::from_secs(50);
         assert_eq!(gcra.give_back(40, later).remaining, 60);
         assert!(gcra.take(61, later).is_err());
+    }
+
+    #[test]
+    fn what_is_charged_beyond_the_allowance_is_waited_for() {
+        let now = Instant::now();
+        let gcra = Gcra::new(60, now);
+        assert_eq!(gcra.charge(90, now).remaining, 0);
+        assert!(gcra.take(1, now + Duration::from_secs(30)).is_err());
+        assert!(gcra.take(1, now + Duration::from_secs(31)).is_ok());
+        gcra.charge(u64::MAX, now);
+        assert!(gcra.take(1, now + LONGEST_DEBT).is_ok());
     }
 
     #[test]

@@ -138,7 +138,7 @@ pub(super) fn check_relatives(data: &Value) -> Checked {
         }
         // who is a parent of whom, from both sides
         for parent in parents.iter().filter_map(|parent| by_txid.get(parent)) {
-            let children = list(parent, "mempool.children");
+            let children = list(parent, "mempoolEntry.children");
             holds("a parent does not know its child", children.iter().any(|child| text(child, "txid") == *txid))?;
             let order = |one: &Value| int(one, "mempoolEntry.projectedBlockIndex");
             holds("a child is mined before its parent", order(parent) <= order(transaction))?;

@@ -21,7 +21,7 @@ const CHANGES: usize = 3;
 const FREE: [&str; 7] = [
     "hasNextPage",
     "moment.height",
-    "waiting.stats.count",
+    "waiting.stats.txCount",
     "supply.immatureCoinbase",
     "staleBlocks.nodes.height",
     "outputs.nodes.spentBy.index",

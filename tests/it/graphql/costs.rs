@@ -43,15 +43,17 @@ fn an_answer_costs_its_fields_and_what_they_do_beside() {
     for (query, expected) in [
         ("{ tip { height hash } }", 3),
         // pages are as full as they are
-        ("{ tip { transactions(first: 1) { nodes { txid } } } }", 4),
-        ("{ blocks(first: 100) { nodes { height } } }", 102),
+        ("{ tip { transactions(first: 1) { nodes { txid } } } }", 5),
+        ("{ blocks(first: 100) { nodes { height } } }", 202),
+        ("{ blocks(first: 100) { nodes { __typename } } }", 102),
+        ("{ headers(fromHeight: 0, count: 50) { __typename } }", 1 + 50 + 50),
         ("{ __typename tip { __typename height } }", 2),
         ("{ __schema { types { name fields { name } } } }", 1),
-        ("{ tip { txids } }", 2 + txids),
+        ("{ tip { txids } }", 2 + 2 * txids),
         ("{ tip { transaction(index: 0) { merkleProof { root } } } }", 4 + 850),
         ("{ chain { supply { immatureCoinbase } } }", 3 + 550),
-        ("{ chain { summary { staleBlocks30d } } }", 3 + 100),
-        ("{ ledgers(of: { scripts: [\"51\", \"52\"] }) { input } }", 1 + 2 + 2),
+        ("{ chain { summary { staleBlockCount30d } } }", 3 + 100),
+        ("{ ledgers(of: { scripts: [\"51\", \"52\"] }) { input } }", 1 + 2 + 2 + 2),
         ("{ ledgerSet(of: { scripts: [\"51\", \"52\"] }) { id } }", 2 + 2),
     ] {
         assert_eq!(cost(&chain, query), expected, "{query}");
@@ -78,12 +80,12 @@ fn an_answer_that_costs_too_much_is_refused_as_a_whole_with_the_field_and_what_i
     let answer = api.ask("{ tip { height } blocks(first: 20) { nodes { hash height } } }");
     let refused = refusal(&answer);
     let field = refused["field"].as_str().unwrap().to_owned();
-    assert!(["Block.hash", "Block.height"].contains(&field.as_str()), "{refused}");
+    assert!(["Block.hash", "Block.height", "nodes"].contains(&field.as_str()), "{refused}");
     let expected =
         json!({ "code": "QUERY_LIMIT_EXCEEDED", "which": "complexity", "limit": 40, "actual": 41, "field": field });
     assert_eq!(refused, expected);
     let (path, message) = (&answer["errors"][0]["path"], answer["errors"][0]["message"].as_str().unwrap());
-    assert_eq!((&path[0], path[3].as_str()), (&json!("blocks"), field.strip_prefix("Block.")), "{path}");
+    assert_eq!((&path[0], &path[1]), (&json!("blocks"), &json!("nodes")), "{path}");
     let sentence = format!(
         "the answer costs more than 40: it costs 41 up to the field {field}; request fewer fields or smaller pages"
     );
@@ -91,4 +93,19 @@ fn an_answer_that_costs_too_much_is_refused_as_a_whole_with_the_field_and_what_i
     // by what a field does beside
     let refused = refusal(&api.ask("{ chain { supply { immatureCoinbase } } }"));
     assert_eq!((&refused["actual"], &refused["field"]), (&json!(553), &json!("immatureCoinbase")));
+}
+
+#[test]
+fn a_refused_answer_stops_and_has_one_error_however_many_fields_are_left() {
+    let api = Api::of_chain_within(&chain(120), Limits { complexity: 1_000, ..Limits::default() });
+    let blocks: String =
+        (0..50).map(|alias| format!("a{alias}: blocks(first: 100) {{ nodes {{ hash height }} }} ")).collect();
+    assert_eq!(refusal(&api.ask(&format!("{{ {blocks} }}")))["actual"], json!(1_001));
+    // lists are counted before they are read
+    let hashes = vec![format!("\"{}\"", "00".repeat(32)); 900].join(" ");
+    let twice = format!(
+        "{{ a: blocksByHash(hashes: [{hashes}]) {{ __typename }} b: blocksByHash(hashes: [{hashes}]) {{ __typename }} }}"
+    );
+    let refused = refusal(&api.ask(&twice));
+    assert!(refused["actual"].as_u64() > Some(1_000), "{refused}");
 }

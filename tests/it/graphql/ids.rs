@@ -98,17 +98,17 @@ fn several_ids_are_answered_in_their_order_and_fail_one_by_one() {
 #[test]
 fn more_ids_than_the_limit_are_refused_and_each_counts_as_often_as_it_is_asked() {
     let chain = SimChain::new(61);
-    let api = Api::of_chain_within(&chain, Limits { ids: 3, complexity: 4, ..Limits::default() });
+    let api = Api::of_chain_within(&chain, Limits { ids: 3, complexity: 10, ..Limits::default() });
     let ids = |count: usize| json!(vec!["Server:main"; count]);
     assert_eq!(ask_nodes(&api, &ids(3)).get("errors"), None);
     let refused = ask_nodes(&api, &ids(4));
     assert_eq!(refused["data"], json!({ "nodes": null }));
     let extensions = json!({ "code": "QUERY_LIMIT_EXCEEDED", "which": "ids", "limit": 3, "actual": 4 });
     assert_eq!(refused["errors"][0]["extensions"], extensions);
-    // one for the list, and one for each id: the name of a type is free
+    // one for the list, and one for each object before it is looked up
     let api = Api::of_chain_within(&chain, Limits { complexity: 3, ..Limits::default() });
     let costly = json!({
-        "code": "QUERY_LIMIT_EXCEEDED", "which": "complexity", "limit": 3, "actual": 4, "field": "Node.id"
+        "code": "QUERY_LIMIT_EXCEEDED", "which": "complexity", "limit": 3, "actual": 4, "field": "nodes"
     });
     assert_eq!(ask_nodes(&api, &ids(3))["errors"][0]["extensions"], costly);
 }

@@ -5,7 +5,7 @@ use bitcoin::{Network, NetworkKind};
 
 use super::derived_address::DerivedAddress;
 use super::descriptor_error::DescriptorErrorObject;
-use crate::api::accounts::{BATCH, DerivationCache};
+use crate::api::accounts::{BATCH, DerivationCache, batch_cost};
 use crate::api::context::{ServingContext, limits};
 use crate::api::costs;
 use crate::api::error::ApiError;
@@ -66,11 +66,11 @@ impl DescriptorInfo {
                 descriptor.branches()
             )));
         }
-        costs::spend(ctx, count.saturating_mul(descriptor.keys().max(1)).saturating_mul(costs::DERIVED_SCRIPT))?;
         let path = descriptor.path(branch);
         let mut derived = Vec::with_capacity(count);
         let (mut index, network) = (from, self.view.network());
         while derived.len() < count {
+            costs::spend(ctx, batch_cost(descriptor))?;
             let scripts = self.serving.derivation.batch(descriptor, branch, index / BATCH, network).await?;
             let place = usize::try_from(index % BATCH).unwrap_or(usize::MAX);
             let Some(scripts) = scripts.get(place..).filter(|scripts| !scripts.is_empty()) else { break };
@@ -86,8 +86,9 @@ impl DescriptorInfo {
     }
 
     /// The type of the scripts, which is the same for all.
-    async fn type_of_scripts(&self) -> Result<Option<ScriptTypeEnum>, ApiError> {
+    async fn type_of_scripts(&self, ctx: &Context<'_>) -> Result<Option<ScriptTypeEnum>, ApiError> {
         let Some(descriptor) = &self.descriptor else { return Ok(None) };
+        costs::spend(ctx, batch_cost(descriptor))?;
         let scripts = self.serving.derivation.batch(descriptor, 0, 0, self.view.network()).await?;
         Ok(scripts.first().map(|first| chain::ScriptType::of(&first.script).into()))
     }
@@ -126,8 +127,8 @@ impl DescriptorInfo {
     }
 
     /// The type of its scripts. Null if the text is not a descriptor of any network.
-    async fn script_type(&self) -> Option<Result<ScriptTypeEnum, ApiError>> {
-        self.type_of_scripts().await.transpose()
+    async fn script_type(&self, ctx: &Context<'_>) -> Option<Result<ScriptTypeEnum, ApiError>> {
+        self.type_of_scripts(ctx).await.transpose()
     }
 
     /// Whether it derives many scripts: whether a key ends with `/*`. Null if the text is not a descriptor of any network.

@@ -116,7 +116,7 @@ query Address($address: String!) {
     type
     balance { confirmed immature spendable }
     utxos(first: 5) {
-      nodes { outpoint value confirmations }
+      nodes { outpoint { text } value confirmations }
     }
     transactions(first: 10) {
       totalCount
