@@ -142,7 +142,7 @@ impl Extension for RequestExtension {
         account.begin();
         let mut response = next.run(ctx, operation_name).await;
         if let Some(field) = account.refused_field() {
-            response = refused_as_a_whole(response, &self.limits, &account, field);
+            response = refused_as_a_whole(response, &self.limits, account, field);
         }
         account.settle();
         let pinned = ctx.data_opt::<RequestView>().and_then(|view| view.0.get());

@@ -98,8 +98,8 @@ fn an_answer_that_costs_too_much_is_refused_as_a_whole_with_the_field_and_what_i
 #[test]
 fn a_refused_answer_stops_and_has_one_error_however_many_fields_are_left() {
     let api = Api::of_chain_within(&chain(120), Limits { complexity: 1_000, ..Limits::default() });
-    let blocks: String =
-        (0..50).map(|alias| format!("a{alias}: blocks(first: 100) {{ nodes {{ hash height }} }} ")).collect();
+    let alias = |alias| format!("a{alias}: blocks(first: 100) {{ nodes {{ hash height }} }}");
+    let blocks = (0..50).map(alias).collect::<Vec<_>>().join(" ");
     assert_eq!(refusal(&api.ask(&format!("{{ {blocks} }}")))["actual"], json!(1_001));
     // lists are counted before they are read
     let hashes = vec![format!("\"{}\"", "00".repeat(32)); 900].join(" ");
