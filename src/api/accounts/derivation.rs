@@ -11,19 +11,12 @@ use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 
 use crate::api::blocking::BlockingPool;
-use crate::api::costs;
 use crate::api::error::ApiError;
 use crate::chain::address_of;
 use crate::chain::descriptor::{DescriptorError, OutputDescriptor};
 
 /// Scripts in a batch.
 pub(crate) const BATCH: u32 = 64;
-
-/// What deriving a batch of scripts costs, whether or not it is cached.
-pub(crate) fn batch_cost(descriptor: &OutputDescriptor) -> usize {
-    let scripts = if descriptor.is_ranged() { usize::try_from(BATCH).unwrap_or(usize::MAX) } else { 1 };
-    scripts.saturating_mul(descriptor.keys().max(1)).saturating_mul(costs::DERIVED_SCRIPT)
-}
 /// Bytes that a batch typically weighs.
 const TYPICAL: u64 = 12_000;
 /// The longest text that is parsed where the request is; a longer one is parsed on a thread of its own.

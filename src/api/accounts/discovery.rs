@@ -3,7 +3,8 @@
 
 use std::sync::Arc;
 
-use super::derivation::{BATCH, DerivationCache, DerivedScript, batch_cost};
+use super::derivation::{BATCH, DerivationCache, DerivedScript};
+use crate::api::costs;
 use crate::api::error::ApiError;
 use crate::chain::descriptor::OutputDescriptor;
 use crate::limits::Limits;
@@ -35,6 +36,12 @@ pub(crate) struct AccountBranch {
     derived: u32,
     /// The indexes of scripts with a history, ascending.
     used: Vec<u32>,
+}
+
+/// What deriving a batch of scripts costs, whether or not it is cached.
+pub(crate) fn batch_cost(descriptor: &OutputDescriptor) -> usize {
+    let scripts = if descriptor.is_ranged() { usize::try_from(BATCH).unwrap_or(usize::MAX) } else { 1 };
+    scripts.saturating_mul(descriptor.keys().max(1)).saturating_mul(costs::DERIVED_SCRIPT)
 }
 
 impl AccountBranch {

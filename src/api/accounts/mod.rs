@@ -9,5 +9,5 @@
 mod derivation;
 mod discovery;
 
-pub(crate) use derivation::{BATCH, DerivationCache, DerivedScript, batch_cost};
-pub(crate) use discovery::{AccountBranch, DEFAULT_GAP_LIMIT, DiscoveredAccount};
+pub(crate) use derivation::{BATCH, DerivationCache, DerivedScript};
+pub(crate) use discovery::{AccountBranch, DEFAULT_GAP_LIMIT, DiscoveredAccount, batch_cost};
