@@ -15,8 +15,8 @@ struct Begun {
 }
 
 /// Makes items on `threads` threads, and hands them to `take` in order on this one. Each thread is at most `ahead` items ahead
-/// and one: those in its channel, and one that is being made or waits for the channel. All of them are in memory, so only small items
-/// are made many ahead.
+/// and one: those in its channel, and one that is being made or waits for the channel. All of them are in memory, so only
+/// small items are made many ahead.
 ///
 /// After [`ControlFlow::Break`] no items are begun but those before one that is begun already; `take` receives all of them.
 /// Nothing is made ahead then. Returns the number behind the last item taken.
