@@ -4,7 +4,7 @@
 //! multisig and everything else have no address. Where an encoding allows both cases, an address is written in lower
 //! case. Text that is no address is refused with the reason and, where it is known, the position.
 
-mod mistype;
+mod positions;
 #[cfg(test)]
 mod tests;
 
@@ -84,12 +84,12 @@ pub enum AddressError {
         /// The first character in the other case.
         position: usize,
     },
-    /// The checksum does not match. If replacing a single character corrects it, the error names its position.
-    #[error("the checksum does not match: the address is mistyped{}", at(*position))]
+    /// The checksum does not match. If replacing one or two characters corrects it, the error names their positions.
+    #[error("the checksum does not match: the address is mistyped{}", at(positions))]
     Checksum {
-        /// The position of the mistyped character, if it is known. The right character is never suggested: a wrong
-        /// suggestion pays a stranger.
-        position: Option<usize>,
+        /// The positions of the mistyped characters, ascending; empty if they are not known. The right characters are
+        /// never suggested: a wrong suggestion pays a stranger.
+        positions: Vec<usize>,
     },
     /// The checksum is the one of the other bech32 variant.
     #[error("{}", wrong_variant(*version))]
@@ -174,7 +174,7 @@ impl AddressError {
             AddressError::Character { position, .. }
             | AddressError::MixedCase { position }
             | AddressError::WitnessVersion { position, .. } => Some(*position),
-            AddressError::Checksum { position } => *position,
+            AddressError::Checksum { positions } => positions.first().copied(),
             _ => None,
         }
     }
@@ -193,17 +193,22 @@ pub fn address_of(script: &Script, network: Network) -> Option<String> {
 /// The text must be the address and nothing else: no spaces, no `bitcoin:`. A bech32 address may be in upper case, as
 /// QR codes have it.
 pub fn parse_address(text: &str, network: Network) -> Result<ScriptBuf, AddressError> {
+    let (script, belongs_to) = parse_any_address(text)?;
+    if belongs_to.contains(&network) { Ok(script) } else { Err(AddressError::Network { asked: network, belongs_to }) }
+}
+
+/// The scriptPubKey that an address of any network stands for, and the networks that share the address's prefix.
+pub fn parse_any_address(text: &str) -> Result<(ScriptBuf, &'static [Network]), AddressError> {
     if text.is_empty() {
         return Err(AddressError::Empty);
     }
     if text.len() > LONGEST_TEXT {
         return Err(AddressError::TooLong { length: text.len(), longest: LONGEST_BECH32 });
     }
-    let (script, belongs_to) = match bech32_prefix(text) {
-        Some((prefix, networks)) => (parse_bech32(text, prefix)?, networks),
-        None => parse_base58(text)?,
-    };
-    if belongs_to.contains(&network) { Ok(script) } else { Err(AddressError::Network { asked: network, belongs_to }) }
+    match bech32_prefix(text) {
+        Some((prefix, networks)) => Ok((parse_bech32(text, prefix)?, networks)),
+        None => parse_base58(text),
+    }
 }
 
 /// The prefix of a text that begins like a bech32 address.
@@ -227,7 +232,7 @@ fn parse_bech32(text: &str, prefix: &str) -> Result<ScriptBuf, AddressError> {
             encoding: AddressEncoding::Bech32,
         })?);
     }
-    if let Some(position) = case_change(text) {
+    if let Some(position) = positions::other_case(text).next() {
         return Err(AddressError::MixedCase { position });
     }
     if text.len() > LONGEST_BECH32 {
@@ -243,7 +248,8 @@ fn parse_bech32(text: &str, prefix: &str) -> Result<ScriptBuf, AddressError> {
         return Err(if other_variant && version <= 16 {
             AddressError::ChecksumVariant { version }
         } else {
-            AddressError::Checksum { position: mistype::locate(prefix, &data).map(|at| data_at + at) }
+            let positions = positions::mistyped(prefix, &data);
+            AddressError::Checksum { positions: positions.into_iter().map(|at| data_at + at).collect() }
         });
     }
     let Ok(witness_version) = WitnessVersion::try_from(*version_character) else {
@@ -259,12 +265,6 @@ fn parse_bech32(text: &str, prefix: &str) -> Result<ScriptBuf, AddressError> {
     WitnessProgram::new(witness_version, &program)
         .map(|program| ScriptBuf::new_witness_program(&program))
         .map_err(|_| AddressError::ProgramLength { version, length })
-}
-
-/// The first letter that is not in the case of those before it.
-fn case_change(text: &str) -> Option<usize> {
-    let is_upper = text.chars().find(char::is_ascii_alphabetic)?.is_ascii_uppercase();
-    text.chars().position(|character| character.is_ascii_alphabetic() && character.is_ascii_uppercase() != is_upper)
 }
 
 fn has_checksum<Variant: bitcoin::bech32::Checksum>(text: &str) -> bool {
@@ -288,7 +288,7 @@ fn parse_base58(text: &str) -> Result<(ScriptBuf, &'static [Network]), AddressEr
     }
     let bytes = base58::decode_check(text).map_err(|error| match error {
         base58::Error::TooShort(_) => AddressError::TooShort { length: text.len() },
-        _ => AddressError::Checksum { position: None },
+        _ => AddressError::Checksum { positions: Vec::new() },
     })?;
     let Some((&version, payload)) = bytes.split_first() else {
         return Err(AddressError::TooShort { length: text.len() });
@@ -315,8 +315,15 @@ fn p2sh(hash: [u8; 20]) -> ScriptBuf {
     ScriptBuf::new_p2sh(&ScriptHash::from_byte_array(hash))
 }
 
-fn at(position: Option<usize>) -> String {
-    position.map(|position| format!(", probably at position {position} (counted from 0)")).unwrap_or_default()
+fn at(positions: &[usize]) -> String {
+    match positions {
+        [] => String::new(),
+        [position] => format!(", probably at position {position} (counted from 0)"),
+        positions => {
+            let positions: Vec<_> = positions.iter().map(ToString::to_string).collect();
+            format!(", probably at positions {} (counted from 0)", positions.join(" and "))
+        }
+    }
 }
 
 fn wrong_variant(version: u8) -> String {

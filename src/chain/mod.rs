@@ -6,6 +6,7 @@
 //! leaves open (a height, a feerate, the type of a script) has a type of its own here.
 
 mod address;
+mod asm;
 pub mod coinbase;
 mod count;
 pub mod descriptor;
@@ -16,6 +17,8 @@ pub mod float;
 mod height;
 pub mod merkle;
 pub mod network;
+mod period;
+pub mod psbt;
 pub mod raw;
 pub mod retarget;
 pub mod script;
@@ -26,11 +29,13 @@ pub mod spending;
 pub mod subsidy;
 mod time;
 
-pub use address::{AddressEncoding, AddressError, address_of, parse_address};
+pub use address::{AddressEncoding, AddressError, address_of, parse_address, parse_any_address};
+pub use asm::asm;
 pub use count::wide;
 pub use epoch::{BLOCKS_PER_EPOCH, DifficultyEpoch};
 pub use feerate::{Feerate, vsize};
 pub use height::Height;
+pub use period::{CalendarUnit, SeriesGroup};
 pub use script::ScriptType;
 pub use secrets::hidden;
 pub use time::median_time_past;

@@ -2,10 +2,14 @@
 //!
 //! The types and their rules are those of Bitcoin Core's `Solver` (`script/solver.cpp`), with one difference: a
 //! script that starts with OP_RETURN is always [`ScriptType::OpReturn`], whatever follows, so that the type and
-//! [`never_spendable`] agree. Module `address` encodes scripts as addresses.
+//! [`never_spendable`] agree. Module `address` encodes scripts as addresses, `wrap` the scripts that pay to another.
+
+mod wrap;
 
 use bitcoin::hashes::{Hash, hash160};
 use bitcoin::{Script, Witness};
+
+pub use wrap::{WrappedScripts, wrapped_scripts};
 
 const OP_0: u8 = 0x00;
 const OP_PUSHBYTES_1: u8 = 0x01;
@@ -186,8 +190,9 @@ pub fn op_return(script: &Script) -> Option<(&[u8], Vec<&[u8]>)> {
 }
 
 /// Version and program of a witness program (BIP141; Core `CScript::IsWitnessProgram`): a small number, then one
-/// direct push of 2 to 40 bytes, and nothing else.
-fn witness_program(script: &Script) -> Option<(u8, &[u8])> {
+/// direct push of 2 to 40 bytes, and nothing else. `None` for every other script.
+#[must_use]
+pub fn witness_program(script: &Script) -> Option<(u8, &[u8])> {
     let [version, length, program @ ..] = script.as_bytes() else { return None };
     let version = match *version {
         OP_0 => 0,

@@ -180,7 +180,7 @@ fn each_error_names_its_cause() {
         (checksummed::<Bech32m>("bc", &program(1, 90)), AddressError::TooLong { length: 100, longest: 90 }),
         (BECH32.replace("d6q", "D6q"), AddressError::MixedCase { position: 8 }),
         (BECH32.replace("bc1", "Bc1"), AddressError::MixedCase { position: 1 }),
-        (BASE58.replace("P1", "P2"), AddressError::Checksum { position: None }),
+        (BASE58.replace("P1", "P2"), AddressError::Checksum { positions: Vec::new() }),
         (checksummed::<Bech32m>("bc", &program(0, 32)), AddressError::ChecksumVariant { version: 0 }),
         (checksummed::<Bech32>("bc", &program(1, 52)), AddressError::ChecksumVariant { version: 1 }),
         (checksummed::<Bech32m>("bc", &program(17, 32)), AddressError::WitnessVersion { version: 17, position: 3 }),
@@ -202,16 +202,42 @@ fn each_error_names_its_cause() {
 }
 
 #[test]
+fn all_wrong_positions_are_reported() {
+    for (text, positions) in [
+        (BECH32.replace("qejx", "bejO"), vec![10, 13]),
+        (BECH32.replace("d6qejx", "D6qEJx"), vec![8, 11, 12]),
+        (BECH32.to_uppercase().replace("BC1", "Bc1"), vec![1]),
+        (BECH32.replace("d6qejx", "d6qqqx"), vec![11, 12]),
+        (BECH32.replace("bc1q", "bc1p"), vec![3]),
+        (BECH32[..8].to_owned(), vec![2]),
+        (format!("{BECH32M}{}", "q".repeat(30)), (90..92).collect()),
+        (BASE58.replace("P1e", "P0I"), vec![5, 6]),
+        (format!(" {BASE58}é"), vec![0, 35]),
+        (BASE58.replace("P1", "P2"), vec![]),
+        (checksummed::<Bech32m>("bc", &[17; 33]), vec![3]),
+        (BECH32.replace("w508d6", "qqqqqq"), vec![]),
+        ("bc1".repeat(50), vec![]),
+        (String::new(), vec![]),
+    ] {
+        assert_eq!(refusal(&text).positions(&text), positions, "{text}");
+    }
+}
+
+#[test]
 fn messages_name_the_cause_and_the_position() {
     for (error, message) in [
         (
             AddressError::Character { character: '0', position: 5, encoding: AddressEncoding::Base58 },
             "the character '0' at position 5 (counted from 0) occurs in no base58 address",
         ),
-        (AddressError::Checksum { position: None }, "the checksum does not match: the address is mistyped"),
+        (AddressError::Checksum { positions: Vec::new() }, "the checksum does not match: the address is mistyped"),
         (
-            AddressError::Checksum { position: Some(7) },
+            AddressError::Checksum { positions: vec![7] },
             "the checksum does not match: the address is mistyped, probably at position 7 (counted from 0)",
+        ),
+        (
+            AddressError::Checksum { positions: vec![7, 9] },
+            "the checksum does not match: the address is mistyped, probably at positions 7 and 9 (counted from 0)",
         ),
         (
             AddressError::ChecksumVariant { version: 1 },
@@ -242,17 +268,30 @@ proptest! {
     }
 
     #[test]
-    fn one_replaced_character_of_a_bech32_address_is_found(
+    fn one_or_two_replaced_characters_of_bech32_are_found(
         version in 0_u8..=16, program in prop::collection::vec(any::<u8>(), 2..=40), wide: [u8; 32],
-        at: prop::sample::Index, difference in 1_u8..32,
+        replaced in prop::collection::vec((any::<prop::sample::Index>(), 1_u8..32), 1..=2),
     ) {
         let program = if version == 0 { &wide[..] } else { &program };
         let mut address: Vec<char> = segwit("bc", version, program).chars().collect();
-        let at = 3 + at.index(address.len() - 3);
-        let value = Fe32::from_char(address[at]).unwrap().to_u8();
-        address[at] = Fe32::try_from(value ^ difference).unwrap().to_char();
+        let mut positions = Vec::new();
+        for (at, difference) in replaced {
+            let at = 3 + at.index(address.len() - 3);
+            prop_assume!(!positions.contains(&at));
+            let value = Fe32::from_char(address[at]).unwrap().to_u8();
+            address[at] = Fe32::try_from(value ^ difference).unwrap().to_char();
+            positions.push(at);
+        }
+        positions.sort_unstable();
         let address: String = address.into_iter().collect();
-        prop_assert_eq!(refusal(&address), AddressError::Checksum { position: Some(at) });
+        let error = refusal(&address);
+        // a version of the other variant may leave one character to replace
+        if let AddressError::Checksum { positions: found } = &error && found.len() == positions.len() {
+            prop_assert_eq!(found, &positions);
+            prop_assert_eq!(error.positions(&address), positions);
+        } else {
+            prop_assert!(positions.contains(&3), "{:?} of {}", error, address);
+        }
     }
 
     #[test]

@@ -12,6 +12,9 @@ use miniscript::{Descriptor, ForEachKey, Translator, hash256};
 
 use super::error::DescriptorError;
 
+/// Indexes end here; those from here on are hardened (BIP32).
+pub const INDEX_END: u32 = 1 << 31;
+
 static SECP: LazyLock<Secp256k1<VerifyOnly>> = LazyLock::new(Secp256k1::verification_only);
 
 /// What a descriptor is made of.

@@ -17,6 +17,6 @@ mod parse;
 #[cfg(test)]
 mod tests;
 
-pub use derive::{BranchDeriver, OutputDescriptor};
+pub use derive::{BranchDeriver, INDEX_END, OutputDescriptor};
 pub use error::DescriptorError;
 pub use parse::{LONGEST_DESCRIPTOR, MOST_BRANCHES};

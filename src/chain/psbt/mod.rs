@@ -1,0 +1,18 @@
+//! Partially signed transactions (BIP174): from a text, and what each input still needs.
+//!
+//! ```text
+//!   text ──► parse.rs ──► Psbt ──► input.rs    the spent output, and what is missing of its authorisation
+//!                                     └── solve.rs    which keys and scripts a script asks for
+//! ```
+//!
+//! Signatures are counted and not verified. Secrets have no place in a PSBT, and none is looked for.
+
+mod input;
+mod parse;
+mod solve;
+#[cfg(test)]
+mod tests;
+
+pub use input::{PsbtInputState, PsbtRole, SpendData, input_state, signed_size, utxo_of};
+pub use parse::{PsbtError, parse_psbt};
+pub use solve::MissingParts;

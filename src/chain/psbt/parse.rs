@@ -1,0 +1,96 @@
+//! From a text to a PSBT.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use bitcoin::hex::FromHex;
+use bitcoin::psbt::Error;
+use bitcoin::{Amount, Psbt};
+
+/// What every PSBT begins with, in hexadecimal digits.
+const MAGIC: &str = "70736274ff";
+
+/// How much of a reason that may quote the text is kept, in characters.
+const LONGEST_REASON: usize = 200;
+
+/// Why a text is not a PSBT of version 0.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PsbtError {
+    /// There is no text.
+    #[error("the PSBT is empty")]
+    Empty,
+    /// Neither base64 nor hexadecimal digits.
+    #[error("the text is neither base64 nor hexadecimal digits: {reason}")]
+    Encoding {
+        /// What is wrong with it as base64.
+        reason: String,
+    },
+    /// Bytes that do not begin as a PSBT.
+    #[error("the text is no PSBT: its bytes do not begin with \"psbt\" and 0xff")]
+    Magic,
+    /// A PSBT of another version.
+    #[error("only PSBTs of version 0 (BIP174) are supported, and this one has another version; version 2 is BIP370")]
+    Version,
+    /// A key that occurs twice in one map.
+    #[error("the PSBT has a key twice: {key}")]
+    RepeatedKey {
+        /// Its type and content.
+        key: String,
+    },
+    /// Bytes after the last map.
+    #[error("the PSBT has {bytes} bytes more than its inputs and outputs need")]
+    TrailingBytes {
+        /// How many.
+        bytes: usize,
+    },
+    /// More coins than there can be.
+    #[error("the outputs of the PSBT exceed the coin supply")]
+    OutputValue,
+    /// Anything else that is wrong with the bytes.
+    #[error("the PSBT is malformed: {reason}")]
+    Malformed {
+        /// What is wrong.
+        reason: String,
+    },
+}
+
+/// The PSBT that a text stands for: base64 or hexadecimal digits, white space not counted. Returns its bytes, too.
+pub fn parse_psbt(text: &str) -> Result<(Psbt, Vec<u8>), PsbtError> {
+    let text: String = text.chars().filter(|letter| !letter.is_whitespace()).collect();
+    if text.is_empty() {
+        return Err(PsbtError::Empty);
+    }
+    let is_hex = text.get(..MAGIC.len()).is_some_and(|magic| magic.eq_ignore_ascii_case(MAGIC));
+    let bytes = if is_hex {
+        Vec::from_hex(&text).map_err(|error| PsbtError::Encoding { reason: shortened(&error) })?
+    } else {
+        STANDARD.decode(&text).map_err(|error| PsbtError::Encoding { reason: shortened(&error) })?
+    };
+    let mut rest = bytes.as_slice();
+    let psbt = Psbt::deserialize_from_reader(&mut rest).map_err(|error| refusal(&error))?;
+    if !rest.is_empty() {
+        return Err(PsbtError::TrailingBytes { bytes: rest.len() });
+    }
+    let paid = psbt.unsigned_tx.output.iter().try_fold(Amount::ZERO, |sum, output| sum.checked_add(output.value));
+    if paid.is_none_or(|paid| paid > Amount::MAX_MONEY) {
+        return Err(PsbtError::OutputValue);
+    }
+    Ok((psbt, bytes))
+}
+
+fn refusal(error: &Error) -> PsbtError {
+    match error {
+        Error::InvalidMagic | Error::InvalidSeparator => PsbtError::Magic,
+        Error::Version(_) => PsbtError::Version,
+        Error::DuplicateKey(key) => PsbtError::RepeatedKey { key: shortened(key) },
+        error => PsbtError::Malformed { reason: shortened(error) },
+    }
+}
+
+/// The beginning of a reason, which may quote a text of any length.
+fn shortened(reason: &impl std::fmt::Display) -> String {
+    let reason = reason.to_string();
+    match reason.char_indices().nth(LONGEST_REASON) {
+        Some((end, _)) => format!("{}…", &reason[..end]),
+        None => reason,
+    }
+}
