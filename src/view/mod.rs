@@ -6,8 +6,8 @@
 //!
 //! ```text
 //!   Published ── head() ──► Head ── View::new ──► View ──► Block         block, chain
-//!                                                     ├──► Transaction   transaction, output, replaced
-//!                                                     ├──► LedgerTotals  ledger
+//!                                                     ├──► Transaction   transaction, output, prevouts, replaced
+//!                                                     ├──► LedgerTotals  ledger, period
 //!                                                     └──► NodeClient    requests to the node: node_client, submit
 //! ```
 //!
@@ -22,6 +22,8 @@ mod ledger;
 mod node_client;
 mod observed;
 mod output;
+mod period;
+mod prevouts;
 mod read_set;
 mod replaced;
 mod submit;
@@ -48,16 +50,17 @@ pub use dry_run::Obstacles;
 pub(crate) use head::random_u64;
 pub use head::{Head, Published};
 pub use ledger::{
-    Coin, Ledger, LedgerTotals, LostMovement, Movement, Movements, Pending, PendingMovement, StaleMovements,
-    UnspentCandidate,
+    Coin, FeeAttribution, Ledger, LedgerPeriod, LedgerTotals, LostMovement, Movement, Movements, NetEffect, Pending,
+    PendingMovement, SeriesRead, SeriesShape, StaleMovements, TooManyPeriods, UnspentCandidate,
 };
 pub use node_client::{NodeClient, NodeClientError, NodeLimits};
 pub use output::{SpendStatus, Spender, UnspendableReason, mature_at};
+pub use period::Period;
 pub use read_set::{Dependency, Freshness, ReadSet};
 pub use replaced::Replacement;
 pub use sync_state::{IndexingSpeed, SyncPhase, SyncState, SyncStatus};
 pub use tip_history::{TipChange, TipHistory};
-pub use transaction::{ConfirmedPlace, MerkleProof, Transaction, TransactionState};
+pub use transaction::{ConfirmedPlace, MerkleProof, Transaction, TransactionState, state_after};
 
 pub use crate::index::{
     BlockRow, ChainMembership, ChainTotals, CountAndValue, DeadTransaction, DiskShortage, FORMAT_VERSION, IndexError,

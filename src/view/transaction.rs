@@ -108,7 +108,8 @@ impl Transaction {
 }
 
 /// The state of a transaction after this departure, if no block of the active chain contains it.
-pub(super) fn state_after(departure: Departure) -> TransactionState {
+#[must_use]
+pub fn state_after(departure: Departure) -> TransactionState {
     match departure {
         Departure::Mined { .. } | Departure::ReorgedOut { .. } => TransactionState::ReorgedOut,
         Departure::Replaced { .. } => TransactionState::Replaced,

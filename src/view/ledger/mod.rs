@@ -2,10 +2,12 @@
 //!
 //! ```text
 //!   Ledger (scripts) ──► totals.rs     received, spent and immature amounts
+//!                    ├─► history_series.rs  its balance period by period
 //!                    ├─► movements.rs  the transactions that paid or spent it
 //!                    ├─► coins.rs      its unspent outputs
 //!                    ├─► pending.rs    its transactions in the mempool
 //!                    ├─► stale.rs      its transactions in a stale block
+//!                    ├─► net_effect.rs what one transaction, sent or not, does to it
 //!                    └─► keys.rs       the public key that was revealed, and scripts that pay it bare
 //!                        merge.rs      several scripts' rows as one list
 //! ```
@@ -13,9 +15,11 @@
 //! The index knows a script by a salted key, the mempool by its SHA-256, so a ledger has both.
 
 mod coins;
+mod history_series;
 mod keys;
 mod merge;
 mod movements;
+mod net_effect;
 mod pending;
 mod stale;
 mod totals;
@@ -26,7 +30,9 @@ use bitcoin::Script;
 use bitcoin::hashes::{Hash, sha256};
 
 pub use coins::{Coin, UnspentCandidate};
+pub use history_series::{LedgerPeriod, SeriesRead, SeriesShape, TooManyPeriods};
 pub use movements::{Movement, Movements};
+pub use net_effect::{FeeAttribution, NetEffect};
 pub use pending::{Pending, PendingMovement};
 pub use stale::{LostMovement, StaleMovements};
 pub use totals::LedgerTotals;
@@ -49,6 +55,14 @@ impl Ledger {
     #[must_use]
     pub fn scripts(&self) -> &[ScriptKey] {
         &self.scripts
+    }
+
+    /// The ledger of those among its scripts that are wanted.
+    #[must_use]
+    pub fn filtered(&self, wanted: impl Fn(ScriptKey) -> bool) -> Self {
+        let pairs = self.scripts.iter().zip(&self.hashes).filter(|(script, _)| wanted(**script));
+        let (scripts, hashes) = pairs.unzip();
+        Self { scripts, hashes }
     }
 
     /// Whether this script is one of them.
@@ -83,10 +97,25 @@ impl View {
 
     /// Whether a transaction of the active chain or of the mempool paid or spent the script with this SHA-256.
     pub fn has_history(&self, hash: &sha256::Hash) -> Result<bool, IndexError> {
-        if self.head.mempool.script_totals(hash.as_byte_array()).transactions > 0 {
+        if self.is_pending(hash) {
             return Ok(true);
         }
         Ok(self.head.chain.totals(self.script_hash_key(hash), TxNum(u32::MAX))?.is_some())
+    }
+
+    /// Whether a transaction of the mempool pays or spends the script with this SHA-256.
+    #[must_use]
+    pub fn is_pending(&self, hash: &sha256::Hash) -> bool {
+        self.head.mempool.script_totals(hash.as_byte_array()).transactions > 0
+    }
+
+    /// Whether a transaction of the active chain in front of a position, or one of the mempool whose number of arrival is below
+    /// another, paid or spent the script with this SHA-256.
+    pub fn has_history_before(&self, hash: &sha256::Hash, end: TxNum, arrival: u64) -> Result<bool, IndexError> {
+        if self.head.mempool.script_arrivals(hash.as_byte_array(), 0..arrival).next().is_some() {
+            return Ok(true);
+        }
+        Ok(self.head.chain.totals(self.script_hash_key(hash), end)?.is_some())
     }
 
     /// The transaction at an existing position, counted in the byte budget.

@@ -16,6 +16,8 @@ pub struct Movement {
     pub received: u64,
     /// The value of the ledger's outputs that it spends, in sat.
     pub spent: u64,
+    /// How many of the ledger's outputs it spends.
+    pub outputs_spent: u32,
     /// The balance of the ledger after it, in sat.
     pub balance_after: u64,
     /// Whether it has an output to the ledger, of whatever value.
@@ -70,6 +72,10 @@ impl ScriptMovement {
 
     fn spends(&self) -> bool {
         self.after.outputs_spent != self.before.outputs_spent
+    }
+
+    fn outputs_spent(&self) -> Option<u32> {
+        self.after.outputs_spent.checked_sub(self.before.outputs_spent)
     }
 }
 
@@ -149,6 +155,8 @@ impl View {
         };
         let txnum = steps.first().map(|step| step.txnum).ok_or_else(damaged)?;
         let (received, spent) = (sum(ScriptMovement::received)?, sum(ScriptMovement::spent)?);
+        let outputs = |sum: u32, step: &ScriptMovement| sum.checked_add(step.outputs_spent()?);
+        let outputs_spent = steps.iter().try_fold(0_u32, outputs).ok_or_else(damaged)?;
         let end = if ascending { txnum } else { TxNum(txnum.0.saturating_add(1)) };
         let known = match *balance {
             Some(balance) => balance,
@@ -161,6 +169,7 @@ impl View {
             txnum,
             received,
             spent,
+            outputs_spent,
             balance_after: if ascending { moved } else { known },
             pays: steps.iter().any(ScriptMovement::pays),
             spends: steps.iter().any(ScriptMovement::spends),

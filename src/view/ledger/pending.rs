@@ -149,7 +149,7 @@ impl View {
     }
 
     /// The key of a script of the ledger.
-    fn script_within(&self, ledger: &Ledger, script_pubkey: &[u8]) -> Option<ScriptKey> {
+    pub(super) fn script_within(&self, ledger: &Ledger, script_pubkey: &[u8]) -> Option<ScriptKey> {
         let script = Script::from_bytes(script_pubkey);
         let key = self.script_key(script);
         (ledger.contains(key) && !never_spendable(script)).then_some(key)

@@ -1,0 +1,166 @@
+//! The periods that a range of blocks consists of: hours, days, weeks or months of the calendar, epochs, halvings, or blocks
+//! one by one. Each is found by seeks from a block within it; nothing in between is read.
+
+use std::ops::Range;
+
+use super::View;
+use crate::chain::subsidy::halving_interval;
+use crate::chain::{BLOCKS_PER_EPOCH, CalendarUnit, Height, SeriesGroup};
+use crate::index::{IndexError, TxNum};
+
+/// A period, as far as it lies within a range of blocks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Period {
+    /// Its blocks within the range, none if no block has a median time past within it.
+    pub blocks: Range<Height>,
+    /// Its first and its last second, if it is one of the calendar.
+    pub seconds: Option<(u32, u32)>,
+}
+
+/// The periods of a range of blocks, which is not empty.
+pub(super) struct Periods<'v> {
+    view: &'v View,
+    blocks: Range<u32>,
+    group: SeriesGroup,
+    /// The mean of the seconds between two blocks, by which the next period is guessed.
+    interval: u32,
+    /// The median time past of the first block and of the last.
+    times: (u32, u32),
+}
+
+impl<'v> Periods<'v> {
+    /// `None` without blocks.
+    pub(super) fn of(view: &'v View, blocks: &Range<Height>, group: SeriesGroup) -> Result<Option<Self>, IndexError> {
+        let blocks = blocks.start.to_u32()..blocks.end.to_u32();
+        if blocks.is_empty() {
+            return Ok(None);
+        }
+        let times = (view.median_time(blocks.start)?, view.median_time(blocks.end - 1)?);
+        let interval = times.1.saturating_sub(times.0) / (blocks.end - blocks.start);
+        Ok(Some(Self { view, blocks, group, interval: interval.max(1), times }))
+    }
+
+    /// How many there are, those without blocks among them.
+    pub(super) fn count(&self) -> u32 {
+        let (first, last) = (self.blocks.start, self.blocks.end - 1);
+        let before = match self.group {
+            SeriesGroup::Block => last - first,
+            SeriesGroup::Calendar(unit) => unit.index(self.times.1).saturating_sub(unit.index(self.times.0)),
+            SeriesGroup::Epoch | SeriesGroup::Halving => last / self.length() - first / self.length(),
+        };
+        before.saturating_add(1)
+    }
+
+    /// The last.
+    pub(super) fn last(&self) -> Result<Period, IndexError> {
+        self.containing(self.blocks.end - 1)
+    }
+
+    /// The one before this, whether it has blocks or not; `None` in front of the first.
+    pub(super) fn before(&self, period: &Period) -> Result<Option<Period>, IndexError> {
+        let end = period.blocks.start.to_u32();
+        if end <= self.blocks.start {
+            return Ok(None);
+        }
+        let (SeriesGroup::Calendar(unit), Some((start, _))) = (self.group, period.seconds) else {
+            return self.containing(end - 1).map(Some);
+        };
+        let Some(second) = start.checked_sub(1) else { return Ok(None) };
+        self.of_calendar(unit, unit.index(second), end).map(Some)
+    }
+
+    /// The one with this block.
+    pub(super) fn containing(&self, height: u32) -> Result<Period, IndexError> {
+        let SeriesGroup::Calendar(unit) = self.group else {
+            let first = height - height % self.length();
+            let end = first.saturating_add(self.length());
+            let blocks = first.max(self.blocks.start).into()..end.min(self.blocks.end).into();
+            return Ok(Period { blocks, seconds: None });
+        };
+        let time = self.view.median_time(height)?;
+        let index = unit.index(time);
+        let (_, last) = unit.seconds(index);
+        let end =
+            self.first_after(last, height..self.blocks.end, height.saturating_add((last - time) / self.interval))?;
+        self.of_calendar(unit, index, end)
+    }
+
+    /// A period of the calendar whose last block is in front of `end`.
+    fn of_calendar(&self, unit: CalendarUnit, index: u32, end: u32) -> Result<Period, IndexError> {
+        let (first, last) = unit.seconds(index);
+        let start = match first.checked_sub(1) {
+            Some(before) => {
+                let length = (last - first).saturating_add(1);
+                let guess = end.saturating_sub(length / self.interval);
+                self.first_after(before, self.blocks.start..end, guess)?
+            }
+            None => self.blocks.start,
+        };
+        Ok(Period { blocks: start.into()..end.into(), seconds: Some((first, last)) })
+    }
+
+    /// Blocks of a period that is counted in blocks.
+    fn length(&self) -> u32 {
+        match self.group {
+            SeriesGroup::Epoch => BLOCKS_PER_EPOCH,
+            SeriesGroup::Halving => halving_interval(self.view.network()),
+            SeriesGroup::Block | SeriesGroup::Calendar(_) => 1,
+        }
+    }
+
+    /// The first of these heights whose block has a median time past after this second; their end if there is none. In
+    /// growing steps from the guess, then by bisection.
+    fn first_after(&self, second: u32, heights: Range<u32>, guess: u32) -> Result<u32, IndexError> {
+        let is_after = |height| Ok::<_, IndexError>(self.view.median_time(height)? > second);
+        let (mut low, mut high) = (heights.start, heights.end);
+        if low >= high {
+            return Ok(high);
+        }
+        let (mut at, mut step) = (guess.clamp(low, high - 1), 1_u32);
+        if is_after(at)? {
+            high = at;
+            while high - low >= step {
+                at = high - step;
+                if !is_after(at)? {
+                    low = at + 1;
+                    break;
+                }
+                (high, step) = (at, step.saturating_mul(2));
+            }
+        } else {
+            low = at + 1;
+            while high - low >= step {
+                at = low + (step - 1);
+                if is_after(at)? {
+                    high = at;
+                    break;
+                }
+                (low, step) = (at + 1, step.saturating_mul(2));
+            }
+        }
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if is_after(middle)? {
+                high = middle;
+            } else {
+                low = middle + 1;
+            }
+        }
+        Ok(low)
+    }
+}
+
+impl View {
+    /// The median time past of the block at a height that is not above the tip.
+    fn median_time(&self, height: u32) -> Result<u32, IndexError> {
+        Ok(self.main_block(Height::from(height))?.row.median_time)
+    }
+
+    /// The first transaction of the block at this height, or the end of the chain above the tip.
+    pub(super) fn first_txnum_at(&self, height: Height) -> Result<TxNum, IndexError> {
+        match height.previous() {
+            Some(before) => self.main_block(before)?.end_txnum(),
+            None => Ok(TxNum(0)),
+        }
+    }
+}
