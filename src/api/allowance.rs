@@ -1,4 +1,4 @@
-//! What an answer reads, counted against the bytes that it may read (`server.limits.transactionBytes`).
+//! What an answer reads, counted against the bytes that it may read (`server.limits.pages.transactionBytes`).
 
 use std::sync::Arc;
 

@@ -7,11 +7,12 @@ use async_graphql::Context;
 use async_graphql::futures_util::stream::Stream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::accounts::DerivationCache;
+use super::accounts::{DerivationCache, WatchedScriptSlots};
 use super::error::ApiError;
-use super::features::Features;
+use super::features::{Feature, Features};
 use super::streams::open::{CountedEvents, OpenSubscriptions};
 use crate::limits::Limits;
+use crate::rates::Rates;
 use crate::view::{NodeClient, Published, ReadSet, SyncState, View};
 
 /// A schema that is being served.
@@ -22,6 +23,8 @@ pub(crate) struct ServingContext {
     pub(crate) open: OpenSubscriptions,
     /// The scripts of descriptors.
     pub(crate) derivation: DerivationCache,
+    /// For the scripts of descriptors that subscriptions watch.
+    pub(crate) watched_scripts: WatchedScriptSlots,
     /// For those that wait until a block comes.
     pub(crate) waiting_slots: WaitingSlots,
 }
@@ -32,7 +35,9 @@ impl ServingContext {
         let waiting_slots = WaitingSlots::new(limits.waiting);
         let open = OpenSubscriptions::default();
         let derivation = DerivationCache::new(limits.derivation_cache_bytes);
-        Self { started_at: SystemTime::now(), limits: *limits, features, open, derivation, waiting_slots }
+        let watched_scripts = WatchedScriptSlots::new(limits.watched_derived_scripts);
+        let (started_at, limits) = (SystemTime::now(), *limits);
+        Self { started_at, limits, features, open, derivation, watched_scripts, waiting_slots }
     }
 
     /// How many subscriptions are open now.
@@ -44,6 +49,12 @@ impl ServingContext {
     pub(crate) fn count<T>(serving: &Arc<Self>, events: impl Stream<Item = T> + Send + 'static) -> CountedEvents<T> {
         CountedEvents::new(events, &serving.open)
     }
+}
+
+/// The table of rates of this server. Errors: FEATURE_DISABLED.
+pub(crate) fn rates<'c>(ctx: &Context<'c>) -> Result<&'c Rates, ApiError> {
+    let serving: &Arc<ServingContext> = ctx.data().map_err(|error| ApiError::internal(&error.message))?;
+    serving.features.rates.as_ref().ok_or_else(|| ApiError::feature_disabled(Feature::Rates))
 }
 
 /// Places for requests that wait until the server has a block. Each holds memory and nothing else, but there is no other

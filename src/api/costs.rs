@@ -14,11 +14,17 @@
 //! | reads and hashes all txids of a block | [`PROOF`] | some thousand rows in one pass, and as many hashes | the same |
 //! | reads a list by keys, or all txids of a block | 1 more for each | counted before they are read | as a block of 3,000 |
 //! | finds a row by bisection | [`BISECTION`] | each step is a row, half of them in memory already | the same |
+//! | finds a period of a series | [`PERIOD`] | the rows of blocks at its ends are searched | as a year by days |
+//! | reads the totals of a script before a period | 1 | one seek for each period in which it changed | nothing |
 //! | reads the coinbase of each of the last hundred blocks | [`HUNDRED_COINBASES`] | two rows of each, and the coinbase is parsed | the same |
 //! | counts the stale blocks of a month | [`STALE_MONTH`] | finds its beginning among all blocks, and reads few rows | the same |
 //! | reads rows that lie together | 1 for each [`ROWS_IN_A_ROW`] | they share pages, and nothing is written of them | the same |
+//! | finds out which outputs are a ledger's | 1 for each [`HASHED_SCRIPTS`] | their scripts are hashed | nothing |
+//! | finds out which inputs are a ledger's | 1 for each | the outputs that they spend are looked up | as usual |
 //! | makes a ledger of several scripts | 1 more for each | each has rows of its own | and each hundred as if asked alone |
-//! | parses a descriptor | [`PARSED_KEY`] for each extended key | base58, and a point on the curve | the same |
+//! | looks for all that a text may mean | [`SEARCH`] more | a look-up for each meaning | and each as if it were found |
+//! | decodes a PSBT | 1 for every 50 letters of it | so long are an input, which is looked up, and a key, which is parsed | the same |
+//! | parses a descriptor | [`PARSED_KEY`] for each key | base58, and a point on the curve | the same |
 //! | derives a script of a descriptor, and finds out whether it was used | [`DERIVED_SCRIPT`] for each of its keys | as if it were not cached, which takes thirteen times as long | the same, as far as the gap limit |
 //!
 //! `cargo bench --bench costs` measures what each takes in units of a field of a page of blocks, and the constants are round
@@ -33,7 +39,6 @@ use std::sync::Arc;
 
 use async_graphql::Context;
 
-use crate::api::context::limits;
 use crate::api::error::ApiError;
 use crate::api::extensions::account::Account;
 use crate::api::pagination::page::{DEFAULT_PARTS, Take, take};
@@ -45,28 +50,45 @@ pub(crate) const NODE: usize = 50;
 pub(crate) const TEMPLATE: usize = 20;
 /// Reading and hashing all txids of a block of 3,000 transactions, whose rows are read in one pass.
 pub(crate) const PROOF: usize = 850;
+/// Finding the bounds of a period of a series: the rows of some ten blocks.
+pub(crate) const PERIOD: usize = 5;
 /// Looking for a row among all of one script: about 30 rows.
 pub(crate) const BISECTION: usize = 10;
 /// Reading the coinbase of each of the last hundred blocks.
 pub(crate) const HUNDRED_COINBASES: usize = 550;
 /// Finding a block by its time, in some twenty steps over rows of a thousand bytes, and reading a few rows of a table.
 pub(crate) const STALE_MONTH: usize = 100;
-/// Parsing an extended key: its checksum, and its point on the curve.
+/// Parsing a key: the checksum of an extended one, and its point on the curve.
 const PARSED_KEY: usize = 50;
+/// Hexadecimal digits of the shortest key (BIP340).
+const RAW_KEY_DIGITS: usize = 64;
 /// Deriving a script of one key and looking for its history.
 pub(crate) const DERIVED_SCRIPT: usize = 10;
+/// Looking for all that a text may mean: a row for each of its meanings.
+pub(crate) const SEARCH: usize = 10;
+/// What a text may mean at once: a hash may be one of a block, two transactions, two scripts, a key, and a script itself.
+const MOST_MEANINGS: usize = 7;
+/// Letters of a PSBT for which an input or a key is counted.
+const BYTES_OF_INPUT: usize = 50;
 /// Used scripts of an account for which what is asked of it is counted once more, as of a set.
 const SCRIPTS_OF_SET: usize = 100;
+/// Listing the currencies of a table of rates, which is in memory.
+pub(crate) const CURRENCIES: usize = 10;
+/// Rows that can be read for the price of a field wherever they lie.
+pub(crate) const ROWS_APART: usize = 3;
+/// How many inputs a transaction is taken to have whose spent outputs are all looked up: four in five have at most two.
+pub(crate) const LOOKED_UP_INPUTS: usize = 4;
 /// Rows that can be read for the price of a field if they lie together.
 pub(crate) const ROWS_IN_A_ROW: i32 = 50;
+/// Scripts that can be hashed for the price of a field.
+pub(crate) const HASHED_SCRIPTS: usize = 3;
 
 /// Counts what a field does beyond being resolved, before it does that.
 ///
 /// Errors: QUERY_LIMIT_EXCEEDED beyond the limit of an answer.
 pub(crate) fn spend(ctx: &Context<'_>, cost: usize) -> Result<(), ApiError> {
     let Some(account) = ctx.data_opt::<Arc<Account>>() else { return Ok(()) };
-    let limit = limits(ctx)?.most_complexity();
-    account.spend(u64::try_from(cost).unwrap_or(u64::MAX), limit, || ctx.field().name().to_owned())
+    account.spend(u64::try_from(cost).unwrap_or(u64::MAX), || ctx.field().name().to_owned())
 }
 
 /// What a connection costs before its page is known: one for itself, and its rows times what is asked of each.
@@ -90,13 +112,22 @@ pub(crate) fn list(items: impl TryInto<usize>, per_item: usize) -> usize {
     items.try_into().unwrap_or(0).saturating_mul(per_item).saturating_add(1)
 }
 
-/// What parsing a descriptor costs, by the extended keys that it seems to have.
+/// What parsing a descriptor costs, by the keys that it seems to have.
 pub(crate) fn descriptor(text: &str) -> usize {
-    text.matches("pub").count().saturating_mul(PARSED_KEY)
+    keys(text).saturating_mul(PARSED_KEY)
 }
 
-/// What the account of a descriptor costs: parsing that, its scripts up to the gap limit, as if few were used, on as many branches and with
-/// as many keys as the text seems to have, and what is asked of it once for each hundred of them.
+/// The number of words of a descriptor that look like a key: extended ones, and those of as many hexadecimal digits as a
+/// point on the curve has at least. Hashes look the same, and count, too.
+fn keys(text: &str) -> usize {
+    let is_key = |word: &&str| {
+        word.contains("pub") || (word.len() >= RAW_KEY_DIGITS && word.bytes().all(|digit| digit.is_ascii_hexdigit()))
+    };
+    text.split(|letter: char| !letter.is_ascii_alphanumeric()).filter(is_key).count()
+}
+
+/// What the account of a descriptor costs: parsing that, its scripts up to the gap limit, as if few were used, on as many
+/// branches and with as many keys as the text seems to have, and what is asked of it once for each hundred of them.
 pub(crate) fn account(text: &str, gap_limit: Option<i32>, default_gap_limit: i32, per_account: usize) -> usize {
     // a negative limit is refused before any script is derived
     let gap_limit = usize::try_from(gap_limit.unwrap_or(default_gap_limit)).unwrap_or(0);
@@ -106,11 +137,23 @@ pub(crate) fn account(text: &str, gap_limit: Option<i32>, default_gap_limit: i32
         None if text.contains('(') => 1,
         None => 2, // an extended key alone has a receive and a change chain
     };
-    let keys = text.matches("pub").count().max(1);
+    let keys = keys(text).max(1);
     let scripts = gap_limit.saturating_mul(branches);
     let derived = scripts.saturating_mul(keys).saturating_mul(DERIVED_SCRIPT);
     let asked = scripts.div_ceil(SCRIPTS_OF_SET).max(1).saturating_mul(per_account);
     asked.saturating_add(derived).saturating_add(descriptor(text)).saturating_add(1)
+}
+
+/// What decoding a PSBT costs: its inputs are looked up, and have 41 bytes at least, and its keys are parsed.
+pub(crate) fn psbt(text: &str) -> usize {
+    (text.len() / BYTES_OF_INPUT).saturating_add(1)
+}
+
+/// What a search costs, whatever the text means: an item for each meaning, and the account of what seems to be a descriptor.
+pub(crate) fn search(text: &str, gap_limit: i32, per_item: usize) -> usize {
+    let is_descriptor = text.contains('(') || text.contains("pub");
+    let account = if is_descriptor { account(text, Some(gap_limit), gap_limit, per_item) } else { 0 };
+    list(MOST_MEANINGS, per_item).saturating_add(SEARCH).saturating_add(account)
 }
 
 /// What a list of derived scripts costs: deriving them, and what is asked of each.
@@ -129,8 +172,10 @@ mod tests {
     use crate::api::{mutation, query};
 
     /// Lists that cost no more than their parent, and why.
-    const FREE: [(&str, &str); 20] = [
+    const FREE: [(&str, &str); 28] = [
         ("AcceptResult.effectiveIncludes", "reported by the node with its parent, and at most as many as were sent"),
+        ("AddressError.positions", "at most as many as an address has characters"),
+        ("AddressValidation.networks", "at most five"),
         ("BitcoinNode.warnings", "reported by the node with its parent"),
         ("BlockFeeStats.feeRatePercentiles", "seven, of its parent's row"),
         ("BlockStats.outputsByType", "one for each type of script, of its parent's row"),
@@ -148,9 +193,28 @@ mod tests {
         ("ProjectedBlock.feeRatePercentiles", "seven, found with its parent"),
         ("RejectInfo.conflictsWith", "reported by the node with its parent"),
         ("RejectInfo.missingInputs", "at most as many as the transaction that was sent has inputs"),
+        ("PsbtInput.derivations", "of the bytes of the PSBT, whose cost counts them"),
+        ("PsbtInput.finalWitness", "of the bytes of the PSBT, which are counted"),
+        ("PsbtInput.signatures", "of the bytes of the PSBT, whose cost counts them"),
+        ("PsbtInput.unsignedKeys", "of the bytes of the PSBT, whose cost counts them"),
+        ("PsbtOutput.derivations", "of the bytes of the PSBT, whose cost counts them"),
+        ("ScriptInfo.publicKeys", "of its parent's bytes, which are counted"),
         ("ServerInfo.features", "as many as there are in the settings"),
         ("Spendability.reasons", "at most as many as there are obstacles"),
     ];
+
+    #[test]
+    fn every_kind_of_key_costs_the_same() {
+        let (extended, raw) = (
+            "xpub6ERApfZwUNrhLCkDtcHTcxd75RbzS1ed54G1LkBUHQVHQKqhMkhgbmJbZRkrgZw4koxb5JaHWkY4ALHY2grBGRjaDMzQLcgJvLJuZZvRcEL",
+            "03a34b99f22c790c4e36b2b3c2c35a36db06226e41c692fc82b8b56ac1c540c5bd",
+        );
+        for key in [extended, raw, &raw[2..], &format!("04{}{}", &raw[2..], &raw[2..])] {
+            assert_eq!(super::descriptor(&format!("pk({key})")), super::PARSED_KEY, "{key}");
+            assert_eq!(super::descriptor(&format!("wsh(multi(1,{key},[d34db33f/1h]{key}))")), 2 * super::PARSED_KEY);
+        }
+        assert_eq!(super::descriptor("addr(bc1qcr8te4kr609gcawutmrza0j4xv80jy8z306fyu)#89f8spxm"), 0);
+    }
 
     /// Whether a field of this type tells several things, or a page of them.
     fn is_many(field: &MetaField) -> bool {

@@ -16,6 +16,9 @@ use crate::chain::float::to_f64;
 use crate::chain::{Height, hidden};
 use crate::view::{BudgetExceeded, IndexError, NodeClientError, SyncState, Tip};
 
+/// The name of the limit of what an answer costs.
+pub(crate) const COMPLEXITY: &str = "complexity";
+
 /// The values of `extensions.code`.
 pub mod code {
     /// The document is not GraphQL.
@@ -89,9 +92,6 @@ pub struct ApiError {
     message: String,
     details: Vec<(&'static str, Value)>,
 }
-
-/// The name of the limit of what an answer costs.
-pub(crate) const COMPLEXITY: &str = "complexity";
 
 impl ApiError {
     fn new(code: &'static str, message: impl Into<String>) -> Self {
@@ -195,6 +195,15 @@ impl ApiError {
     pub(crate) fn too_many_waiting(limit: usize) -> Self {
         Self::new(code::RESOURCE_EXHAUSTED, format!("{limit} requests already wait for a block; retry later"))
             .with("which", "waiting")
+            .with("limit", u64::try_from(limit).unwrap_or(u64::MAX))
+    }
+
+    /// The limit of derived scripts that all subscriptions together watch is reached.
+    pub(crate) fn too_many_watched(limit: usize) -> Self {
+        let message =
+            format!("the subscriptions of this server watch {limit} scripts of descriptors already; retry later");
+        Self::new(code::RESOURCE_EXHAUSTED, message)
+            .with("which", "watchedDerivedScripts")
             .with("limit", u64::try_from(limit).unwrap_or(u64::MAX))
     }
 

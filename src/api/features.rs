@@ -2,8 +2,10 @@
 
 use async_graphql::Enum;
 
+use crate::rates::Rates;
+
 /// What the part that runs the server may switch on.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct Features {
     /// Whether mutations send transactions to the node, which tells them to the network.
     pub broadcast: bool,
@@ -11,6 +13,8 @@ pub struct Features {
     pub wtxids: bool,
     /// Whether clients may request the node's next block template.
     pub block_template: bool,
+    /// What a bitcoin costs in other currencies.
+    pub rates: Option<Rates>,
 }
 
 /// An optional feature of the server.
@@ -23,10 +27,12 @@ pub(crate) enum Feature {
     Wtxids,
     /// `Mempool.nextBlockTemplate` asks the node for its next block.
     BlockTemplate,
+    /// `Query.rate`, and the values of amounts in other currencies.
+    Rates,
 }
 
 impl Feature {
-    pub(crate) const ALL: [Self; 3] = [Self::Broadcast, Self::Wtxids, Self::BlockTemplate];
+    pub(crate) const ALL: [Self; 4] = [Self::Broadcast, Self::Wtxids, Self::BlockTemplate, Self::Rates];
 
     /// The setting that switches it on, as errors name it.
     pub(crate) fn setting(self) -> &'static str {
@@ -34,17 +40,19 @@ impl Feature {
             Self::Broadcast => "api.broadcast",
             Self::Wtxids => "index.wtxids",
             Self::BlockTemplate => "server.block_template",
+            Self::Rates => "rates.file",
         }
     }
 }
 
 impl Features {
     /// Whether a feature is switched on.
-    pub(crate) fn has(self, feature: Feature) -> bool {
+    pub(crate) fn has(&self, feature: Feature) -> bool {
         match feature {
             Feature::Broadcast => self.broadcast,
             Feature::Wtxids => self.wtxids,
             Feature::BlockTemplate => self.block_template,
+            Feature::Rates => self.rates.is_some(),
         }
     }
 }

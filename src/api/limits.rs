@@ -9,7 +9,7 @@ fn number(size: usize) -> u64 {
 
 impl Limits {
     /// What an answer may cost.
-    pub(crate) fn most_complexity(&self) -> u64 {
+    pub(crate) fn answer_cost(&self) -> u64 {
         number(self.complexity)
     }
 

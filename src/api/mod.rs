@@ -54,7 +54,7 @@ use crate::view::{DiskShortage, Published, SyncStatus, Tip};
 
 pub use error::{ApiError, BudgetExhausted, RETRY_AFTER_SECONDS, code, hide_secrets};
 pub use extensions::account::{Account, Budget, Include};
-pub use extensions::cacheability::{Cacheability, FIELD_CACHEABILITY};
+pub use extensions::cacheability::{Cacheability, field_cacheability};
 pub use extensions::request::RequestExtensions;
 pub use extensions::yielding::Events;
 pub use features::Features;
@@ -154,12 +154,13 @@ fn write_sdl() -> String {
 
 fn engine(published: Published, live: Live, limits: &Limits, serving: Arc<ServingContext>) -> GraphqlEngine {
     let query = query::Query::new(&published, &serving);
-    let mutation = mutation::Mutation::new(&published, &live, serving.features);
+    let mutation = mutation::Mutation::new(&published, &live, &serving.features);
     let waiting = wait_for_tip::WaitForTip::new(&published, &live, &serving);
-    GraphqlEngine::build(query, mutation, subscription::Subscription::new(published, live.clone(), serving))
+    GraphqlEngine::build(query, mutation, subscription::Subscription::new(published, live.clone(), serving.clone()))
         .register_output_type::<types::ledger::Ledger>()
         .data(*limits)
         .data(live)
+        .data(serving)
         .extension(request::RequestExtensions(*limits))
         .extension(waiting)
         .finish()

@@ -126,8 +126,11 @@ impl LimitValue for Duration {
 macro_rules! define {
     (
         clients { $(
-            $(#[doc = $doc:expr])+
-            $name:ident: $type:ty, $unit:ident = $default:expr, $bounds:expr, $setting:literal, $field:literal;
+            $(#[doc = $group_doc:expr])+
+            $group:ident: $group_type:ident { $(
+                $(#[doc = $doc:expr])+
+                $name:ident: $type:ty, $unit:ident = $default:expr, $bounds:expr, $setting:literal, $field:literal;
+            )+ }
         )+ }
         protocol { $(
             $(#[doc = $protocol_doc:expr])+
@@ -138,14 +141,14 @@ macro_rules! define {
         /// The value of every limit.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub struct Limits {
-            $( $(#[doc = $doc])+ pub $name: $type, )+
+            $( $( $(#[doc = $doc])+ pub $name: $type, )+ )+
             $( $(#[doc = $protocol_doc])+ pub $protocol_name: $protocol_type, )+
         }
 
         impl Default for Limits {
             fn default() -> Self {
                 Self {
-                    $( $name: LimitValue::from_number($default), )+
+                    $( $( $name: LimitValue::from_number($default), )+ )+
                     $( $protocol_name: LimitValue::from_number($protocol_default), )+
                 }
             }
@@ -153,7 +156,7 @@ macro_rules! define {
 
         /// Every limit, in the order of their declarations.
         pub static DECLARED: &[Declaration] = &[
-            $( define!(@declaration $name, $unit, $bounds, $setting, concat!($($doc),+)), )+
+            $( $( define!(@declaration $name, $unit, $bounds, $setting, concat!($($doc),+)), )+ )+
             $( define!(@declaration $protocol_name, $protocol_unit, $protocol_bounds, $protocol_setting,
                        concat!($($protocol_doc),+)), )+
         ];

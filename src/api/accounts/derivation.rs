@@ -13,7 +13,7 @@ use quick_cache::sync::Cache;
 use crate::api::blocking::BlockingPool;
 use crate::api::error::ApiError;
 use crate::chain::address_of;
-use crate::chain::descriptor::{DescriptorError, OutputDescriptor};
+use crate::chain::descriptor::{DescriptorError, INDEX_END, OutputDescriptor};
 
 /// Scripts in a batch.
 pub(crate) const BATCH: u32 = 64;
@@ -38,6 +38,11 @@ impl DerivedScript {
         let hash = sha256::Hash::hash(script.as_bytes());
         let address = address_of(&script, network);
         Self { script, hash, address }
+    }
+
+    /// How it is written: its address, or the script itself.
+    pub(crate) fn name(&self) -> String {
+        self.address.clone().unwrap_or_else(|| self.script.to_hex_string())
     }
 
     fn bytes(&self) -> usize {
@@ -104,7 +109,7 @@ impl DerivationCache {
             .run(move || {
                 let deriver = descriptor.branch(branch).map_err(|error| ApiError::internal(&error.to_string()))?;
                 let first = batch.saturating_mul(BATCH);
-                let end = if descriptor.is_ranged() { first.saturating_add(BATCH).min(1 << 31) } else { 1 };
+                let end = if descriptor.is_ranged() { first.saturating_add(BATCH).min(INDEX_END) } else { 1 };
                 let scripts = (first..end).map(|index| {
                     let script = deriver.script(index).map_err(|error| ApiError::internal(&error.to_string()))?;
                     Ok(DerivedScript::new(script, network))

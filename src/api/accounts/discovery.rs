@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::derivation::{BATCH, DerivationCache, DerivedScript};
 use crate::api::costs;
 use crate::api::error::ApiError;
-use crate::chain::descriptor::OutputDescriptor;
+use crate::chain::descriptor::{INDEX_END, OutputDescriptor};
 use crate::limits::Limits;
 use crate::view::View;
 
@@ -15,9 +15,6 @@ pub(crate) const DEFAULT_GAP_LIMIT: i32 = 20;
 
 /// What a look-up of one script weighs in what an answer may read.
 const LOOKUP_BYTES: usize = 128;
-
-/// Indexes end here; those from here on are hardened.
-const END: u32 = 1 << 31;
 
 /// A descriptor in one view: its scripts up to the gap limit, and which of them have a history.
 pub(crate) struct DiscoveredAccount {
@@ -105,7 +102,7 @@ impl DiscoveredAccount {
                 if view.has_history(&script.hash)? {
                     branch.used.push(branch.derived);
                     if descriptor.is_ranged() {
-                        end = branch.derived.saturating_add(1).saturating_add(gap_limit).min(END);
+                        end = branch.derived.saturating_add(1).saturating_add(gap_limit).min(INDEX_END);
                     }
                 }
                 branch.derived += 1;
@@ -114,6 +111,11 @@ impl DiscoveredAccount {
             branches.push(branch);
         }
         Ok(Self { descriptor, gap_limit, branches })
+    }
+
+    /// All scripts up to the gap limit.
+    pub(crate) fn derived_scripts(&self) -> impl Iterator<Item = &DerivedScript> {
+        self.branches.iter().flat_map(|branch| (0..branch.derived).filter_map(|index| branch.script(index)))
     }
 
     /// The scripts with a history.

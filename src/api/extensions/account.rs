@@ -67,6 +67,8 @@ pub struct Account {
     worst_case: AtomicU64,
     /// Taken from the budget and not settled.
     reserved: AtomicU64,
+    /// What the answer may cost.
+    limit: AtomicU64,
     spent: AtomicU64,
     /// Where the limit was passed.
     refused: OnceLock<String>,
@@ -109,25 +111,35 @@ impl Account {
         Ok(())
     }
 
-    /// Begins an answer, or the next event of a subscription.
-    pub(crate) fn begin(&self) {
+    /// Begins an answer, or the next event of a subscription, that may cost so much.
+    pub(crate) fn begin(&self, limit: u64) {
+        self.limit.store(limit, Ordering::Relaxed);
         self.spent.store(0, Ordering::Relaxed);
     }
 
     /// Counts what a field costs.
     ///
     /// Errors: QUERY_LIMIT_EXCEEDED beyond the limit.
-    pub(crate) fn spend(&self, cost: u64, limit: u64, field: impl FnOnce() -> String) -> Result<(), ApiError> {
+    pub(crate) fn spend(&self, cost: u64, field: impl FnOnce() -> String) -> Result<(), ApiError> {
         let spent = self.spent.fetch_add(cost, Ordering::Relaxed).saturating_add(cost);
-        if spent <= limit {
+        if spent <= self.limit.load(Ordering::Relaxed) {
             return Ok(());
         }
-        Err(ApiError::too_costly(limit, spent, self.refused.get_or_init(field)))
+        Err(self.refusal(self.refused.get_or_init(field)))
     }
 
-    /// The field that made the answer cost too much; `None` if it does not. The account of a subscription ends with it.
-    pub(crate) fn refused_field(&self) -> Option<&str> {
-        self.refused.get().map(String::as_str)
+    /// Whether the answer costs more than it may. A subscription stays refused with the event that does.
+    pub(crate) fn is_refused(&self) -> bool {
+        self.refused.get().is_some()
+    }
+
+    /// Why the answer is refused; `None` if it is not.
+    pub(crate) fn reason(&self) -> Option<ApiError> {
+        self.refused.get().map(|field| self.refusal(field))
+    }
+
+    fn refusal(&self, field: &str) -> ApiError {
+        ApiError::too_costly(self.limit.load(Ordering::Relaxed), self.cost(), field)
     }
 
     /// Counts a field for `extensions.usage`.
@@ -171,7 +183,7 @@ impl Account {
                     "height": tip.height.to_u32(),
                     "hash": tip.hash.to_string(),
                     "mempoolSequence": view.mempool().sequence(),
-                    "inSync": view.is_in_sync(),
+                    "isInSync": view.is_in_sync(),
                 })
             });
             response.extensions.insert("snapshot".to_owned(), snapshot);
@@ -238,14 +250,14 @@ mod tests {
         let answer = account();
         answer.reserve(5_000, 80).unwrap();
         assert_eq!(rest(), 20);
-        answer.begin();
+        answer.begin(80);
         for spent in 1..=80 {
-            answer.spend(1, 80, String::new).unwrap();
+            answer.spend(1, String::new).unwrap();
             assert_eq!(answer.cost(), spent);
         }
-        assert_eq!(answer.refused_field(), None);
-        assert_eq!(answer.spend(2, 80, || "Block.fees".into()), Err(ApiError::too_costly(80, 82, "Block.fees")));
-        assert_eq!(answer.refused_field(), Some("Block.fees"));
+        assert!(!answer.is_refused());
+        assert_eq!(answer.spend(2, || "Block.fees".into()), Err(ApiError::too_costly(80, 82, "Block.fees")));
+        assert_eq!(answer.reason(), Some(ApiError::too_costly(80, 82, "Block.fees")));
         drop(answer);
         assert_eq!(rest(), 18, "it costs more than was reserved");
         // less than the worst case is left
@@ -254,7 +266,8 @@ mod tests {
         // it is settled once, and nothing costs less than 1
         let cheap = account();
         cheap.reserve(18, 80).unwrap();
-        cheap.spend(7, 80, String::new).unwrap();
+        cheap.begin(80);
+        cheap.spend(7, String::new).unwrap();
         cheap.settle();
         drop(cheap);
         assert_eq!(rest(), 11);

@@ -44,60 +44,81 @@ pub enum Cacheability {
     Never,
 }
 
-/// The fields of `Server.limits`, from the declarations of the limits.
+/// The fields of the types of `Server.limits`, from the declarations of the limits.
 macro_rules! limit_fields {
     (
         clients { $(
-            $(#[doc = $doc:expr])+
-            $name:ident: $type:ty, $unit:ident = $default:expr, $bounds:expr, $setting:literal, $field:literal;
+            $(#[doc = $group_doc:expr])+
+            $group:ident: $group_type:ident { $(
+                $(#[doc = $doc:expr])+
+                $name:ident: $type:ty, $unit:ident = $default:expr, $bounds:expr, $setting:literal, $field:literal;
+            )+ }
         )+ }
         protocol $protocol:tt
     ) => {
-        concat!($($field, " ",)+ "packageSize")
+        &[
+            ("Limits", Never, concat!($(stringify!($group), " ",)+ "packageSize")),
+            $( (stringify!($group_type), Never, concat!($($field, " "),+)), )+
+        ]
     };
 }
 
-/// All fields of all types but `Subscription`: the type, the cacheability, and the names of the fields that have it.
+const LIMIT_CACHEABILITY: &[(&str, Cacheability, &str)] = declarations!(limit_fields);
+
+/// All fields of all types but `Subscription`: the type, the cacheability, and the names of the fields that have it, separated
+/// by spaces.
+pub fn field_cacheability() -> impl Iterator<Item = (&'static str, Cacheability, &'static str)> {
+    FIELD_CACHEABILITY.iter().chain(LIMIT_CACHEABILITY).copied()
+}
+
+/// Those of the types that are no limits.
 #[rustfmt::skip]
-pub const FIELD_CACHEABILITY: &[(&str, Cacheability, &str)] = &[
+const FIELD_CACHEABILITY: &[(&str, Cacheability, &str)] = &[
     ("AcceptResult", Never, "txid wtxid allowed vsize fee effectiveFeeRate effectiveIncludes reject"),
     ("Address", Immutable, "id address type script"),
-    ("Address", ByArgument, "stats balance utxos"),
+    ("Address", ByArgument, "stats balance balanceHistory utxos"),
     ("Address", UntilNextHead, "publicKey p2pkScripts transactions coinbaseBlocks"),
-    ("AddressError", Immutable, "code message position"),
+    ("AddressError", Immutable, "code message position positions"),
     ("AddressLookup", Immutable, "input ledger error"),
     ("AddressSet", Immutable, "id members"),
-    ("AddressSet", ByArgument, "stats balance utxos"),
+    ("AddressSet", ByArgument, "stats balance balanceHistory utxos"),
     ("AddressSet", UntilNextHead, "transactions coinbaseBlocks"),
+    (
+        "AddressValidation",
+        Immutable,
+        "isValid error networks isThisNetwork address scriptType witnessVersion witnessProgram script",
+    ),
     ("Balance", Immutable, "confirmed immature spentInMempool pendingIn unconfirmedDelta total spendable"),
+    ("Balance", Never, "value"),
+    ("BalancePoint", Immutable, "startAt endAt firstBlock lastBlock blockCount balanceAfter net turnover"),
     (
         "BitcoinNode",
         Never,
-        "reachable version subversion network height headerHeight bestBlockHash verificationProgress \
-         initialBlockDownload pruned peerCount warnings",
+        "isReachable version subversion network height headerHeight bestBlockHash verificationProgress \
+         isInitialBlockDownload pruned peerCount warnings",
     ),
     (
         "Block",
         Immutable,
         "id hash height header headerHex rawHex version merkleRoot time medianTime timestamp bits nonce \
-         difficulty target chainwork size strippedSize weight txCount chainStatus previous subsidy totalFees \
+         difficulty target chainwork size strippedSize weight txCount chainStatus previousBlock subsidy totalFees \
          coinbaseValue unclaimedReward feeStats stats cumulative txids transaction transactions",
     ),
-    ("Block", UntilNextTip, "confirmations next"),
+    ("Block", UntilNextTip, "confirmations nextBlock"),
     ("Block", UntilNextHead, "siblings reorg"),
     ("BlockConnected", Never, "seq cursor block"),
     ("BlockConnection", Immutable, "edges nodes pageInfo totalCount"),
     ("BlockDisconnected", Never, "seq cursor block reorg"),
     ("BlockEdge", Immutable, "cursor node"),
     ("BlockFeeStats", Immutable, "totalFees averageFee medianFee minFee maxFee medianFeeRate averageFeeRate feeRatePercentiles"),
-    ("BlockHeader", Immutable, "hash height hex version previousHash merkleRoot time timestamp bits nonce"),
+    ("BlockHeader", Immutable, "hash height hex version previousBlockHash merkleRoot time timestamp bits nonce"),
     (
         "BlockStats",
         Immutable,
-        "inputCount outputCount inputValue outputValue segwitTxCount segwitSize segwitWeight \
+        "inputCount outputCount totalInputValue totalOutputValue segwitTxCount segwitSize segwitWeight \
          taprootOutputCount opReturnCount opReturnBytes utxoDelta coinDaysDestroyed outputsByType",
     ),
-    ("BlockTemplate", Never, "height previousHash totalFees txCount weight txids takenAt"),
+    ("BlockTemplate", Never, "height previousBlockHash totalFees txCount weight txids takenAt"),
     ("BroadcastResult", Never, "outcome txid wtxid transaction replaced reject"),
     ("Chain", Immutable, "id network genesisHash"),
     ("Chain", ByArgument, "supply range epoch"),
@@ -106,7 +127,7 @@ pub const FIELD_CACHEABILITY: &[(&str, Cacheability, &str)] = &[
     ("ChainSummary", UntilNextTip, "blockCount difficulty totals last24h"),
     ("ChainSummary", UntilNextHead, "staleBlockCount30d"),
     ("ChainTip", Never, "hash height branchLength status block"),
-    ("ConflictedTransaction", UntilNextHead, "txid wasIn conflictingTxids"),
+    ("ConflictedTransaction", UntilNextHead, "txid disconnectedBlockHash conflictingTxids"),
     ("ConflictedTransactionConnection", Immutable, "edges nodes pageInfo totalCount"),
     ("ConflictedTransactionEdge", Immutable, "cursor node"),
     (
@@ -115,7 +136,12 @@ pub const FIELD_CACHEABILITY: &[(&str, Cacheability, &str)] = &[
         "txCount inputCount outputCount outputValue fees subsidy unspendable size weight utxoCount",
     ),
     ("DatabaseInfo", Never, "formatVersion fileBytes tables"),
-    ("DecodedTransaction", Never, "transaction allInputsKnown missingInputs alreadyKnown"),
+    (
+        "DecodedPsbt",
+        Never,
+        "version unsignedTransaction finalTransaction inputs outputs fee estimatedVsize estimatedFeeRate isFinalized nextRole",
+    ),
+    ("DecodedTransaction", Never, "transaction hasAllPrevouts missingInputs alreadyKnown"),
     ("DerivedAddress", Immutable, "path branch index address scriptPubKey ledger"),
     ("DerivedAddress", UntilNextHead, "used"),
     ("DerivedAddressConnection", Immutable, "edges nodes pageInfo totalCount"),
@@ -124,7 +150,8 @@ pub const FIELD_CACHEABILITY: &[(&str, Cacheability, &str)] = &[
     (
         "DescriptorAccount",
         UntilNextHead,
-        "branches usedCount nextUnused addresses stats balance utxos transactions coinbaseBlocks",
+        "branches usedCount nextUnused addresses stats balance balanceHistory utxos transactions \
+         coinbaseBlocks",
     ),
     ("DescriptorBranch", Immutable, "index path isChange"),
     ("DescriptorBranch", UntilNextHead, "usedCount derivedCount lastUsed nextUnused"),
@@ -135,39 +162,41 @@ pub const FIELD_CACHEABILITY: &[(&str, Cacheability, &str)] = &[
         "isValid error descriptor checksum keyNetwork scriptType isRanged isMultipath branchCount isSolvable \
          hasPrivateKeys addresses",
     ),
+    ("DescriptorMatch", Immutable, "descriptorIndex derived"),
     (
         "DifficultyAdjustment",
         UntilNextTip,
-        "epoch progress blocksDone blocksRemaining estimatedChange estimatedAt nextHeight averageInterval \
-         expectedBlocks previousChange",
+        "epoch progress minedBlockCount remainingBlockCount estimatedChange estimatedAt nextHeight averageInterval \
+         expectedBlockCount previousChange",
     ),
     (
         "DifficultyEpoch",
         Immutable,
-        "id index startHeight endHeight startTime endTime bits difficulty change actualTimespan stats complete",
+        "id index startHeight endHeight startedAt endedAt bits difficulty change actualTimespan stats isComplete",
     ),
     ("DifficultyEpochConnection", Immutable, "edges nodes pageInfo totalCount"),
     ("DifficultyEpochEdge", Immutable, "cursor node"),
     ("DiskShortage", Never, "neededBytes freeBytes"),
+    ("CurrencyValue", Never, "amount rate"),
     ("Feature", Never, "name enabled setting"),
     ("FeeBin", UntilNextHead, "fromRate toRate totalVsize txCount cumulativeVsize"),
     ("FeeEstimate", Never, "requestedBlocks targetBlocks feeRate source mode asOf hitRate"),
     ("Input", Immutable, "index transaction outpoint prevout sequence isCoinbase scriptSigHex witness"),
     ("InputConnection", Immutable, "edges nodes pageInfo totalCount"),
     ("InputEdge", Immutable, "cursor node"),
-    ("Ledger", ByArgument, "stats balance utxos"),
+    ("Ledger", ByArgument, "stats balance balanceHistory utxos"),
     ("Ledger", UntilNextHead, "transactions coinbaseBlocks"),
-    ("LedgerEntry", UntilNextHead, "transaction net received spent balanceAfter sentToSelf touched"),
+    ("LedgerEntry", UntilNextHead, "transaction inputs outputs net received spent balanceAfter sentToSelf touched"),
+    ("LedgerEntry", Never, "value"),
     ("LedgerEntryConnection", Immutable, "edges nodes pageInfo totalCount"),
     ("LedgerEntryEdge", Immutable, "cursor node"),
-    ("LedgerEvent", Never, "seq cursor kind entry reason replacedByTxid isCorrection depth balance"),
+    ("LedgerEvent", Never, "seq cursor kind entry reason replacedByTxid isCorrection isBackfill depth matches balance"),
     (
         "LedgerTotals",
         Immutable,
-        "txCount mempoolTxCount receivedCount received spentCount spent utxoCount firstSeen lastSeen \
-         minedBlocks used",
+        "txCount mempoolTxCount receivedCount received spentCount spent utxoCount firstSeenBlock lastSeenBlock \
+         minedBlockCount used statusHash",
     ),
-    ("Limits", Never, declarations!(limit_fields)),
     ("LockTime", Immutable, "raw height time"),
     ("LockTime", UntilNextTip, "isFinalAtNextBlock"),
     ("LostBlock", Never, "height hash"),
@@ -186,7 +215,7 @@ pub const FIELD_CACHEABILITY: &[(&str, Cacheability, &str)] = &[
          bumpFeeTo",
     ),
     ("MempoolEvent", Never, "seq cursor"),
-    ("MempoolSample", UntilNextHead, "at txCount totalVsize totalFees minFeeRate txPerSecond vbytesPerSecond vsizeByFeeRate"),
+    ("MempoolSample", UntilNextHead, "takenAt txCount totalVsize totalFees minFeeRate txPerSecond vbytesPerSecond vsizeByFeeRate"),
     (
         "MempoolStats",
         UntilNextHead,
@@ -196,6 +225,11 @@ pub const FIELD_CACHEABILITY: &[(&str, Cacheability, &str)] = &[
     ("MempoolStats", Never, "txPerSecond vbytesPerSecond"),
     ("MerkleProof", Immutable, "blockHash height position branch root headerHex"),
     ("Mutation", Never, "broadcastTransaction broadcastPackage"),
+    (
+        "NetEffect",
+        Immutable,
+        "received spent net feePaid feeAttribution ownInputCount ownOutputCount isSelfTransfer",
+    ),
     ("Node", Immutable, "id"),
     ("OpReturn", Immutable, "payload pushes utf8"),
     ("OutPoint", Immutable, "txid vout text"),
@@ -215,7 +249,21 @@ pub const FIELD_CACHEABILITY: &[(&str, Cacheability, &str)] = &[
     ("PageInfo", Immutable, "hasNextPage hasPreviousPage startCursor endCursor"),
     ("ProjectedBlock", UntilNextHead, "index txCount vsize weight totalFees medianFeeRate feeRatePercentiles transactions"),
     ("ProjectedBlockDelta", Never, "index sequence projectedBlock added removed"),
-    ("Query", Immutable, "chain mempool validateDescriptor"),
+    ("PsbtDerivation", Immutable, "publicKey fingerprint path"),
+    (
+        "PsbtInput",
+        Never,
+        "index outpoint prevout hasUtxo isUtxoConsistent value script redeemScript witnessScript sighashType derivations \
+         signatures requiredSignatureCount unsignedKeys missingKeyHash missingRedeemScriptHash missingWitnessScriptHash \
+         isFinalized finalScriptSig finalWitness nextRole",
+    ),
+    ("PsbtInputConnection", Immutable, "edges nodes pageInfo totalCount"),
+    ("PsbtInputEdge", Immutable, "cursor node"),
+    ("PsbtOutput", Immutable, "index value script redeemScript witnessScript derivations isChange"),
+    ("PsbtOutputConnection", Immutable, "edges nodes pageInfo totalCount"),
+    ("PsbtOutputEdge", Immutable, "cursor node"),
+    ("PsbtSignature", Immutable, "publicKey signature"),
+    ("Query", Immutable, "chain mempool validateDescriptor validateAddress decodeScript"),
     (
         "Query",
         ImmutableIfFound,
@@ -224,27 +272,29 @@ pub const FIELD_CACHEABILITY: &[(&str, Cacheability, &str)] = &[
     ),
     ("Query", ByArgument, "blocks headers transactions"),
     ("Query", UntilNextTip, "tip snapshot"),
-    ("Query", UntilNextHead, "staleBlocks reorgs descriptor"),
+    ("Query", UntilNextHead, "staleBlocks reorgs descriptor search"),
     (
         "Query",
         Never,
-        "decodeTransaction testTransactions feeEstimate feeEstimates recommendedFees sync server bitcoinNode \
+        "decodePsbt decodeTransaction testTransactions feeEstimate feeEstimates recommendedFees sync server bitcoinNode rate \
+         currencies \
          chainTips",
     ),
     (
         "RangeTotals",
         Immutable,
-        "fromHeight toHeight fromTime toTime blockCount txCount inputCount outputCount outputValue fees \
-         subsidy size weight chainwork difficultySum averageInterval hashrate tps utxoDelta emptyBlocks \
+        "fromHeight toHeight startedAt endedAt blockCount txCount inputCount outputCount outputValue fees \
+         subsidy size weight chainwork difficultySum averageInterval hashrate txPerSecond utxoDelta emptyBlockCount \
          averageFee averageFeeRate",
     ),
-    ("RbfNode", UntilNextHead, "txid fee vsize seenAt fullRbf mined replacedNodes"),
-    ("RecommendedFees", Never, "nextBlock within3Blocks within6Blocks economy minimum asOf"),
+    ("Rate", Never, "currency price at"),
+    ("RbfNode", UntilNextHead, "txid fee vsize seenAt isFullRbf isMined replacedNodes"),
+    ("RecommendedFees", Never, "within1Block within3Blocks within6Blocks economy minimum asOf"),
     ("RejectInfo", Never, "code rejectReason details missingInputs conflictsWith requiredFee"),
     (
         "Reorg",
         UntilNextHead,
-        "id at depth forkHeight forkHash disconnected isComplete connected returnedToMempool conflicted",
+        "id observedAt depth forkHeight forkHash disconnected isComplete connected returnedToMempool conflicted",
     ),
     ("ReorgBlock", Immutable, "hash height"),
     ("ReorgBlock", UntilNextHead, "block"),
@@ -253,17 +303,25 @@ pub const FIELD_CACHEABILITY: &[(&str, Cacheability, &str)] = &[
     ("ReorgConnection", Immutable, "edges nodes pageInfo totalCount"),
     ("ReorgEdge", Immutable, "cursor node"),
     ("Script", Immutable, "id scriptHash electrumScriptHash"),
-    ("Script", ByArgument, "stats balance utxos"),
-    ("Script", UntilNextHead, "hex address transactions coinbaseBlocks"),
+    ("Script", ByArgument, "stats balance balanceHistory utxos"),
+    ("Script", UntilNextHead, "hex asm type address transactions coinbaseBlocks"),
     ("ScriptDelta", UntilNextHead, "script address net received spent txCount"),
     ("ScriptDeltaConnection", Immutable, "edges nodes pageInfo totalCount"),
     ("ScriptDeltaEdge", Immutable, "cursor node"),
+    (
+        "ScriptInfo",
+        Immutable,
+        "script hash160 publicKeys requiredSignatureCount witnessVersion witnessProgram isUnspendable p2sh segwit \
+         p2shSegwit",
+    ),
     ("ScriptTypeCount", Immutable, "type outputCount totalValue"),
-    ("ServerInfo", Never, "id version gitCommit startedAt limits database subscriptions features"),
+    ("SearchResultConnection", Immutable, "edges nodes pageInfo totalCount"),
+    ("SearchResultEdge", Immutable, "cursor node"),
+    ("ServerInfo", Never, "id version gitCommit startedAt limits database subscriptionCount features"),
     ("Snapshot", UntilNextTip, "height hash"),
     ("Snapshot", UntilNextHead, "takenAt"),
-    ("Snapshot", Never, "cursor mempoolSequence nodeHeight nodeHeaders inSync mempoolInSync"),
-    ("Spendability", Immutable, "ok reasons notBeforeHeight"),
+    ("Snapshot", Never, "cursor mempoolSequence nodeHeight nodeHeaderHeight isInSync isMempoolInSync"),
+    ("Spendability", Immutable, "isSpendable reasons notBeforeHeight"),
     (
         "Supply",
         Immutable,
@@ -273,16 +331,17 @@ pub const FIELD_CACHEABILITY: &[(&str, Cacheability, &str)] = &[
     (
         "SyncProgress",
         Never,
-        "phase indexedHeight targetHeight progress blocksPerSecond etaSeconds ready diskShortage lostBlock silenceSeconds",
+        "phase indexedHeight targetHeight progress blocksPerSecond etaSeconds isReady diskShortage lostBlock silenceSeconds",
     ),
-    ("TableInfo", Never, "name rows"),
+    ("TableInfo", Never, "name rowCount"),
     (
         "Transaction",
         Immutable,
         "id txid wtxid version lockTime size strippedSize weight vsize isCoinbase hex state block \
-         indexInBlock globalIndex merkleProof inputs outputs inputCount outputCount inputValue outputValue \
-         fee feeRate signalsRbf",
+         indexInBlock globalIndex merkleProof inputs outputs inputCount outputCount totalInputValue totalOutputValue \
+         fee feeRate isSignalingRbf",
     ),
+    ("Transaction", ByArgument, "netEffect"),
     ("Transaction", UntilNextTip, "confirmations"),
     (
         "Transaction",
@@ -295,7 +354,8 @@ pub const FIELD_CACHEABILITY: &[(&str, Cacheability, &str)] = &[
     ("TransactionEdge", Immutable, "cursor node"),
     ("TransactionRemoved", Never, "seq cursor txid reason replacedByTxid isCorrection block"),
     ("TransactionStatusEvent", Never, "txid state replacedByTxid confirmations projectedBlockIndex transaction"),
-    ("TxOccurrence", UntilNextHead, "block index onMainChain"),
+    ("TurnoverTotals", Immutable, "received spent txCount"),
+    ("TxOccurrence", UntilNextHead, "block index isOnMainChain"),
     ("TxidConnection", Immutable, "edges nodes pageInfo totalCount"),
     ("TxidEdge", Immutable, "cursor node"),
     (
@@ -313,7 +373,7 @@ impl Cacheability {
     #[must_use]
     pub fn of(type_name: &str, field: &str) -> Self {
         static MARKED: LazyLock<HashMap<(&str, &str), Cacheability>> = LazyLock::new(|| {
-            let fields = FIELD_CACHEABILITY.iter().flat_map(|&(type_name, mark, fields)| {
+            let fields = field_cacheability().flat_map(|(type_name, mark, fields)| {
                 fields.split_ascii_whitespace().map(move |field| ((type_name, field), mark))
             });
             fields.collect()

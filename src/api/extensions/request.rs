@@ -125,7 +125,7 @@ impl Extension for RequestExtension {
         self.limits.check(result.depth, result.complexity, is_mutation).map_err(|error| vec![error.into()])?;
         if let Some(account) = ctx.data_opt::<Arc<Account>>() {
             let worst_case = u64::try_from(result.complexity).unwrap_or(u64::MAX);
-            account.reserve(worst_case, self.limits.most_complexity()).map_err(|error| vec![error.into()])?;
+            account.reserve(worst_case, self.limits.answer_cost()).map_err(|error| vec![error.into()])?;
         }
         self.missing.get().map_or(Ok(result), |error| Err(vec![error.clone()]))
     }
@@ -139,10 +139,12 @@ impl Extension for RequestExtension {
     ) -> Response {
         let _executing = ctx.data_opt::<Arc<TimeSlice>>().map(|slice| slice.execute());
         let Some(account) = ctx.data_opt::<Arc<Account>>() else { return next.run(ctx, operation_name).await };
-        account.begin();
+        // the worst case of a mutation was checked
+        let is_mutation = self.is_mutation.load(Ordering::Relaxed);
+        account.begin(if is_mutation { u64::MAX } else { self.limits.answer_cost() });
         let mut response = next.run(ctx, operation_name).await;
-        if let Some(field) = account.refused_field() {
-            response = refused_as_a_whole(response, &self.limits, account, field);
+        if let Some(reason) = account.reason() {
+            response = refused_as_a_whole(response, reason);
         }
         account.settle();
         let pinned = ctx.data_opt::<RequestView>().and_then(|view| view.0.get());
@@ -163,7 +165,7 @@ impl Extension for RequestExtension {
         // the engine comes here for each item of a list, too
         let is_field = matches!(at.segment, QueryPathSegment::Name(_));
         if let Some(account) = ctx.data_opt::<Arc<Account>>().filter(|_| !info.is_for_introspection) {
-            if account.refused_field().is_some() {
+            if account.is_refused() {
                 // the answer is refused as a whole: what is left costs nothing more, and is not read
                 return Ok(Some(Value::Null));
             }
@@ -171,9 +173,8 @@ impl Extension for RequestExtension {
                 account.count_field();
             }
             // an item counts as well: a client may want nothing of it but its type
-            let limit = if self.is_mutation.load(Ordering::Relaxed) { u64::MAX } else { self.limits.most_complexity() };
             let field = || if is_field { format!("{}.{}", info.parent_type, info.name) } else { info.name.to_owned() };
-            account.spend(1, limit, field).map_err(|error| keep_path(error.into(), at))?;
+            account.spend(1, field).map_err(|error| keep_path(error.into(), at))?;
         }
         if let Some(description) = schema_description(info.parent_type, info.name) {
             return Ok(Some(description));
@@ -194,18 +195,17 @@ fn is_mutation(operation: &Positioned<OperationDefinition>) -> bool {
     operation.node.ty == OperationType::Mutation
 }
 
-/// The response to a request whose answer costs too much: where the limit was passed, and no data. The fields after that are
-/// missing.
-fn refused_as_a_whole(mut response: Response, limits: &Limits, account: &Account, field: &str) -> Response {
-    let is_reason = |error: &ServerError| {
+/// The response to a request whose answer costs too much: where the limit was passed, and no data, because the fields after
+/// that are missing.
+fn refused_as_a_whole(mut response: Response, reason: ApiError) -> Response {
+    let has_passed = |error: &ServerError| {
         let which = error.extensions.as_ref().and_then(|extensions| extensions.get("which"));
         which == Some(&Value::from(COMPLEXITY))
     };
-    let reason = response.errors.iter().position(is_reason).map(|at| response.errors.swap_remove(at));
-    // an error beside it may have come first
-    let reason = reason.unwrap_or_else(|| ApiError::too_costly(limits.most_complexity(), account.cost(), field).into());
+    let error = response.errors.iter().position(has_passed).map(|at| response.errors.swap_remove(at));
     response.data = Value::Null;
-    response.errors = vec![reason];
+    // without its path if an error of a field beside it came first
+    response.errors = vec![error.unwrap_or_else(|| reason.into())];
     response
 }
 

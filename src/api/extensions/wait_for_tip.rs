@@ -2,14 +2,16 @@
 //!
 //! ```text
 //!   "extensions": { "waitForTip": { "hash": "…", "timeoutMs": 5000 } }      or "height": 800000
+//!                                                                          or "after": "…"
 //!
 //!   request ──► the block is there? ──► executed, from a state that has it
 //!                  │ no: next change        (for a subscription: the state that it begins with)
 //!                  └── time is over ──► TIP_NOT_REACHED, nothing executed
 //! ```
 //!
-//! For that has seen a block elsewhere, with another server or the node itself, and must not be answered from before it. A
-//! silent answer from an older state would be the one that the client said it cannot use; so it is sent.
+//! For a client that has seen a block elsewhere, with another server or the node itself, and must not be answered from before
+//! it: an older state is what the client said it cannot use, so the request is refused instead. With `after`, for one that polls
+//! for the next block.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -105,12 +107,15 @@ enum WaitedFor {
     Hash(BlockHash),
     /// Any block at this height.
     Height(Height),
+    /// A tip other than this block.
+    After(BlockHash),
 }
 
 impl WaitedFor {
     fn is_in(self, head: Arc<Head>) -> Result<bool, IndexError> {
         match self {
             Self::Height(height) => Ok(head.tip.height >= height),
+            Self::After(hash) => Ok(head.tip.hash != hash),
             Self::Hash(hash) => {
                 let place = View::new(head).block_place(hash)?;
                 Ok(place.is_some_and(|place| place.membership == ChainMembership::Main))
@@ -133,23 +138,28 @@ impl Wait {
         let Value::Object(asked) = asked else {
             return Err(bad("an object is expected, such as { \"height\": 800000, \"timeoutMs\": 5000 }"));
         };
-        let known = BTreeSet::from(["hash", "height", "timeoutMs"]);
+        let known = BTreeSet::from(["hash", "height", "after", "timeoutMs"]);
         if let Some(unknown) = asked.keys().find(|name| !known.contains(name.as_str())) {
-            return Err(bad(&format!("{} is not a known field; give hash or height, and timeoutMs", shown(unknown))));
+            return Err(bad(&format!(
+                "{} is not a known field; give hash, height or after, and timeoutMs",
+                shown(unknown)
+            )));
         }
         let given = |name: &str| asked.get(name).filter(|value| **value != Value::Null);
-        let block = match (given("hash"), given("height")) {
-            (Some(Value::String(hash)), None) => {
-                let hash = (hash.len() == 64).then(|| hash.parse().ok()).flatten();
-                WaitedFor::Hash(hash.ok_or_else(|| bad("hash must be 64 hexadecimal digits"))?)
-            }
-            (None, Some(Value::Number(height))) => {
-                let height = height.as_u64().and_then(|height| u32::try_from(height).ok());
+        let hash = |name: &str, value: &Value| {
+            let Value::String(hash) = value else { return Err(bad(&format!("{name} must be a string"))) };
+            let hash = (hash.len() == 64).then(|| hash.parse().ok()).flatten();
+            hash.ok_or_else(|| bad(&format!("{name} must be 64 hexadecimal digits")))
+        };
+        let block = match (given("hash"), given("height"), given("after")) {
+            (Some(value), None, None) => WaitedFor::Hash(hash("hash", value)?),
+            (None, None, Some(value)) => WaitedFor::After(hash("after", value)?),
+            (None, Some(height), None) => {
+                let number = if let Value::Number(number) = height { number.as_u64() } else { None };
+                let height = number.and_then(|height| u32::try_from(height).ok());
                 WaitedFor::Height(height.ok_or_else(|| bad("height must be a whole number from 0"))?.into())
             }
-            (Some(_), None) => return Err(bad("hash must be a string of 64 hexadecimal digits")),
-            (None, Some(_)) => return Err(bad("height must be a whole number from 0")),
-            _ => return Err(bad("give hash or height, exactly one of them")),
+            _ => return Err(bad("give hash, height or after, exactly one of them")),
         };
         let timeout = match given("timeoutMs") {
             None => LONGEST,
@@ -178,6 +188,8 @@ mod tests {
         let hash = "0f9188f13cb7b2c71f2a335e3a4fc328bf5beb436012afca590b1a11466e2206";
         let expected = Wait { block: WaitedFor::Hash(hash.parse().unwrap()), timeout: Duration::from_millis(250) };
         assert_eq!(read(json!({ "hash": hash, "height": null, "timeoutMs": 250 })), Ok(expected));
+        let expected = Wait { block: WaitedFor::After(hash.parse().unwrap()), timeout: LONGEST };
+        assert_eq!(read(json!({ "after": hash })), Ok(expected));
         let expected = Wait { block: WaitedFor::Height(7.into()), timeout: LONGEST };
         assert_eq!(read(json!({ "height": 7 })), Ok(expected));
         assert_eq!(read(json!({ "height": 7, "timeoutMs": 10_000 })), Ok(expected));
@@ -192,6 +204,9 @@ mod tests {
             json!(7),
             json!({ "hash": hash, "height": 7 }),
             json!({ "hash": &hash[1..] }),
+            json!({ "after": &hash[1..] }),
+            json!({ "after": 7 }),
+            json!({ "after": hash, "height": 7 }),
             json!({ "hash": 7 }),
             json!({ "height": -1 }),
             json!({ "height": 1.5 }),

@@ -31,16 +31,16 @@ use crate::view::Published;
 /// What can be done.
 pub(crate) struct Mutation {
     sender: Sender,
-    features: Features,
+    can_broadcast: bool,
 }
 
 impl Mutation {
-    pub(crate) fn new(published: &Published, live: &Live, features: Features) -> Self {
-        Self { sender: Sender::new(published, live), features }
+    pub(crate) fn new(published: &Published, live: &Live, features: &Features) -> Self {
+        Self { sender: Sender::new(published, live), can_broadcast: features.broadcast }
     }
 
     fn check_enabled(&self, ctx: &Context<'_>) -> Result<(), ApiError> {
-        if !self.features.broadcast {
+        if !self.can_broadcast {
             return Err(ApiError::feature_disabled(Feature::Broadcast));
         }
         match ctx.data_opt::<Arc<Account>>() {

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use crate::api::error::ApiError;
 use crate::api::scalars::Hex;
 use crate::api::types::transaction::{
-    BroadcastOutcome, BroadcastResult, PackageResult, RejectInfo, Submission, reject_code,
+    BroadcastOutcome, BroadcastResult, PackageResult, RejectCode, RejectInfo, Submission, reject_code,
 };
 use crate::api::wait_until::wait_until;
 use crate::chain::float::to_f64;
@@ -198,9 +198,9 @@ fn shows(
     brought: &Submission,
     among: &HashSet<bitcoin::Txid>,
 ) -> Result<bool, IndexError> {
-    Ok(match reject_code::of(refusal) {
-        reject_code::ALREADY_CONFIRMED | reject_code::ALREADY_IN_MEMPOOL => view.contains(&brought.txid)?,
-        reject_code::MISSING_INPUTS => {
+    Ok(match reject_code(refusal) {
+        RejectCode::AlreadyConfirmed | RejectCode::AlreadyInMempool => view.contains(&brought.txid)?,
+        RejectCode::MissingInputs => {
             view.contains(&brought.txid)? || !view.obstacles(&brought.parts, among)?.missing.is_empty()
         }
         _ => true,
@@ -221,9 +221,9 @@ fn refused(
         }),
         None => None,
     };
-    let said = match reject_code::of(&refusal) {
-        reject_code::ALREADY_CONFIRMED => Some(BroadcastOutcome::AlreadyConfirmed),
-        reject_code::ALREADY_IN_MEMPOOL => Some(BroadcastOutcome::AlreadyInMempool),
+    let said = match reject_code(&refusal) {
+        RejectCode::AlreadyConfirmed => Some(BroadcastOutcome::AlreadyConfirmed),
+        RejectCode::AlreadyInMempool => Some(BroadcastOutcome::AlreadyInMempool),
         _ => None,
     };
     // the chain knows better than the node, which knows of a block by its unspent outputs only
@@ -241,7 +241,7 @@ fn refused(
 /// Where a transaction is that the node refused for whatever reason, and has all the same.
 fn overruled(refusal: &Refusal, brought: &Submission, view: &View) -> Result<Option<BroadcastOutcome>, IndexError> {
     // a node that judges the fee does not have it, and a state that is not the node's proves nothing
-    if reject_code::of(refusal) == reject_code::FEE_TOO_LOW || !view.is_in_sync() {
+    if reject_code(refusal) == RejectCode::FeeTooLow || !view.is_in_sync() {
         return Ok(None);
     }
     if view.is_confirmed(&brought.txid)? {

@@ -11,6 +11,8 @@ use crate::api::types::block::Block;
 use crate::api::types::chain::{ConflictedTransaction, DifficultyEpochObject, Reorg, ReorgBlock};
 use crate::api::types::ledger::{DerivedAddress, LedgerEntry, Utxo};
 use crate::api::types::mempool::ScriptDelta;
+use crate::api::types::psbt::{PsbtInput, PsbtOutput};
+use crate::api::types::search_result::SearchResultUnion;
 use crate::api::types::transaction::{Input, Output, Transaction};
 
 /// Whether there are items before or after a page, and the cursors to continue with.
@@ -43,6 +45,9 @@ pub(crate) struct PageInfo {
     concrete(name = "TxidEdge", params(Txid)),
     concrete(name = "DerivedAddressEdge", params(DerivedAddress)),
     concrete(name = "ScriptDeltaEdge", params(ScriptDelta)),
+    concrete(name = "PsbtInputEdge", params(PsbtInput)),
+    concrete(name = "PsbtOutputEdge", params(PsbtOutput)),
+    concrete(name = "SearchResultEdge", params(SearchResultUnion)),
     concrete(name = "UtxoEdge", params(Utxo)),
     concrete(name = "LedgerEntryEdge", params(LedgerEntry))
 )]
@@ -69,6 +74,9 @@ pub(crate) struct Edge<N: OutputType> {
     concrete(name = "TxidConnection", params(Txid)),
     concrete(name = "DerivedAddressConnection", params(DerivedAddress)),
     concrete(name = "ScriptDeltaConnection", params(ScriptDelta)),
+    concrete(name = "PsbtInputConnection", params(PsbtInput)),
+    concrete(name = "PsbtOutputConnection", params(PsbtOutput)),
+    concrete(name = "SearchResultConnection", params(SearchResultUnion)),
     concrete(name = "LedgerEntryConnection", params(LedgerEntry))
 )]
 pub(crate) struct Connection<N: OutputType>

@@ -22,8 +22,8 @@ use crate::view::{ChainMembership, View};
 
 const VERSION: u8 = 1;
 const SEAL: usize = 8;
-/// Bytes of the longest cursor.
-const LONGEST: usize = 1 + 76 + SEAL;
+/// Bytes of the longest cursor: that of a stream that watches descriptors.
+const LONGEST: usize = 1 + 69 + 2 * 32 * 5 + 9 + SEAL;
 
 /// A connection of one object under one filter, whose rows cursors point to.
 #[derive(Clone, Debug)]

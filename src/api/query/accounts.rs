@@ -51,7 +51,7 @@ impl AccountQuery {
         )]
         text: String,
         #[graphql(
-            desc = "The number of unused scripts in a row at which a branch ends, from 1 to `server.limits.gapLimit`.",
+            desc = "The number of unused scripts in a row at which a branch ends, from 1 to `server.limits.pages.gapLimit`.",
             default_with = "Some(DEFAULT_GAP_LIMIT)"
         )]
         gap_limit: Option<i32>,

@@ -166,7 +166,7 @@ impl BlockQuery {
     async fn blocks_by_hash(
         &self,
         ctx: &Context<'_>,
-        #[graphql(desc = "The block hashes, at most `server.limits.ids`.")] hashes: Vec<BlockHash>,
+        #[graphql(desc = "The block hashes, at most `server.limits.pages.ids`.")] hashes: Vec<BlockHash>,
     ) -> Option<Result<LookedUp<Block>, ApiError>> {
         Some(self.each(ctx, &hashes))
     }
@@ -177,7 +177,7 @@ impl BlockQuery {
         &self,
         ctx: &Context<'_>,
         #[graphql(desc = "The height of the first block.")] from_height: i32,
-        #[graphql(desc = "The number of headers, at most `server.limits.headers`.")] count: i32,
+        #[graphql(desc = "The number of headers, at most `server.limits.pages.headers`.")] count: i32,
     ) -> Option<Result<Vec<BlockHeader>, ApiError>> {
         Some(self.headers_from(ctx, from_height, count))
     }

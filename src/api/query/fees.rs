@@ -70,7 +70,7 @@ impl FeeQuery {
         &self,
         ctx: &Context<'_>,
         #[graphql(
-            desc = "The confirmation targets in blocks, each 1 to 1,008. At most `server.limits.points` of them.",
+            desc = "The confirmation targets in blocks, each 1 to 1,008. At most `server.limits.pages.points` of them.",
             default_with = "Some(TARGETS.to_vec())"
         )]
         targets: Option<Vec<i32>>,

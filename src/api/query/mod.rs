@@ -3,11 +3,15 @@
 mod accounts;
 mod blocks;
 mod chain;
+mod decode;
 mod dry_run;
 mod fees;
 mod ledgers;
 mod operations;
+mod rates;
 mod root;
+mod search;
+mod search_terms;
 mod transactions;
 
 use std::sync::Arc;
@@ -24,11 +28,14 @@ pub(crate) struct Query(
     blocks::BlockQuery,
     transactions::TransactionQuery,
     dry_run::DryRunQuery,
+    decode::DecodeQuery,
     ledgers::LedgerQuery,
     accounts::AccountQuery,
+    search::SearchQuery,
     chain::ChainQuery,
     fees::FeeQuery,
     operations::OperationsQuery,
+    rates::RateQuery,
 );
 
 impl Query {
@@ -38,11 +45,14 @@ impl Query {
             blocks::BlockQuery(root.clone()),
             transactions::TransactionQuery(root.clone()),
             dry_run::DryRunQuery(root.clone()),
+            decode::DecodeQuery::new(root.clone()),
             ledgers::LedgerQuery(root.clone()),
             accounts::AccountQuery { root: root.clone(), serving: serving.clone() },
+            search::SearchQuery { root: root.clone(), serving: serving.clone() },
             chain::ChainQuery(root.clone()),
             fees::FeeQuery(root.clone()),
             operations::OperationsQuery::new(root, serving.clone()),
+            rates::RateQuery,
         )
     }
 }

@@ -107,7 +107,7 @@ impl OperationsQuery {
     }
 
     /// Several objects by their ids: one entry per id, in the given order, each as in `node`. At most
-    /// `server.limits.ids`.
+    /// `server.limits.pages.ids`.
     #[graphql(complexity = "costs::list(ids.len(), child_complexity.saturating_add(1))")]
     async fn nodes(
         &self,

@@ -111,7 +111,7 @@ impl TransactionQuery {
     async fn transactions_by_txid(
         &self,
         ctx: &Context<'_>,
-        #[graphql(desc = "The txids, at most `server.limits.ids`.")] txids: Vec<Txid>,
+        #[graphql(desc = "The txids, at most `server.limits.pages.ids`.")] txids: Vec<Txid>,
     ) -> Option<Result<LookedUp<Transaction>, ApiError>> {
         let view = match self.0.view_of_list(ctx, txids.len()) {
             Ok(view) => view,
@@ -165,7 +165,7 @@ impl TransactionQuery {
     async fn outputs_by_outpoint(
         &self,
         ctx: &Context<'_>,
-        #[graphql(desc = "The outpoints, at most `server.limits.ids`.")] outpoints: Vec<OutPointInput>,
+        #[graphql(desc = "The outpoints, at most `server.limits.pages.ids`.")] outpoints: Vec<OutPointInput>,
     ) -> Option<Result<LookedUp<Output>, ApiError>> {
         let view = match self.0.view_of_list(ctx, outpoints.len()) {
             Ok(view) => view,

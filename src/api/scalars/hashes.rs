@@ -1,8 +1,9 @@
-//! The three 32-byte hashes, kept apart so that one is never taken for another.
+//! The hashes of 32 bytes in display byte order, kept apart so that one is never taken for another.
 
 use std::str::FromStr;
 
 use async_graphql::{InputValueError, InputValueResult, Scalar, ScalarType, Value};
+use bitcoin::hashes::{Hash, sha256d};
 
 /// The hash of a block header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +22,22 @@ pub(crate) struct Txid(pub(crate) bitcoin::Txid);
 /// The hash of a transaction with its witness.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Wtxid(pub(crate) bitcoin::Wtxid);
+
+/// Any other hash that is shown byte-reversed: of a merkle tree, or of a script in the Electrum protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Hash256(sha256d::Hash);
+
+impl Hash256 {
+    /// Of a hash in the byte order in which it was computed.
+    pub(crate) fn new(bytes: [u8; 32]) -> Self {
+        Self(sha256d::Hash::from_byte_array(bytes))
+    }
+
+    /// The hash in the byte order in which it was computed.
+    pub(crate) fn to_byte_array(self) -> [u8; 32] {
+        self.0.to_byte_array()
+    }
+}
 
 /// A block hash: the double SHA-256 of the header, as 64 hexadecimal digits in display (reversed) byte order. Output is
 /// lower case; input may be either.
@@ -73,6 +90,23 @@ impl ScalarType for Wtxid {
     }
 }
 
+/// A hash of 32 bytes other than a block hash or a txid, as 64 hexadecimal digits in display (reversed) byte order. Output is
+/// lower case; input may be either.
+#[Scalar]
+impl ScalarType for Hash256 {
+    fn parse(value: Value) -> InputValueResult<Self> {
+        hash(&value).map(Self).ok_or_else(|| InputValueError::expected_type(value))
+    }
+
+    fn is_valid(value: &Value) -> bool {
+        hash::<sha256d::Hash>(value).is_some()
+    }
+
+    fn to_value(&self) -> Value {
+        self.0.to_string().into()
+    }
+}
+
 fn hash<H: FromStr>(value: &Value) -> Option<H> {
     match value {
         Value::String(text) if text.len() == 64 => text.parse().ok(),
@@ -96,7 +130,10 @@ mod tests {
         for bad in [&text[1..], &format!("{text}0"), &format!("0x{}", &text[2..]), &"z".repeat(64), ""] {
             let bad = Value::from(bad);
             assert!(!accepts::<BlockHash>(&bad) && !accepts::<Txid>(&bad) && !accepts::<Wtxid>(&bad), "{bad}");
+            assert!(!accepts::<Hash256>(&bad), "{bad}");
         }
+        let root = Hash256::parse(Value::from(text)).unwrap();
+        assert_eq!((root.to_value(), root.to_byte_array()), (Value::from(text), genesis.to_byte_array()));
         assert!(!accepts::<BlockHash>(&Value::from(0)) && !accepts::<Txid>(&Value::Null));
     }
 }

@@ -6,6 +6,7 @@
 
 mod big_int;
 mod date_time;
+mod decimal;
 mod hashes;
 mod hex;
 mod int53;
@@ -17,7 +18,8 @@ mod uint53;
 
 pub(crate) use big_int::BigInt;
 pub(crate) use date_time::DateTime;
-pub(crate) use hashes::{BlockHash, Txid, Wtxid};
+pub(crate) use decimal::Decimal;
+pub(crate) use hashes::{BlockHash, Hash256, Txid, Wtxid};
 pub(crate) use hex::Hex;
 pub(crate) use int53::Int53;
 pub(crate) use integer::{int, int_of};

@@ -4,9 +4,10 @@
 fn rule(scalar: &str) -> Option<&'static str> {
     Some(match scalar {
         "BigInt" => "a decimal string without sign and leading zeros",
-        "BlockHash" | "Txid" | "Wtxid" => "a string of 64 hexadecimal digits",
+        "BlockHash" | "Hash256" | "Txid" | "Wtxid" => "a string of 64 hexadecimal digits",
         "Boolean" => "true or false",
         "DateTime" => "a UTC time from 1970 to 2106 such as \"2009-01-03T18:15:05Z\"",
+        "Decimal" => "a decimal number in a string",
         "Float" => "a number",
         "Hex" => "a string of hexadecimal digits, two for each byte, without 0x",
         "ID" => "a string or an integer",

@@ -15,6 +15,11 @@ impl SignedSats {
             .map(Self)
             .ok_or_else(|| ApiError::internal(&format!("the change of {sat} sat is outside the range of SignedSats")))
     }
+
+    /// The number.
+    pub(crate) fn to_sat(self) -> i128 {
+        self.0.into()
+    }
 }
 
 /// A change of an amount in satoshis, negative for a decrease, between -(2^53 - 1) and 2^53 - 1, as an exact JSON

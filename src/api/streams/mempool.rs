@@ -73,6 +73,19 @@ impl MempoolFollower {
         self.begun_behind
     }
 
+    /// Goes on from the newest state if this one was in use for long.
+    pub(crate) fn switch_if_expired(&mut self) {
+        // what was taken is answered from the newest Head as well as from any before it
+        if let Some(newest) = self.lease.newer_head(&self.published) {
+            self.lease = HeadLease::new(newest);
+        }
+    }
+
+    /// A view of the state that events are answered from now.
+    pub(crate) fn view(&self) -> View {
+        self.published.view_of(self.lease.head().clone(), self.allowance, self.published.node_client())
+    }
+
     /// Takes what the Head has that was not taken before; where that is much, from the newest Head, so that none is kept
     /// for long.
     fn take(&mut self) -> Result<(), ApiError> {
@@ -101,10 +114,7 @@ impl Follower for MempoolFollower {
     ///
     /// Errors: CURSOR_EXPIRED if the reader fell behind what is remembered. The stream ends with an error.
     async fn next(&mut self) -> Option<Result<(View, MempoolEvent), ApiError>> {
-        // what was taken is answered from the newest Head as well as from any before it
-        if let Some(newest) = self.lease.newer_head(&self.published) {
-            self.lease = HeadLease::new(newest);
-        }
+        self.switch_if_expired();
         loop {
             if self.pending.is_empty()
                 && let Err(error) = self.take()
@@ -112,9 +122,7 @@ impl Follower for MempoolFollower {
                 return Some(Err(error));
             }
             if let Some(event) = self.pending.pop_front() {
-                let view =
-                    self.published.view_of(self.lease.head().clone(), self.allowance, self.published.node_client());
-                return Some(Ok((view, event)));
+                return Some(Ok((self.view(), event)));
             }
             match self.events.next().await? {
                 // an older Head than the one that the reader began with has nothing new to tell

@@ -12,3 +12,5 @@ pub(crate) mod reorgs;
 pub(crate) mod resume;
 pub(crate) mod resume_point;
 pub(crate) mod sampled;
+pub(crate) mod unconfirmed;
+pub(crate) mod watch_place;

@@ -5,16 +5,20 @@
 //!   chainEvents:    seq u64 ‖ direction u8 ‖ block hash 32        sealed as the cursors of lists are
 //!   mempoolEvents:  seq u64 ‖ run u64 ‖ number u64
 //!   ledgerEvents:   seq u64 ‖ direction u8 ‖ block hash 32 ‖ events informed of it u32 ‖ [run u64 ‖ number u64 ‖ turns u64]
-//!                   sealed with what is watched, too
+//!                   sealed with what is watched, too; with descriptors ‖ 1 if the numbers in brackets are there, else 0
+//!                   ‖ place of the descriptors (watch_place.rs)
 //!   Snapshot:       block hash 32 ‖ run u64 ‖ number u64 ‖ turns u64
 //! ```
 //!
 //! The number of the event in its stream (`seq`) goes on from the cursor, so that a client can tell whether an event is missing.
 //! The cursor of a snapshot is good for each of these streams, and their numbers begin behind it.
 
+use std::sync::Arc;
+
 use bitcoin::BlockHash;
 use bitcoin::hashes::Hash;
 
+use super::watch_place::WatchPlace;
 use crate::api::error::{ApiError, shown};
 use crate::api::pagination::cursor::Scope;
 use crate::api::scalars::UInt53;
@@ -33,14 +37,17 @@ pub(crate) struct MempoolCursor {
     pub(crate) sequence: u64,
 }
 
-/// A reader of a ledger that has heard of what a block did, or of what happened in the mempool while it was the newest.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A reader of a ledger that has heard of what a block did, or of what happened in the mempool while it was the newest. Cheap
+/// to clone.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LedgerCursor {
     pub(crate) block: ChainCursor,
     /// How many of the events of that block were sent, [`WHOLE`](Self::WHOLE) if all.
     pub(crate) sent: u32,
     /// How far it is in what happened in the mempool, if that can be gone on from.
     pub(crate) reached: Option<MempoolReached>,
+    /// The scripts of descriptors that it watches; `None` without descriptors, and where a snapshot begins a stream.
+    pub(crate) watch: Option<Arc<WatchPlace>>,
 }
 
 /// A state of the chain and the mempool that a client has queried. Every stream can begin behind it, whatever it watches.
@@ -144,41 +151,56 @@ impl LedgerCursor {
         scope(Self::STREAM).filtered(watched)
     }
 
-    pub(crate) fn encode(self, scope: &Scope, seq: UInt53) -> String {
+    pub(crate) fn encode(&self, scope: &Scope, seq: UInt53) -> String {
         let mut content = self.block.to_bytes().to_vec();
         content.extend(self.sent.to_be_bytes());
+        if self.watch.is_some() {
+            content.push(u8::from(self.reached.is_some()));
+        }
         if let Some(MempoolReached { run, sequence, tip_changes }) = self.reached {
             content.extend([run, sequence, tip_changes].map(u64::to_be_bytes).concat());
+        }
+        if let Some(watch) = &self.watch {
+            watch.write(&mut content);
         }
         numbered(scope, seq, &content)
     }
 
+    /// What the cursor of a stream says that watches this many branches of descriptors.
+    ///
     /// Errors: BAD_USER_INPUT for a text that is no cursor of this stream or of a snapshot.
-    pub(crate) fn decode(cursor: &str, scope: &Scope) -> Result<StreamStart<Self>, ApiError> {
+    pub(crate) fn decode(cursor: &str, scope: &Scope, branches: usize) -> Result<StreamStart<Self>, ApiError> {
         if let Some(SnapshotCursor { tip, reached }) = SnapshotCursor::read(cursor) {
             let (block, sent) = (ChainCursor::Connected(tip), Self::WHOLE);
-            return Ok(StreamStart { place: Self { block, sent, reached: Some(reached) }, seq: 0 });
+            return Ok(StreamStart { place: Self { block, sent, reached: Some(reached), watch: None }, seq: 0 });
         }
         let place = || {
             let (seq, content) = opened(scope, cursor)?;
             let (block, rest) = content.split_first_chunk::<33>()?;
             let (sent, rest) = rest.split_first_chunk()?;
             let (block, sent) = (ChainCursor::from_bytes(*block)?, u32::from_be_bytes(*sent));
-            let numbers: Vec<u64> =
-                rest.chunks(8).map_while(|part| part.try_into().ok()).map(u64::from_be_bytes).collect();
-            let reached = match (rest.len(), &numbers[..]) {
-                (0, _) => None,
-                (24, [run, sequence, tip_changes]) => {
-                    Some(MempoolReached { run: *run, sequence: *sequence, tip_changes: *tip_changes })
-                }
+            let (has_reached, rest) = match (branches, rest.split_first()) {
+                (0, _) => (!rest.is_empty(), rest),
+                (_, Some((flag @ 0..=1, rest))) => (*flag == 1, rest),
                 _ => return None,
             };
-            Some(StreamStart { place: Self { block, sent, reached }, seq })
+            let (reached, rest) = if has_reached {
+                let (reached, rest) = MempoolReached::read(rest)?;
+                (Some(reached), rest)
+            } else {
+                (None, rest)
+            };
+            let watch = match branches {
+                0 if rest.is_empty() => None,
+                0 => return None,
+                _ => Some(Arc::new(WatchPlace::read(rest, branches)?)),
+            };
+            Some(StreamStart { place: Self { block, sent, reached, watch }, seq })
         };
         place().ok_or_else(|| {
             ApiError::bad_user_input(format!(
                 "{} is not a cursor of {} with these arguments: give one from an event of this subscription, \
-                 with the same addresses, scripts and depths, or `snapshot.cursor` of a query",
+                 with the same addresses, scripts, descriptors and depths, or `snapshot.cursor` of a query",
                 shown(cursor),
                 Self::STREAM
             ))
@@ -198,11 +220,19 @@ impl SnapshotCursor {
     fn read(cursor: &str) -> Option<Self> {
         let content = scope("snapshot").opened(cursor)?;
         let (tip, rest) = content.split_first_chunk::<32>()?;
-        let (run, rest) = rest.split_first_chunk()?;
+        let (reached, rest) = MempoolReached::read(rest)?;
+        rest.is_empty().then_some(Self { tip: BlockHash::from_byte_array(*tip), reached })
+    }
+}
+
+impl MempoolReached {
+    /// The numbers that bytes begin with, and the rest.
+    fn read(bytes: &[u8]) -> Option<(Self, &[u8])> {
+        let (run, rest) = bytes.split_first_chunk()?;
         let (sequence, rest) = rest.split_first_chunk()?;
-        let [run, sequence, tip_changes] = [*run, *sequence, rest.try_into().ok()?].map(u64::from_be_bytes);
-        let tip = BlockHash::from_byte_array(*tip);
-        Some(Self { tip, reached: MempoolReached { run, sequence, tip_changes } })
+        let (tip_changes, rest) = rest.split_first_chunk()?;
+        let [run, sequence, tip_changes] = [*run, *sequence, *tip_changes].map(u64::from_be_bytes);
+        Some((Self { run, sequence, tip_changes }, rest))
     }
 }
 
@@ -258,27 +288,33 @@ mod tests {
             prop_assert_eq!(ChainCursor::decode(&cursor).unwrap(), StreamStart { place: block, seq: 0 });
             let place = MempoolCursor { run, sequence };
             prop_assert_eq!(MempoolCursor::decode(&cursor).unwrap(), StreamStart { place, seq: 0 });
-            let place = LedgerCursor { block, sent: LedgerCursor::WHOLE, reached: Some(reached) };
+            let place = LedgerCursor { block, sent: LedgerCursor::WHOLE, reached: Some(reached), watch: None };
             for watched in ["a", "b"] {
                 let scope = LedgerCursor::scope(watched.to_owned());
-                prop_assert_eq!(LedgerCursor::decode(&cursor, &scope).unwrap(), StreamStart { place, seq: 0 });
+                let start = StreamStart { place: place.clone(), seq: 0 };
+                prop_assert_eq!(LedgerCursor::decode(&cursor, &scope, 2).unwrap(), start);
             }
         }
 
         #[test]
         fn a_cursor_of_a_ledger_leads_back_to_its_place_in_the_same_stream_only(
             hash: [u8; 32], sent: u32, reached: Option<(u64, u64, u64)>, number: u32,
+            ends in prop::collection::vec(1..=1_u32 << 31, 0..=31),
         ) {
             let seq = UInt53::from(number);
             let reached = reached.map(|(run, sequence, tip_changes)| MempoolReached { run, sequence, tip_changes });
             let hash = BlockHash::from_byte_array(hash);
             let (scope, other) = (LedgerCursor::scope("a".to_owned()), LedgerCursor::scope("b".to_owned()));
             for block in [ChainCursor::Connected(hash), ChainCursor::Disconnected(hash)] {
-                let place = LedgerCursor { block, sent, reached };
+                let (branches, watch) = (ends.len(), WatchPlace { ends: ends.clone(), backfill: None });
+                let watch = (branches > 0).then(|| Arc::new(watch));
+                let place = LedgerCursor { block, sent, reached, watch };
                 let cursor = place.encode(&scope, seq);
-                prop_assert_eq!(LedgerCursor::decode(&cursor, &scope).unwrap(), StreamStart { place, seq: number.into() });
-                prop_assert!(LedgerCursor::decode(&cursor, &other).is_err());
-                prop_assert!(LedgerCursor::decode(&block.encode(seq), &scope).is_err());
+                let start = StreamStart { place, seq: number.into() };
+                prop_assert_eq!(LedgerCursor::decode(&cursor, &scope, branches).unwrap(), start);
+                prop_assert!(LedgerCursor::decode(&cursor, &scope, branches + 1).is_err());
+                prop_assert!(LedgerCursor::decode(&cursor, &other, branches).is_err());
+                prop_assert!(LedgerCursor::decode(&block.encode(seq), &scope, branches).is_err());
             }
         }
 

@@ -41,7 +41,7 @@ impl FollowedSubscription {
     async fn transaction_status(
         &self,
         ctx: &Context<'_>,
-        #[graphql(desc = "The txids, at most `server.limits.watch`.")] txids: Vec<Txid>,
+        #[graphql(desc = "The txids, at most `server.limits.subscriptions.watch`.")] txids: Vec<Txid>,
         #[graphql(
             desc = "The number of confirmations up to which each transaction is followed, at least 1.",
             default_with = "Some(6)"
@@ -74,7 +74,9 @@ impl FollowedSubscription {
     async fn output_spent(
         &self,
         ctx: &Context<'_>,
-        #[graphql(desc = "The outpoints to watch, at most `server.limits.watch`.")] outpoints: Vec<OutPointInput>,
+        #[graphql(desc = "The outpoints to watch, at most `server.limits.subscriptions.watch`.")] outpoints: Vec<
+            OutPointInput,
+        >,
         #[graphql(
             desc = "Whether to include spends by mempool transactions, or only those in blocks.",
             default_with = "Some(true)"

@@ -4,13 +4,16 @@ use async_graphql::futures_util::stream::{Stream, StreamExt};
 use async_graphql::{Context, Subscription};
 
 use super::source::{SeqCounter, StreamSource};
+use crate::api::accounts::HistoryEnd;
 use crate::api::context::limits;
 use crate::api::error::ApiError;
-use crate::api::streams::follower::events_until_error;
+use crate::api::streams::follower::{block_not_stored, events_until_error};
 use crate::api::streams::ledger::blocks::StaleBlocks;
 use crate::api::streams::ledger::follower::{LedgerFollower, LedgerSources};
 use crate::api::streams::resume::LedgerCursor;
-use crate::api::types::ledger::{LedgerEvent, LedgerEventKind, WatchInput, Watched};
+use crate::api::types::ledger::{LedgerEvent, LedgerEventKind, LedgerInput, WatchSet};
+use crate::chain::Height;
+use crate::view::View;
 
 /// How many numbers of confirmations one subscription can ask for.
 const DEPTHS: usize = 20;
@@ -36,8 +39,11 @@ impl LedgerSubscription {
     async fn ledger_events(
         &self,
         ctx: &Context<'_>,
-        #[graphql(desc = "The addresses and scripts to watch, at most `server.limits.watch`. Duplicates count once.")]
-        watch: WatchInput,
+        #[graphql(
+            desc = "The addresses and scripts to watch, at most `server.limits.subscriptions.watch`, and the descriptors. \
+                    Duplicates count once."
+        )]
+        watch: LedgerInput,
         #[graphql(
             desc = "Only events after the event or the snapshot with this cursor. No event is missing while the server still stores \
                     the mempool and chain history since then. After a longer absence, or a restart of the server, the \
@@ -64,34 +70,49 @@ impl LedgerSubscription {
         if kinds.as_ref().is_some_and(Vec::is_empty) {
             return Err(ApiError::bad_user_input("kinds is empty: give at least one kind, or leave it out for all"));
         }
-        let watched = {
-            let view = published.view_of(self.source.head()?, limits.transaction_bytes, published.node_client());
-            Watched::of(&Arc::new(view), watch, &limits)?
-        };
-        let scope = LedgerCursor::scope(format!("{} {depths:?}", watched.id()));
-        let after = after.map(|cursor| LedgerCursor::decode(&cursor, &scope)).transpose()?;
+        let view = Arc::new(View::new(self.source.head()?));
+        let mut watch = WatchSet::read(&view, watch, &self.source.serving, &limits).await?;
+        let scope = LedgerCursor::scope(format!("{} {depths:?}", watch.id()));
+        let branches = watch.branch_count();
+        let after = after.map(|cursor| LedgerCursor::decode(&cursor, &scope, branches)).transpose()?;
         let (mut seq, place) = (SeqCounter::after(after.as_ref()), after.map(|after| after.place));
-        if let Some(place) = place {
+        if let Some(place) = &place {
             self.source.wait_for(place.block).await?;
         }
         let events = live.subscribe();
         let head = self.source.head()?;
+        begin_at(&mut watch, &View::new(Arc::clone(&head)), place.as_ref(), live.run()).await?;
         let sources = LedgerSources { published, live, stale: &self.stale, allowance: limits.transaction_bytes };
-        let follower = LedgerFollower::new(&sources, (watched.clone(), depths), place, events, &head)?;
+        let follower = LedgerFollower::new(&sources, (watch, depths), place, events, &head)?;
         let is_wanted = move |kind| kinds.as_ref().is_none_or(|kinds| is_always_sent(kind) || kinds.contains(&kind));
         let sent = events_until_error(follower).filter_map(move |found| {
             let event = match found {
-                Ok((_, update)) if !is_wanted(update.kind) => None,
-                found => Some(found.and_then(|(view, update)| {
+                Ok((_, update, _)) if !is_wanted(update.kind) => None,
+                found => Some(found.and_then(|(view, update, watched)| {
                     let seq = seq.next()?;
                     let cursor = update.place.encode(&scope, seq);
-                    LedgerEvent::new(view, &update, &watched, (seq, cursor), limits.scan_rows)
+                    LedgerEvent::new(view, &update, watched, (seq, cursor), limits.scan_rows)
                 })),
             };
             std::future::ready(event)
         });
         Ok(self.source.counted(sent))
     }
+}
+
+/// Derives the scripts of descriptors that were watched at a place, or would have been.
+async fn begin_at(watch: &mut WatchSet, view: &View, place: Option<&LedgerCursor>, run: u64) -> Result<(), ApiError> {
+    let Some(LedgerCursor { block, reached, watch: ends, .. }) = place else {
+        return watch.extend(view, HistoryEnd::ALL).await.map(drop);
+    };
+    if let Some(ends) = ends {
+        return watch.begin_at(view, &ends.ends).await;
+    }
+    // a snapshot: what was used then
+    let Some(fork) = view.fork_height(block.hash())? else { return Err(block_not_stored(block.hash())) };
+    let txnum = view.txnums(Height::from(0)..fork.next())?.end;
+    let arrival = reached.filter(|reached| reached.run == run).map_or(0, |reached| reached.sequence.saturating_add(1));
+    watch.extend(view, HistoryEnd { txnum, arrival }).await.map(drop)
 }
 
 /// Whether a client needs the event whatever kinds it asks for.

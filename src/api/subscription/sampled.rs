@@ -103,7 +103,7 @@ impl SampledSubscription {
         &self,
         ctx: &Context<'_>,
         #[graphql(
-            desc = "Maximum number of blocks, at most `server.limits.pageSize`.",
+            desc = "Maximum number of blocks, at most `server.limits.pages.pageSize`.",
             default_with = "Some(PROJECTED)"
         )]
         first: Option<i32>,

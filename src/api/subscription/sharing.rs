@@ -6,6 +6,7 @@
 //! | subscription | shared | why |
 //! |---|---|---|
 //! | `newBlock`, `reorg`, `unconfirmedTransaction` | from now on | the same events for all, each by itself; what is watched and filtered are arguments, and so are the same, too |
+//! | `unconfirmedTransaction` with descriptors | no | their scripts become more as they are used, from when the client came |
 //! | `difficultyAdjustment`, `syncProgress` | the newest first | each event is the whole value, and the newest one is the present one, or was a second ago |
 //! | `recommendedFees` | no | an event comes when the feerates change, and says of which moment they are: the newest one may be of long ago |
 //! | `mempoolStats` | the newest first, with its default pause | with another one the newest may be an hour old |
@@ -13,9 +14,9 @@
 //! | `chainEvents`, `mempoolEvents`, `ledgerEvents` | no | their events are numbered from 1 for each client, and can begin behind a cursor |
 //! | `transactionStatus`, `outputSpent` | no | what is the case already is sent first, and then changes to that |
 
-use async_graphql::Request;
 use async_graphql::parser::parse_schema;
 use async_graphql::parser::types::{Field, OperationType, Selection, TypeKind, TypeSystemDefinition};
+use async_graphql::{Request, Value};
 
 use crate::api::extensions::operation::operation;
 use crate::api::extensions::wait_for_tip;
@@ -38,8 +39,17 @@ pub fn sharing(request: &mut Request) -> Option<Sharing> {
         return None;
     }
     let field = root_field(request)?;
-    let has_defaults = field.arguments.is_empty();
-    match field.name.node.as_str() {
+    let (name, has_defaults) = (field.name.node.clone(), field.arguments.is_empty());
+    let watch = field.get_argument("watch").map(|watch| watch.node.clone());
+    let variable = |name| request.variables.get(&name).cloned().ok_or(());
+    let may_watch_descriptors = match watch.map(|watch| watch.into_const_with(variable)) {
+        Some(Ok(Value::Object(fields))) => fields.contains_key("descriptors"),
+        // the default of a variable
+        Some(Err(())) => true,
+        Some(Ok(_)) | None => false,
+    };
+    match name.as_str() {
+        "unconfirmedTransaction" if may_watch_descriptors => None,
         "newBlock" | "reorg" | "unconfirmedTransaction" => Some(Sharing::FromNowOn),
         "difficultyAdjustment" | "syncProgress" => Some(Sharing::NewestFirst),
         "mempoolStats" if has_defaults => Some(Sharing::NewestFirst),
@@ -84,8 +94,6 @@ fn root_field(request: &mut Request) -> Option<&Field> {
 
 #[cfg(test)]
 mod tests {
-    use async_graphql::Value;
-
     use super::*;
 
     fn of(document: &str, operation: Option<&str>) -> Option<Sharing> {
@@ -142,6 +150,26 @@ mod tests {
         }
         assert_eq!(of("subscription { newBlock { hash } reorg { depth } }", None), None);
         assert_eq!(of("subscription { mempoolStats(everySeconds: 5) { count } }", None), None);
+    }
+
+    #[test]
+    fn descriptors_are_watched_by_one_client_alone() {
+        let watch = |argument: &str| {
+            format!("subscription ($watch: LedgerInput) {{ unconfirmedTransaction(watch: {argument}) {{ txid }} }}")
+        };
+        let given = |argument: &str, variables: Value| {
+            let mut request = Request::new(watch(argument));
+            request.variables = async_graphql::Variables::from_value(variables);
+            sharing(&mut request)
+        };
+        let none = Value::from_json(serde_json::json!({})).unwrap();
+        assert_eq!(given("{ addresses: [] }", none.clone()), Some(Sharing::FromNowOn));
+        assert_eq!(given("{ descriptors: [] }", none.clone()), None);
+        assert_eq!(given("$watch", none), None, "the default of the variable may have some");
+        for (variable, shared) in [("scripts", Some(Sharing::FromNowOn)), ("descriptors", None)] {
+            let variables = Value::from_json(serde_json::json!({ "watch": { variable: [] } })).unwrap();
+            assert_eq!(given("$watch", variables), shared, "{variable}");
+        }
     }
 
     #[test]

@@ -4,16 +4,18 @@ use async_graphql::futures_util::stream::{Stream, StreamExt};
 use async_graphql::{Context, Subscription};
 
 use super::source::{SeqCounter, StreamSource};
+use crate::api::accounts::HistoryEnd;
 use crate::api::allowance::find_transaction;
 use crate::api::context::limits;
 use crate::api::error::ApiError;
 use crate::api::streams::follower::events_until_error;
 use crate::api::streams::resume::MempoolCursor;
 use crate::api::streams::resume_point::{ResumePoint, ResumeTracker};
-use crate::api::types::ledger::{WatchInput, Watched};
+use crate::api::streams::unconfirmed::{UnconfirmedArrival, UnconfirmedFollower};
+use crate::api::types::ledger::{LedgerInput, WatchSet};
 use crate::api::types::mempool::MempoolEventObject;
 use crate::api::types::transaction::{Transaction, TransactionFilter};
-use crate::view::{MempoolEventKind, View};
+use crate::view::{Entry, MempoolEventKind, View};
 
 /// The subscriptions to unconfirmed transactions.
 pub(crate) struct UnconfirmedSubscription(pub(crate) StreamSource);
@@ -49,30 +51,34 @@ impl UnconfirmedSubscription {
         ctx: &Context<'_>,
         #[graphql(desc = "Only transactions that meet all of these conditions.")] filter: Option<TransactionFilter>,
         #[graphql(
-            desc = "Only transactions that pay or spend one of these, at most `server.limits.watch` addresses and \
-                    scripts."
+            desc = "Only transactions that pay or spend one of these, at most `server.limits.subscriptions.watch` addresses and \
+                    scripts, or a script of the descriptors. When a script near the end of a descriptor is used, more are \
+                    watched, and transactions in the mempool that pay or spend these are sent first."
         )]
-        watch: Option<WatchInput>,
+        watch: Option<LedgerInput>,
     ) -> Result<impl Stream<Item = Result<Transaction, ApiError>> + use<>, ApiError> {
         let (filter, limits) = (filter.unwrap_or_default(), limits(ctx)?);
-        let watched = match watch {
-            Some(watch) => {
-                let (published, bytes) = (&self.0.published, limits.transaction_bytes);
-                let view = Arc::new(published.view_of(self.0.head()?, bytes, published.node_client()));
-                Some(Watched::of(&view, watch, limits)?)
-            }
-            None => None,
-        };
         let arrivals = |kind: &MempoolEventKind| matches!(kind, MempoolEventKind::Added { .. });
         let (run, progress) = (self.0.live.run(), ResumeTracker::of(ctx));
         let follower = self.0.mempool(ctx, ResumePoint::in_mempool(ctx), arrivals)?;
         progress.advance_mempool(MempoolCursor { run, sequence: follower.begun_behind() });
+        // as of the state that it begins with
+        let view = Arc::new(follower.view());
+        let watch = match watch {
+            Some(watch) => {
+                let mut watch = WatchSet::read(&view, watch, &self.0.serving, limits).await?;
+                watch.extend(&view, HistoryEnd::ALL).await?;
+                Some((watch, &view))
+            }
+            None => None,
+        };
+        let follower = UnconfirmedFollower::new(follower, watch);
         let added = events_until_error(follower).filter_map(move |found| {
-            if let Ok((_, event)) = &found {
-                progress.advance_mempool(MempoolCursor { run, sequence: event.sequence });
+            if let Ok(UnconfirmedArrival { sequence: Some(sequence), .. }) = &found {
+                progress.advance_mempool(MempoolCursor { run, sequence: *sequence });
             }
             let found = match found {
-                Ok((view, event)) => added(view, event.kind, &filter, watched.as_ref()).transpose(),
+                Ok(UnconfirmedArrival { view, entry, .. }) => added(view, entry, &filter).transpose(),
                 Err(error) => Some(Err(error)),
             };
             std::future::ready(found)
@@ -82,22 +88,8 @@ impl UnconfirmedSubscription {
 }
 
 /// The transaction that entered the mempool, if it is still there and wanted.
-fn added(
-    view: View,
-    event: MempoolEventKind,
-    filter: &TransactionFilter,
-    watched: Option<&Watched>,
-) -> Result<Option<Transaction>, ApiError> {
-    let MempoolEventKind::Added { txid, .. } = event else { return Ok(None) };
-    let Some(entry) = view.mempool().get(&txid).cloned().filter(|entry| filter.keeps_unconfirmed(entry)) else {
-        return Ok(None);
-    };
-    if let Some(watched) = watched {
-        let movement = view.pending_movement(watched.ledger(), &entry);
-        if !movement.pays && !movement.spends {
-            return Ok(None);
-        }
-    }
+fn added(view: View, entry: Option<Arc<Entry>>, filter: &TransactionFilter) -> Result<Option<Transaction>, ApiError> {
+    let Some(entry) = entry.filter(|entry| filter.keeps_unconfirmed(entry)) else { return Ok(None) };
     let found = find_transaction(&view, |view| Ok(view.unconfirmed(&entry)))?;
     let view = Arc::new(view);
     Ok(found.map(|found| Transaction::new(&view, found)))

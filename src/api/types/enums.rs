@@ -22,6 +22,34 @@ impl From<view::ChainMembership> for ChainStatus {
     }
 }
 
+/// A network of Bitcoin nodes with a chain of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
+#[graphql(name = "Network")]
+pub(crate) enum NetworkEnum {
+    /// The network whose coins have a value.
+    Mainnet,
+    /// The third test network.
+    Testnet3,
+    /// The fourth test network (BIP94).
+    Testnet4,
+    /// A test network whose blocks are signed (BIP325).
+    Signet,
+    /// A private network for tests, whose blocks need no work.
+    Regtest,
+}
+
+impl From<bitcoin::Network> for NetworkEnum {
+    fn from(network: bitcoin::Network) -> Self {
+        match network {
+            bitcoin::Network::Bitcoin => Self::Mainnet,
+            bitcoin::Network::Testnet => Self::Testnet3,
+            bitcoin::Network::Testnet4 => Self::Testnet4,
+            bitcoin::Network::Signet => Self::Signet,
+            bitcoin::Network::Regtest => Self::Regtest,
+        }
+    }
+}
+
 /// The direction of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
 pub(crate) enum SortOrder {
@@ -223,6 +251,41 @@ impl From<chain::ScriptType> for ScriptTypeEnum {
             chain::ScriptType::WitnessUnknown => Self::WitnessUnknown,
             chain::ScriptType::Nonstandard => Self::Nonstandard,
             chain::ScriptType::Empty => Self::Empty,
+        }
+    }
+}
+
+/// What a point of a series stands for. Periods of time are in UTC, and a block belongs to the one that has its median time past.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Enum)]
+#[graphql(name = "SeriesGroup")]
+pub(crate) enum SeriesGroupEnum {
+    /// A block.
+    Block,
+    /// The blocks of an hour.
+    Hour,
+    /// The blocks of a day.
+    #[default]
+    Day,
+    /// The blocks of a week, from Monday on (ISO 8601).
+    Week,
+    /// The blocks of a month.
+    Month,
+    /// The blocks of a difficulty epoch: 2,016.
+    Epoch,
+    /// The blocks from one halving to the next: 210,000, or 150 on regtest.
+    Halving,
+}
+
+impl From<SeriesGroupEnum> for chain::SeriesGroup {
+    fn from(group: SeriesGroupEnum) -> Self {
+        match group {
+            SeriesGroupEnum::Block => Self::Block,
+            SeriesGroupEnum::Hour => Self::Calendar(chain::CalendarUnit::Hour),
+            SeriesGroupEnum::Day => Self::Calendar(chain::CalendarUnit::Day),
+            SeriesGroupEnum::Week => Self::Calendar(chain::CalendarUnit::Week),
+            SeriesGroupEnum::Month => Self::Calendar(chain::CalendarUnit::Month),
+            SeriesGroupEnum::Epoch => Self::Epoch,
+            SeriesGroupEnum::Halving => Self::Halving,
         }
     }
 }

@@ -10,5 +10,8 @@ pub(crate) mod ledger;
 pub(crate) mod mempool;
 pub(crate) mod node;
 pub(crate) mod node_interface;
+pub(crate) mod psbt;
+pub(crate) mod rates;
+pub(crate) mod search_result;
 pub(crate) mod server;
 pub(crate) mod transaction;

@@ -86,7 +86,7 @@ impl LedgerSelection {
     }
 
     /// What reaches which number of confirmations when a block joins, in the order in which it is sent.
-    fn depths(&self) -> impl Iterator<Item = (u32, LedgerEventKind)> + use<'_> {
+    pub(crate) fn depths(&self) -> impl Iterator<Item = (u32, LedgerEventKind)> + use<'_> {
         let reached = self.depths.iter().map(|depth| (*depth, LedgerEventKind::DepthReached));
         [(1, LedgerEventKind::Confirmed)]
             .into_iter()
@@ -103,12 +103,14 @@ impl LedgerSelection {
         first: Height,
         last: Height,
     ) -> Result<(Vec<LedgerBlockEffect>, Height), ApiError> {
-        self.work(head, move |selection, view| selection.joined_in(view, first, last)).await
+        self.work(head, move |selection, view| selection.joined_in(view, selection.ledger(), first, last)).await
     }
 
-    fn joined_in(
+    /// The part of it that concerns some scripts of the ledger: with their effect only.
+    pub(crate) fn joined_in(
         &self,
         view: &View,
+        ledger: &Ledger,
         first: Height,
         last: Height,
     ) -> Result<(Vec<LedgerBlockEffect>, Height), ApiError> {
@@ -121,7 +123,7 @@ impl LedgerSelection {
             let Some(highest) = last.checked_sub(below) else { continue };
             let lowest = Height::from(first.saturating_sub(below));
             let txnums = view.txnums(lowest..Height::from(highest).next())?;
-            for (taken, movement) in view.movements(self.ledger(), &txnums, true)?.enumerate() {
+            for (taken, movement) in view.movements(ledger, &txnums, true)?.enumerate() {
                 let movement = movement?;
                 let height = view.height_of(movement.txnum)?.to_u32().saturating_add(below);
                 if height > last {

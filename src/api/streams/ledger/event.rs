@@ -8,7 +8,7 @@ use crate::api::error::ApiError;
 use crate::api::streams::resume::LedgerCursor;
 use crate::api::types::ledger::{LedgerEntry, LedgerEventKind, Watched};
 use crate::api::types::mempool::RemovalReason;
-use crate::view::{LostMovement, Movement, PendingMovement, View};
+use crate::view::{LostMovement, Movement, PendingMovement, ScriptKey, View};
 
 /// What a transaction did to the ledger, by where it is.
 #[derive(Clone)]
@@ -16,6 +16,17 @@ pub(crate) enum LedgerEffect {
     Confirmed(Movement),
     Pending(PendingMovement),
     Lost(LostMovement),
+}
+
+impl LedgerEffect {
+    /// The scripts of the ledger that the transaction pays or spends, each once.
+    pub(crate) fn scripts(&self) -> &[ScriptKey] {
+        match self {
+            Self::Confirmed(movement) => &movement.scripts,
+            Self::Pending(movement) => &movement.scripts,
+            Self::Lost(movement) => &movement.scripts,
+        }
+    }
 }
 
 /// Something that happened to the ledger.
@@ -36,6 +47,11 @@ pub(crate) struct LedgerUpdate {
 impl LedgerUpdate {
     pub(crate) fn new(kind: LedgerEventKind, effect: Option<LedgerEffect>, place: LedgerCursor) -> Self {
         Self { kind, effect, depth: None, reason: None, replaced_by: None, is_correction: false, place }
+    }
+
+    /// Whether it is history of scripts that became watched behind it.
+    pub(crate) fn is_backfill(&self) -> bool {
+        self.place.watch.as_ref().is_some_and(|watch| watch.backfill.is_some())
     }
 
     /// Whether it can be answered from a later state than the one that it was found in, of the same chain or another.

@@ -15,9 +15,10 @@ use crate::api::error::ApiError;
 use crate::api::streams::follower::{Follower, block_not_stored};
 use crate::api::streams::head_lease::HeadLease;
 use crate::api::streams::resume::{ChainCursor, LedgerCursor, MempoolReached};
-use crate::api::types::ledger::Watched;
+use crate::api::streams::watch_place::{BackfillPlace, WatchPlace};
+use crate::api::types::ledger::{WatchSet, Watched};
 use crate::live::{Event, Live};
-use crate::view::{Block, Head, Published, View};
+use crate::view::{Block, Head, Ledger, Published, View};
 
 /// After so many events a reader that walks far turns to the newest Head, and lets go of the one it read from.
 pub(crate) const PAGE: usize = 1_000;
@@ -44,6 +45,13 @@ pub(crate) enum MempoolCoverage {
     Replaying { from: u64, sequence: u64, tip_changes: u64 },
 }
 
+/// History that is to be sent of scripts that became watched.
+pub(crate) struct Backfill {
+    pub(crate) place: BackfillPlace,
+    /// These scripts.
+    pub(crate) added: Arc<Ledger>,
+}
+
 /// The place of one reader.
 pub(crate) struct LedgerFollower {
     pub(crate) events: Receiver<Arc<Event>>,
@@ -51,7 +59,15 @@ pub(crate) struct LedgerFollower {
     pub(crate) run: u64,
     /// Bytes of transactions that each view may read.
     pub(crate) allowance: usize,
+    /// What is watched from the next step on that reads more scripts, and now.
+    pub(crate) watch: WatchSet,
     pub(crate) selection: Arc<LedgerSelection>,
+    /// What cursors say of the descriptors.
+    pub(crate) watch_place: Option<Arc<WatchPlace>>,
+    /// Whether the Head was searched for scripts that are to be watched, and nothing was found to be used since.
+    pub(crate) is_extended: bool,
+    /// History that is to be sent of scripts that became watched.
+    pub(crate) backfill: Option<Backfill>,
     /// The newest block of the chain as it was sent.
     pub(crate) sent: BlockHash,
     /// A block of which some is sent, and how much.
@@ -74,18 +90,24 @@ impl LedgerFollower {
     /// A reader of a ledger from now on, or behind a place, that is informed of these numbers of confirmations above 1.
     pub(crate) fn new(
         sources: &LedgerSources<'_>,
-        (watched, depths): (Watched, Vec<u32>),
+        (watch, depths): (WatchSet, Vec<u32>),
         place: Option<LedgerCursor>,
         events: Receiver<Arc<Event>>,
         head: &Arc<Head>,
     ) -> Result<Self, ApiError> {
         let LedgerSources { published, live, stale, allowance } = sources;
+        let watched = watch.watched(&Arc::new(View::new(Arc::clone(head))));
         let mut follower = Self {
             events,
             published: (*published).clone(),
             run: live.run(),
             allowance: *allowance,
             selection: Arc::new(LedgerSelection { watched, depths, stale: Arc::clone(stale) }),
+            watch_place: None,
+            // without a place nothing was passed that it does not watch
+            is_extended: false,
+            backfill: None,
+            watch,
             sent: head.tip.hash,
             partial_block: None,
             reach: MempoolCoverage::Exact { sequence: head.mempool.sequence(), tip_changes: head.tip_history.count() },
@@ -96,6 +118,7 @@ impl LedgerFollower {
             last_sent: None,
             mined: None,
         };
+        follower.watch_place = follower.place_of_watch(None);
         if let Some(place) = place {
             follower.resume_at(place, head)?;
         }
@@ -104,14 +127,17 @@ impl LedgerFollower {
 
     /// Errors: CURSOR_EXPIRED if the place is on a block that is not known here.
     pub(crate) fn resume_at(&mut self, place: LedgerCursor, head: &Arc<Head>) -> Result<(), ApiError> {
-        let LedgerCursor { block, sent, reached } = place;
+        let LedgerCursor { block, sent, reached, watch } = place;
         self.reach = match reached {
             Some(MempoolReached { run, sequence, tip_changes }) if run == self.run => {
                 MempoolCoverage::Exact { sequence, tip_changes }
             }
             _ => MempoolCoverage::Lost,
         };
-        let view = View::new(head.clone());
+        let view = Arc::new(View::new(head.clone()));
+        if let Some(watch) = watch {
+            self.return_to(&view, &watch);
+        }
         let hash = block.hash();
         let row = view.block(hash)?.ok_or_else(|| block_not_stored(hash))?.row;
         let below = row.header.prev_blockhash;
@@ -131,6 +157,13 @@ impl LedgerFollower {
         let view = View::new(head.clone());
         if let Some((block, sent)) = self.partial_block.take() {
             Box::pin(self.finish_block(head, &view, block, sent)).await?;
+            return Ok(true);
+        }
+        if self.backfill.is_some() {
+            Box::pin(self.continue_backfill(head, &view)).await?;
+            return Ok(true);
+        }
+        if !self.is_extended && Box::pin(self.extend(head)).await? {
             return Ok(true);
         }
         if let MempoolCoverage::Exact { sequence, tip_changes } = self.reach
@@ -181,7 +214,13 @@ impl LedgerFollower {
         let Some(step) = route::next(view, self.sent, to)? else { return Ok(false) };
         match step {
             Step::Left(block) => self.leave(head, &block, 0).await?,
-            Step::Stale(block) => self.join_stale(head, view, &block, 0).await?,
+            Step::Stale(block) => {
+                let rows = self.selection.joined_stale(head, view, &block).await?;
+                // the rest of what it pays is found only if it is watched
+                if !self.note_used(rows.iter().map(|row| &row.effect)) {
+                    self.queue_stale(&block, rows, 0);
+                }
+            }
             Step::Main(first, last) => {
                 let (rows, last) = self.selection.joined(head, first, last).await?;
                 self.queue_joined(view, rows, 0)?;
@@ -203,7 +242,11 @@ impl LedgerFollower {
         let block = view.block(hash)?.ok_or_else(|| block_not_stored(hash))?;
         match place {
             ChainCursor::Disconnected(_) => self.leave(head, &block, sent).await,
-            ChainCursor::Connected(_) if !block.is_main() => self.join_stale(head, view, &block, sent).await,
+            ChainCursor::Connected(_) if !block.is_main() => {
+                let rows = self.selection.joined_stale(head, view, &block).await?;
+                self.queue_stale(&block, rows, sent);
+                Ok(())
+            }
             ChainCursor::Connected(_) => {
                 let (rows, _) = self.selection.joined(head, block.height, block.height).await?;
                 self.queue_joined(view, rows, sent)?;
@@ -220,17 +263,10 @@ impl LedgerFollower {
         Ok(())
     }
 
-    pub(crate) async fn join_stale(
-        &mut self,
-        head: &Arc<Head>,
-        view: &View,
-        block: &Block,
-        sent: usize,
-    ) -> Result<(), ApiError> {
-        let rows = self.selection.joined_stale(head, view, block).await?;
+    /// What a block did that is stale by now waits to be sent, but for the first of it.
+    fn queue_stale(&mut self, block: &Block, rows: Vec<LedgerBlockEffect>, sent: usize) {
         self.queue(ChainCursor::Connected(block.row.hash), rows, sent);
         self.sent = block.row.hash;
-        Ok(())
     }
 
     /// What blocks of the active chain did, each under its own block; of the first, `sent` were sent.
@@ -254,9 +290,10 @@ impl LedgerFollower {
 
     /// What one block did waits to be sent, but for the first of it.
     pub(crate) fn queue(&mut self, block: ChainCursor, rows: Vec<LedgerBlockEffect>, sent: usize) {
+        self.note_used(rows.iter().map(|row| &row.effect));
         let reached = self.reached();
         for (LedgerBlockEffect { kind, effect, depth, .. }, sent) in rows.into_iter().zip(1_u32..).skip(sent) {
-            let place = LedgerCursor { block, sent, reached };
+            let place = LedgerCursor { block, sent, reached, watch: self.watch_place.clone() };
             self.pending.push_back(LedgerUpdate { depth, ..LedgerUpdate::new(kind, Some(effect), place) });
         }
     }
@@ -273,7 +310,8 @@ impl LedgerFollower {
     /// Where a reader is that has heard of an event of the mempool.
     pub(crate) fn cursor_after(&self, sequence: u64, tip_changes: u64) -> LedgerCursor {
         let reached = Some(MempoolReached { run: self.run, sequence, tip_changes });
-        LedgerCursor { block: ChainCursor::Connected(self.sent), sent: LedgerCursor::WHOLE, reached }
+        let (block, watch) = (ChainCursor::Connected(self.sent), self.watch_place.clone());
+        LedgerCursor { block, sent: LedgerCursor::WHOLE, reached, watch }
     }
 
     /// Whether a Head can have anything that is not sent yet.
@@ -301,7 +339,7 @@ impl LedgerFollower {
         let Some(lease) = &mut self.lease else { return Ok(()) };
         let Some(newest) = lease.newer_head(&self.published) else { return Ok(()) };
         let same_chain = lease.head().tip.hash == newest.tip.hash;
-        match self.last_sent {
+        match self.last_sent.clone() {
             Some(last_sent) if self.pending.iter().any(|update| !update.outlives_its_head(same_chain)) => {
                 self.pending.clear();
                 self.page = FIRST_PAGE;
@@ -318,26 +356,27 @@ impl LedgerFollower {
         self.lease = Some(HeadLease::new(head));
         self.sent_from_head = 0;
         self.mined = None;
+        self.is_extended = false;
     }
 }
 
 impl Follower for LedgerFollower {
-    type Item = (View, LedgerUpdate);
+    type Item = (View, LedgerUpdate, Watched);
 
-    /// What happened next, and the view to answer from; `None` once there will be no more.
+    /// What happened next, and the view and the scripts to answer from; `None` once there will be no more.
     ///
     /// Errors: CURSOR_EXPIRED if the way leads over stale blocks that are not kept any more. There is nothing to be sent
     /// after an error.
-    async fn next(&mut self) -> Option<Result<(View, LedgerUpdate), ApiError>> {
+    async fn next(&mut self) -> Option<Result<Self::Item, ApiError>> {
         if let Err(error) = self.switch_if_expired() {
             return Some(Err(error));
         }
         loop {
             if let (Some(lease), Some(update)) = (&self.lease, self.pending.pop_front()) {
                 self.sent_from_head += 1;
-                self.last_sent = Some(update.place);
+                self.last_sent = Some(update.place.clone());
                 let view = self.published.view_of(lease.head().clone(), self.allowance, self.published.node_client());
-                return Some(Ok((view, update)));
+                return Some(Ok((view, update, self.selection.watched.clone())));
             }
             self.switch_if_far();
             if let Some(head) = self.lease.as_ref().map(|lease| lease.head().clone()) {

@@ -44,6 +44,7 @@ impl LedgerFollower {
             let arrivals = view.arrivals(ledger, &(after.saturating_add(1)..last.saturating_add(1)), true);
             arrivals.map(|entry| entry.sequence).collect()
         });
+        let mut passed = after;
         for MempoolEvent { sequence, kind } in events {
             let is_correction = matches!(kind, MempoolEventKind::Corrected { .. });
             let (txid, kind, departure) = match kind {
@@ -52,8 +53,7 @@ impl LedgerFollower {
                     match departure {
                         // the block tells it
                         Departure::Mined { .. } => continue,
-                        Departure::Replaced { .. } => (txid, LedgerEventKind::Replaced, Some(departure)),
-                        _ => (txid, LedgerEventKind::Evicted, Some(departure)),
+                        _ => (txid, LedgerEventKind::of(departure), Some(departure)),
                     }
                 }
             };
@@ -69,6 +69,11 @@ impl LedgerFollower {
                 Lookup::Elsewhere => continue,
                 Lookup::Forgotten => return Ok(None),
             };
+            // it is taken again with the scripts that are to be watched for it
+            if self.note_used([&effect]) {
+                return Ok(Some(passed));
+            }
+            passed = sequence;
             // what left was not there any more, even if it is again
             let effect = match (kind, effect) {
                 (LedgerEventKind::Seen, effect) => effect,

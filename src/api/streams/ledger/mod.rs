@@ -18,6 +18,17 @@
 //!                                                      replay.rs
 //! ```
 
+//!
+//! A stream that watches descriptors searches each Head for scripts that were used before it goes there, so that what pays
+//! several scripts of a wallet at once is sent whole. Scripts that become watched by that can have a history that the stream
+//! has passed, because the wallet used them behind its gap: that is sent first.
+//!
+//! ```text
+//!   Head ──► more scripts? ──► CONFIRMED and depths of their blocks ──► SEEN of what waits there ──► events …
+//!                                   backfill.rs
+//! ```
+
+pub(crate) mod backfill;
 pub(crate) mod blocks;
 pub(crate) mod event;
 pub(crate) mod follower;

@@ -28,8 +28,9 @@ impl LedgerFollower {
         let entries: Vec<_> = arrivals.take(PAGE).cloned().collect();
         let place = self.cursor_in_gap();
         for entry in &entries {
-            let effect = LedgerEffect::Pending(view.pending_movement(ledger, entry));
-            self.pending.push_back(LedgerUpdate::new(LedgerEventKind::Seen, Some(effect), place));
+            let effect = LedgerEffect::Pending(view.pending_movement(self.selection.watched.ledger(), entry));
+            self.note_used([&effect]);
+            self.pending.push_back(LedgerUpdate::new(LedgerEventKind::Seen, Some(effect), place.clone()));
         }
         if let (PAGE, Some(last)) = (entries.len(), entries.last()) {
             self.reach = MempoolCoverage::Replaying { from: last.sequence.saturating_add(1), sequence, tip_changes };
@@ -43,6 +44,7 @@ impl LedgerFollower {
     /// Where a reader is that has not heard of all that waits. If it goes on from here it is informed of the gap again.
     fn cursor_in_gap(&self) -> LedgerCursor {
         let block = ChainCursor::Connected(self.sent);
-        LedgerCursor { block, sent: LedgerCursor::WHOLE, reached: None::<MempoolReached> }
+        let watch = self.watch_place.clone();
+        LedgerCursor { block, sent: LedgerCursor::WHOLE, reached: None::<MempoolReached>, watch }
     }
 }

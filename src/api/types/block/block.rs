@@ -15,7 +15,7 @@ use crate::api::pagination::connection::Connection;
 use crate::api::pagination::cursor::Scope;
 use crate::api::pagination::global_id::block_id;
 use crate::api::pagination::page::PageArgs;
-use crate::api::scalars::{BlockHash, DateTime, Hex, Sats, Txid, UInt53, int};
+use crate::api::scalars::{BlockHash, DateTime, Hash256, Hex, Sats, Txid, UInt53, int};
 use crate::api::types::chain::Reorg;
 use crate::api::types::enums::{ChainStatus, SortOrder};
 use crate::api::types::transaction::{Transaction, TransactionFilter, filtered};
@@ -157,7 +157,7 @@ impl Block {
     }
 
     /// The serialised block. Null only together with an error: the full size of the block counts against the limit on
-    /// transaction bytes in one answer (`server.limits.transactionBytes`).
+    /// transaction bytes in one answer (`server.limits.pages.transactionBytes`).
     async fn raw_hex(&self) -> Option<Result<Hex, ApiError>> {
         Some(self.raw())
     }
@@ -168,7 +168,7 @@ impl Block {
     }
 
     /// The root of the merkle tree over the txids of the block, in display (reversed) byte order.
-    async fn merkle_root(&self) -> Hex {
+    async fn merkle_root(&self) -> Hash256 {
         merkle_root(self.raw_header())
     }
 
@@ -270,12 +270,12 @@ impl Block {
     }
 
     /// The previous block. Null for the genesis block.
-    async fn previous(&self) -> Option<Result<Block, ApiError>> {
+    async fn previous_block(&self) -> Option<Result<Block, ApiError>> {
         Block::maybe(&self.view, self.view.previous_block(&self.block))
     }
 
     /// The next block on the main chain. Null for the tip and for stale blocks.
-    async fn next(&self) -> Option<Result<Block, ApiError>> {
+    async fn next_block(&self) -> Option<Result<Block, ApiError>> {
         Block::maybe(&self.view, self.view.next_block(&self.block))
     }
 

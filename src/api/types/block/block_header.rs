@@ -3,7 +3,7 @@ use bitcoin::consensus::serialize;
 use bitcoin::hashes::Hash;
 
 use crate::api::error::ApiError;
-use crate::api::scalars::{BlockHash, DateTime, Hex, UInt53, int};
+use crate::api::scalars::{BlockHash, DateTime, Hash256, Hex, UInt53, int};
 use crate::chain::Height;
 
 /// The 80 bytes that are hashed, and what they say.
@@ -38,13 +38,13 @@ impl BlockHeader {
     }
 
     /// The hash of the previous block. Null for the genesis block.
-    async fn previous_hash(&self) -> Option<BlockHash> {
+    async fn previous_block_hash(&self) -> Option<BlockHash> {
         let previous = self.header.prev_blockhash;
         (previous != bitcoin::BlockHash::all_zeros()).then_some(BlockHash(previous))
     }
 
     /// The root of the merkle tree over the txids, in display (reversed) byte order.
-    async fn merkle_root(&self) -> Hex {
+    async fn merkle_root(&self) -> Hash256 {
         merkle_root(&self.header)
     }
 
@@ -70,9 +70,7 @@ impl BlockHeader {
     }
 }
 
-/// The merkle root as nodes show it.
-pub(crate) fn merkle_root(header: &bitcoin::block::Header) -> Hex {
-    let mut bytes = header.merkle_root.to_byte_array();
-    bytes.reverse();
-    Hex::new(bytes)
+/// The merkle root of a header.
+pub(crate) fn merkle_root(header: &bitcoin::block::Header) -> Hash256 {
+    Hash256::new(header.merkle_root.to_byte_array())
 }

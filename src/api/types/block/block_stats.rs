@@ -66,14 +66,14 @@ impl BlockStats {
         int(self.block.row.outputs)
     }
 
-    /// The sum of the outputs that the block spends, in satoshis. Null above 2^53 - 1, as for `outputValue`.
-    async fn input_value(&self) -> Option<Sats> {
+    /// The sum of the outputs that the block spends, in satoshis. Null above 2^53 - 1, as for `totalOutputValue`.
+    async fn total_input_value(&self) -> Option<Sats> {
         Sats::of_sum(self.block.row.input_value)
     }
 
     /// The sum of the outputs that the block creates, in satoshis, including coinbase outputs. Null above 2^53 - 1, four
     /// times all coins there can be: only a block that moves the same coins through many transactions exceeds it.
-    async fn output_value(&self) -> Option<Sats> {
+    async fn total_output_value(&self) -> Option<Sats> {
         Sats::of_sum(self.block.row.output_value)
     }
 

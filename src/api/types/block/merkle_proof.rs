@@ -1,11 +1,10 @@
 use async_graphql::SimpleObject;
-use bitcoin::TxMerkleNode;
 use bitcoin::consensus::serialize;
 use bitcoin::hashes::Hash;
 
 use super::block_header::merkle_root;
 use crate::api::error::ApiError;
-use crate::api::scalars::{BlockHash, Hex, int};
+use crate::api::scalars::{BlockHash, Hash256, Hex, int};
 use crate::view;
 
 /// A proof that a block contains a transaction, verifiable with only the headers of the chain (BIP37 calls it a merkle
@@ -26,9 +25,9 @@ pub(crate) struct MerkleProofObject {
     position: i32,
     /// The sibling hashes on the path from the txid to the root, leaf level first, in display (reversed) byte order.
     /// Empty if the transaction is the only one in its block.
-    branch: Vec<Hex>,
+    branch: Vec<Hash256>,
     /// The merkle root of the header, in display (reversed) byte order.
-    root: Hex,
+    root: Hash256,
     /// The 80 bytes of the header.
     header_hex: Hex,
 }
@@ -39,15 +38,9 @@ impl MerkleProofObject {
             block_hash: BlockHash(proof.block.row.hash),
             height: int(proof.block.height.to_u32())?,
             position: int(proof.index)?,
-            branch: proof.branch.iter().map(displayed).collect(),
+            branch: proof.branch.iter().map(|node| Hash256::new(node.to_byte_array())).collect(),
             root: merkle_root(&proof.block.row.header),
             header_hex: Hex::new(serialize(&proof.block.row.header)),
         })
     }
-}
-
-fn displayed(node: &TxMerkleNode) -> Hex {
-    let mut bytes = node.to_byte_array();
-    bytes.reverse();
-    Hex::new(bytes)
 }

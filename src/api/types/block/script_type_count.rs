@@ -11,6 +11,6 @@ pub(crate) struct ScriptTypeCount {
     pub(crate) script_type: ScriptTypeEnum,
     /// The number of outputs.
     pub(crate) output_count: i32,
-    /// The sum of their values, in satoshis. Null above 2^53 - 1, as for `outputValue`.
+    /// The sum of their values, in satoshis. Null above 2^53 - 1, as for `BlockStats.totalOutputValue`.
     pub(crate) total_value: Option<Sats>,
 }

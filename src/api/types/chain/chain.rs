@@ -16,7 +16,7 @@ use crate::api::pagination::global_id::CHAIN_ID;
 use crate::api::pagination::page::{PageArgs, count_of, height_at};
 use crate::api::scalars::BlockHash;
 use crate::api::types::block::{BlockAt, BlockRangeInput};
-use crate::api::types::enums::SortOrder;
+use crate::api::types::enums::{NetworkEnum, SortOrder};
 use crate::chain::{self, BLOCKS_PER_EPOCH, network};
 use crate::view::View;
 
@@ -70,9 +70,9 @@ impl Chain {
         CHAIN_ID.into()
     }
 
-    /// The network: mainnet, testnet3, testnet4, signet or regtest.
-    async fn network(&self) -> &'static str {
-        network::name(self.view.network())
+    /// The network of the chain.
+    async fn network(&self) -> NetworkEnum {
+        self.view.network().into()
     }
 
     /// The hash of the genesis block.

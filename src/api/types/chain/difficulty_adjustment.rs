@@ -41,12 +41,12 @@ impl DifficultyAdjustment {
     }
 
     /// The number of the epoch's blocks found so far: 1 to 2,016.
-    async fn blocks_done(&self) -> Result<i32, ApiError> {
+    async fn mined_block_count(&self) -> Result<i32, ApiError> {
         int(self.so_far.blocks)
     }
 
     /// The number of remaining blocks of the epoch: 2,015 to 0.
-    async fn blocks_remaining(&self) -> Result<i32, ApiError> {
+    async fn remaining_block_count(&self) -> Result<i32, ApiError> {
         int(self.so_far.left())
     }
 
@@ -73,8 +73,8 @@ impl DifficultyAdjustment {
     }
 
     /// The number of blocks, including the first, that would exist by the tip's timestamp at one block per ten minutes.
-    /// Blocks are slow if this exceeds `blocksDone`.
-    async fn expected_blocks(&self) -> Option<f64> {
+    /// Blocks are slow if this exceeds `minedBlockCount`.
+    async fn expected_block_count(&self) -> Option<f64> {
         self.so_far.expected_blocks()
     }
 

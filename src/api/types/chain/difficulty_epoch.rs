@@ -73,7 +73,7 @@ impl DifficultyEpochObject {
         self.epoch.last().next()
     }
 
-    pub(crate) fn is_complete(&self) -> bool {
+    pub(crate) fn has_ended(&self) -> bool {
         self.epoch.last() <= self.view.tip().height
     }
 
@@ -110,13 +110,13 @@ impl DifficultyEpochObject {
     }
 
     /// The header timestamp of the first block.
-    async fn start_time(&self) -> DateTime {
+    async fn started_at(&self) -> DateTime {
         DateTime::from_unix(self.blocks.first.header.time)
     }
 
     /// The header timestamp of the last block. Null until that block exists.
-    async fn end_time(&self) -> Option<DateTime> {
-        self.is_complete().then(|| DateTime::from_unix(self.blocks.last.header.time))
+    async fn ended_at(&self) -> Option<DateTime> {
+        self.has_ended().then(|| DateTime::from_unix(self.blocks.last.header.time))
     }
 
     /// The target of the first block in compact form. On test networks, individual blocks of the epoch may have an
@@ -140,7 +140,7 @@ impl DifficultyEpochObject {
     /// two weeks divided by this time. Null until the last block exists.
     async fn actual_timespan(&self) -> Option<Result<Int53, ApiError>> {
         let seconds = || i64::from(self.blocks.last.header.time) - i64::from(self.blocks.first.header.time);
-        self.is_complete().then(|| Int53::new(seconds()))
+        self.has_ended().then(|| Int53::new(seconds()))
     }
 
     /// Totals over the epoch's blocks so far.
@@ -149,7 +149,7 @@ impl DifficultyEpochObject {
     }
 
     /// Whether the last block of the epoch exists.
-    async fn complete(&self) -> bool {
-        self.is_complete()
+    async fn is_complete(&self) -> bool {
+        self.has_ended()
     }
 }

@@ -44,14 +44,12 @@ impl RangeTotals {
     }
 
     /// The median time past of the first block.
-    #[graphql(name = "fromTime")]
-    async fn first_time(&self) -> DateTime {
+    async fn started_at(&self) -> DateTime {
         DateTime::from_unix(self.0.first.median_time)
     }
 
     /// The median time past of the last block.
-    #[graphql(name = "toTime")]
-    async fn last_time(&self) -> DateTime {
+    async fn ended_at(&self) -> DateTime {
         DateTime::from_unix(self.0.last.median_time)
     }
 
@@ -126,7 +124,7 @@ impl RangeTotals {
     }
 
     /// Transactions per second, coinbases included. Null if no time passed.
-    async fn tps(&self) -> Option<Result<f64, ApiError>> {
+    async fn tx_per_second(&self) -> Option<Result<f64, ApiError>> {
         rate(&self.0, Span::transactions_per_second)
     }
 
@@ -136,7 +134,7 @@ impl RangeTotals {
     }
 
     /// The number of blocks with only a coinbase.
-    async fn empty_blocks(&self) -> Result<i32, ApiError> {
+    async fn empty_block_count(&self) -> Result<i32, ApiError> {
         int(self.0.sum(|running| running.empty_blocks)?)
     }
 

@@ -124,7 +124,7 @@ impl Reorg {
     }
 
     /// When this server followed the reorg.
-    async fn at(&self) -> DateTime {
+    async fn observed_at(&self) -> DateTime {
         DateTime::from_seconds(self.reorg.at)
     }
 
@@ -246,7 +246,7 @@ pub(crate) struct ConflictedTransaction {
     /// The txid of the transaction.
     txid: Txid,
     /// The hash of the block that contained it.
-    was_in: BlockHash,
+    disconnected_block_hash: BlockHash,
     /// The txids of the transactions, on the main chain or in the mempool, that spend the same outputs after the reorg: at
     /// most one for each input. Empty if those outputs themselves disappeared or are no longer mature, or if the node did
     /// not return the transaction to its mempool.
@@ -257,7 +257,7 @@ impl From<&view::DeadTransaction> for ConflictedTransaction {
     fn from(dead: &view::DeadTransaction) -> Self {
         Self {
             txid: Txid(dead.txid),
-            was_in: BlockHash(dead.block),
+            disconnected_block_hash: BlockHash(dead.block),
             conflicting_txids: dead.conflicting.iter().copied().map(Txid).collect(),
         }
     }

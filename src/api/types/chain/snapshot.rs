@@ -62,20 +62,20 @@ impl SnapshotObject {
     }
 
     /// The height of the Bitcoin node's newest header, as last reported. Null until it is first reported.
-    async fn node_headers(&self) -> Option<Result<i32, ApiError>> {
+    async fn node_header_height(&self) -> Option<Result<i32, ApiError>> {
         height(self.0.sync_state().node_headers)
     }
 
     /// Whether the tip equals the Bitcoin node's newest block, as last reported. False while the node is unreachable, and
     /// once its last report is older than `sync.silenceSeconds`.
-    async fn in_sync(&self) -> bool {
+    async fn is_in_sync(&self) -> bool {
         self.0.is_in_sync()
     }
 
     /// Whether the unconfirmed transactions equal those of the Bitcoin node: the server compared them once and has
     /// followed every change since. False while the node is unreachable, and once its last report of its newest block is
     /// older than `sync.silenceSeconds`.
-    async fn mempool_in_sync(&self) -> bool {
+    async fn is_mempool_in_sync(&self) -> bool {
         self.0.sync_state().mempool_in_sync
     }
 }

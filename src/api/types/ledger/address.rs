@@ -5,6 +5,7 @@ use bitcoin::ScriptBuf;
 
 use super::address_error::refusal;
 use super::balance::Balance;
+use super::balance_point::{BalancePoint, POINTS};
 use super::entry::{LedgerEntry, LedgerFilter};
 use super::holdings::{Holdings, script_hash};
 use super::script::Script;
@@ -16,8 +17,8 @@ use crate::api::pagination::connection::Connection;
 use crate::api::pagination::global_id::address_id;
 use crate::api::pagination::page::PageArgs;
 use crate::api::scalars::Hex;
-use crate::api::types::block::{Block, BlockAt};
-use crate::api::types::enums::{ScriptTypeEnum, SortOrder};
+use crate::api::types::block::{Block, BlockAt, BlockRangeInput};
+use crate::api::types::enums::{ScriptTypeEnum, SeriesGroupEnum, SortOrder};
 use crate::chain::{self, AddressError, address_of, parse_address};
 use crate::view::View;
 
@@ -35,8 +36,10 @@ impl Address {
     ///
     /// Errors: BAD_USER_INPUT, with the position of the fault where there is one.
     pub(crate) fn parse(view: &Arc<View>, text: &str) -> Result<Self, ApiError> {
-        Self::read(view, text)
-            .unwrap_or_else(|error| Err(ApiError::bad_user_input_at(refusal(&error, text), error.position())))
+        Self::read(view, text).unwrap_or_else(|error| {
+            let position = error.positions(text).first().copied();
+            Err(ApiError::bad_user_input_at(refusal(&error, text), position))
+        })
     }
 
     /// The address that this text stands for. The inner error is a fault of the server.
@@ -127,6 +130,28 @@ impl Address {
         at: Option<BlockAt>,
     ) -> Option<Result<Balance, ApiError>> {
         Some(self.holdings.balance(at))
+    }
+
+    /// The balance over time: a point for each period in which a transaction paid or spent the ledger, oldest first, with the
+    /// balance at its end. At most `server.limits.pages.points`; beyond it, give a range or a longer period. Example: `{ address(address:
+    /// "bc1q…") { balanceHistory(range: { lastBlocks: 52560 }, group: DAY, includeEmpty: true) { startAt balanceAfter turnover {
+    /// received spent } } } }`.
+    #[graphql(complexity = "costs::list(POINTS, child_complexity.saturating_add(costs::PERIOD))")]
+    pub(crate) async fn balance_history(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(desc = "The blocks. The whole chain if not given.")] range: Option<BlockRangeInput>,
+        #[graphql(desc = "What a point stands for.", default_with = "Some(SeriesGroupEnum::Day)")] group: Option<
+            SeriesGroupEnum,
+        >,
+        #[graphql(
+            desc = "Whether to include the periods in which no transaction paid or spent the ledger: a point for each, as \
+                    a chart needs.",
+            default_with = "Some(false)"
+        )]
+        include_empty: Option<bool>,
+    ) -> Option<Result<Vec<BalancePoint>, ApiError>> {
+        Some(self.holdings.balance_history(ctx, range, group, include_empty))
     }
 
     /// The unspent outputs, newest first: unconfirmed outputs by arrival in the mempool, then confirmed ones. With

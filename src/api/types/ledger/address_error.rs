@@ -57,12 +57,17 @@ pub(crate) struct AddressErrorObject {
     message: String,
     /// The position of the first wrong character, from 0. Null if it is not known.
     position: Option<i32>,
+    /// The positions of all characters that are likely to be wrong, ascending, from 0. Empty if they are not known. A bech32
+    /// checksum locates up to two mistyped characters; with more of them it locates none, or now and then the wrong ones. A
+    /// base58 checksum locates none.
+    positions: Vec<i32>,
 }
 
 impl AddressErrorObject {
     pub(crate) fn new(error: &AddressError, text: &str) -> Result<Self, ApiError> {
-        let position = error.position().map(int_of).transpose()?;
-        Ok(Self { code: error.into(), message: refusal(error, text), position })
+        let positions: Vec<_> = error.positions(text).into_iter().map(int_of).collect::<Result<_, _>>()?;
+        let position = positions.first().copied();
+        Ok(Self { code: error.into(), message: refusal(error, text), position, positions })
     }
 }
 

@@ -1,13 +1,20 @@
-use async_graphql::SimpleObject;
+use std::time::SystemTime;
+
+use async_graphql::{ComplexObject, Context, SimpleObject};
 
 use crate::api::error::ApiError;
-use crate::api::scalars::{Sats, SignedSats};
+use crate::api::scalars::{DateTime, Sats, SignedSats};
+use crate::api::types::rates::CurrencyValue;
 use crate::view::{Block, Ledger, Pending, View};
 
 /// The balance of a ledger on the main chain, and the changes that the mempool would make to it. With `at`, even at the
 /// tip, the mempool is ignored and its parts are 0. Unspendable outputs are not part of any amount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, SimpleObject)]
+#[graphql(complex)]
 pub(crate) struct Balance {
+    /// When it was so; now, if no block is newer.
+    #[graphql(skip)]
+    time: DateTime,
     /// The sum of the ledger's outputs on the main chain that no transaction of the main chain spends, in satoshis.
     confirmed: Sats,
     /// The part of `confirmed` in coinbase outputs that are not mature enough to be spent in the next block, in
@@ -39,7 +46,10 @@ impl Balance {
         let (created, spent) = (pending.created.value, pending.spent());
         // no node's mempool spends what is immature, but what one tells is not our doing: nothing falls below zero for it
         let total = confirmed.saturating_add(created).saturating_sub(spent);
+        let is_newest = at.height == view.tip().height;
+        let now = DateTime::from_system(SystemTime::now());
         Ok(Self {
+            time: if is_newest { now } else { DateTime::from_unix(at.row.median_time) },
             confirmed: Sats::new(confirmed)?,
             immature: Sats::new(immature)?,
             spent_in_mempool: Sats::new(spent)?,
@@ -48,5 +58,19 @@ impl Balance {
             total: Sats::new(total)?,
             spendable: Sats::new(mature.saturating_sub(pending.spent_confirmed.value))?,
         })
+    }
+}
+
+#[ComplexObject]
+impl Balance {
+    /// The value of `total` in a currency, by the rate at the median time past of the block that it was asked for; without one,
+    /// or at the newest block, by the rate of now. Null if there is no rate of that time. Fails with FEATURE_DISABLED if the
+    /// operator has no table of rates.
+    async fn value(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(desc = "The code of the currency (ISO 4217), such as EUR.")] currency: String,
+    ) -> Option<Result<CurrencyValue, ApiError>> {
+        CurrencyValue::of(ctx, self.total.to_sat().into(), &currency, self.time).transpose()
     }
 }

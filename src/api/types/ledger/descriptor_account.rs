@@ -4,6 +4,7 @@ use async_graphql::{Context, ID, Object};
 use bitcoin::hashes::{Hash, HashEngine, sha256};
 
 use super::balance::Balance;
+use super::balance_point::{BalancePoint, POINTS};
 use super::derived_address::DerivedAddress;
 use super::descriptor_branch::DescriptorBranch;
 use super::descriptor_error::refuse;
@@ -11,7 +12,7 @@ use super::entry::{LedgerEntry, LedgerFilter};
 use super::holdings::Holdings;
 use super::totals::LedgerTotalsObject;
 use super::utxo::{UtxoConnection, UtxoFilter};
-use crate::api::accounts::DiscoveredAccount;
+use crate::api::accounts::{DerivedScript, DiscoveredAccount};
 use crate::api::context::{ServingContext, limits};
 use crate::api::costs;
 use crate::api::error::ApiError;
@@ -20,9 +21,10 @@ use crate::api::pagination::cursor::Scope;
 use crate::api::pagination::global_id::descriptor_account_id;
 use crate::api::pagination::page::PageArgs;
 use crate::api::scalars::{UInt53, int, int_of};
-use crate::api::types::block::{Block, BlockAt};
-use crate::api::types::enums::{ScriptTypeEnum, SortOrder};
+use crate::api::types::block::{Block, BlockAt, BlockRangeInput};
+use crate::api::types::enums::{ScriptTypeEnum, SeriesGroupEnum, SortOrder};
 use crate::chain;
+use crate::chain::descriptor::OutputDescriptor;
 use crate::limits::Limits;
 use crate::view::View;
 
@@ -49,21 +51,46 @@ impl DescriptorAccount {
         limits: &Limits,
         spend: impl Fn(usize) -> Result<(), ApiError>,
     ) -> Result<Self, ApiError> {
-        let gap_limit = limits.check_gap_limit(gap_limit)?;
-        let cache = &serving.derivation;
-        let descriptor = cache.parse(text, view.network()).await?.map_err(|error| refuse(&error))?;
+        limits.check_gap_limit(gap_limit)?;
+        let descriptor = serving.derivation.parse(text, view.network()).await?.map_err(|error| refuse(&error))?;
+        Self::of_descriptor(view, serving, (descriptor, gap_limit), limits, spend).await
+    }
+
+    /// The account of a descriptor that was parsed.
+    ///
+    /// Errors: BAD_USER_INPUT for a gap limit that is not positive; QUERY_LIMIT_EXCEEDED.
+    pub(crate) async fn of_descriptor(
+        view: &Arc<View>,
+        serving: &ServingContext,
+        (descriptor, gap_limit): (OutputDescriptor, i32),
+        limits: &Limits,
+        spend: impl Fn(usize) -> Result<(), ApiError>,
+    ) -> Result<Self, ApiError> {
+        let (gap_limit, cache) = (limits.check_gap_limit(gap_limit)?, &serving.derivation);
         let account = DiscoveredAccount::discover(cache, view, (descriptor, gap_limit), limits, spend).await?;
         let mut engine = sha256::Hash::engine();
         engine.input(&gap_limit.to_be_bytes());
         engine.input(account.descriptor.text().as_bytes());
         let id = descriptor_account_id(&sha256::Hash::from_engine(engine));
         // what was never used adds nothing to any figure
-        let scripts = account.used_scripts().map(|used| {
-            let name = used.address.clone().unwrap_or_else(|| used.script.to_hex_string());
-            (used.hash, name)
-        });
+        let scripts = account.used_scripts().map(|used| (used.hash, used.name()));
         let holdings = Holdings::new(view, id.clone(), scripts.collect::<Vec<_>>());
         Ok(Self { view: view.clone(), account: Arc::new(account), id, holdings })
+    }
+
+    /// What names the account: `id`.
+    pub(crate) fn id_text(&self) -> &str {
+        &self.id
+    }
+
+    /// The scripts with a history.
+    pub(crate) fn used_scripts(&self) -> impl Iterator<Item = &DerivedScript> {
+        self.account.used_scripts()
+    }
+
+    /// All scripts up to the gap limit.
+    pub(crate) fn derived_scripts(&self) -> impl Iterator<Item = &DerivedScript> {
+        self.account.derived_scripts()
     }
 
     fn branch(&self, number: i32) -> Result<DescriptorBranch, ApiError> {
@@ -219,6 +246,28 @@ impl DescriptorAccount {
         at: Option<BlockAt>,
     ) -> Option<Result<Balance, ApiError>> {
         Some(self.holdings.balance(at))
+    }
+
+    /// The balance over time: a point for each period in which a transaction paid or spent the ledger, oldest first, with the
+    /// balance at its end. At most `server.limits.pages.points`; beyond it, give a range or a longer period. Example: `{ address(address:
+    /// "bc1q…") { balanceHistory(range: { lastBlocks: 52560 }, group: DAY, includeEmpty: true) { startAt balanceAfter turnover {
+    /// received spent } } } }`.
+    #[graphql(complexity = "costs::list(POINTS, child_complexity.saturating_add(costs::PERIOD))")]
+    pub(crate) async fn balance_history(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(desc = "The blocks. The whole chain if not given.")] range: Option<BlockRangeInput>,
+        #[graphql(desc = "What a point stands for.", default_with = "Some(SeriesGroupEnum::Day)")] group: Option<
+            SeriesGroupEnum,
+        >,
+        #[graphql(
+            desc = "Whether to include the periods in which no transaction paid or spent the ledger: a point for each, as \
+                    a chart needs.",
+            default_with = "Some(false)"
+        )]
+        include_empty: Option<bool>,
+    ) -> Option<Result<Vec<BalancePoint>, ApiError>> {
+        Some(self.holdings.balance_history(ctx, range, group, include_empty))
     }
 
     /// The unspent outputs, newest first: unconfirmed outputs by arrival in the mempool, then confirmed ones. With

@@ -84,3 +84,9 @@ impl DescriptorErrorObject {
 pub(crate) fn refuse(error: &DescriptorError) -> ApiError {
     ApiError::bad_user_input_at(format!("text is not a descriptor of this network: {error}"), error.position())
 }
+
+/// The refusal of a descriptor in the list of an argument: BAD_USER_INPUT. It does not quote the text either.
+pub(crate) fn refuse_listed(argument: &str, number: usize, error: &DescriptorError) -> ApiError {
+    let what = format!("{argument}.descriptors[{number}].text is not a descriptor of this network: {error}");
+    ApiError::bad_user_input_at(what, error.position())
+}

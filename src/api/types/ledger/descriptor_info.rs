@@ -167,7 +167,10 @@ impl DescriptorInfo {
         ctx: &Context<'_>,
         #[graphql(desc = "The number of the branch, from 0.", default_with = "Some(0)")] branch: Option<i32>,
         #[graphql(desc = "The index of the first address.", default_with = "Some(0)")] from_index: Option<i32>,
-        #[graphql(desc = "The number of addresses, at most `server.limits.pageSize`.", default_with = "Some(10)")]
+        #[graphql(
+            desc = "The number of addresses, at most `server.limits.pages.pageSize`.",
+            default_with = "Some(10)"
+        )]
         first: Option<i32>,
     ) -> Option<Result<Vec<DerivedAddress>, ApiError>> {
         let (branch, from_index) = (branch.unwrap_or_default(), from_index.unwrap_or_default());

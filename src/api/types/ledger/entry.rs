@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
+use std::time::SystemTime;
 
 use async_graphql::{Context, Enum, InputObject, Object};
 
@@ -15,14 +16,15 @@ use crate::api::pagination::connection::Connection;
 use crate::api::pagination::cursor::Scope;
 use crate::api::pagination::page::{PageArgs, txnum_at};
 use crate::api::pagination::pending_list::{ListPosition, PendingListWalk, PendingRow};
-use crate::api::scalars::{Sats, SignedSats, UInt53};
+use crate::api::scalars::{DateTime, Sats, SignedSats, UInt53};
 use crate::api::types::block::BlockRangeInput;
 use crate::api::types::enums::SortOrder;
-use crate::api::types::transaction::Transaction;
-use crate::view::{LostMovement, Movement, PendingMovement, ScriptKey, TxNum, View};
+use crate::api::types::rates::CurrencyValue;
+use crate::api::types::transaction::{Input, Output, Transaction};
+use crate::view::{self, LostMovement, Movement, PendingMovement, ScriptKey, TxNum, View};
 
 /// How many scripts of a ledger a transaction is taken to touch; one that pays out to a set can touch thousands.
-const TOUCHED: usize = 4;
+pub(super) const TOUCHED: usize = 4;
 
 /// The direction of a ledger transaction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Enum)]
@@ -37,7 +39,7 @@ pub(crate) enum Direction {
 }
 
 /// Conditions on the transactions of a ledger; a transaction must meet all of them. A range of blocks uses the index.
-/// The other conditions scan row by row, at most `server.limits.scanRows` rows per page.
+/// The other conditions scan row by row, at most `server.limits.pages.scanRows` rows per page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, InputObject)]
 pub(crate) struct LedgerFilter {
     /// Only transactions in this direction.
@@ -154,6 +156,14 @@ impl EntryMovement {
         }
     }
 
+    /// How many outputs of the ledger it spends, if that is known without looking for them.
+    fn own_inputs(&self) -> Option<u32> {
+        match self {
+            Self::Confirmed(movement) => Some(movement.outputs_spent),
+            Self::Pending { .. } | Self::Lost(_) => (!self.ways().1).then_some(0),
+        }
+    }
+
     fn is_coinbase(&self) -> bool {
         matches!(self, Self::Confirmed(Movement { is_coinbase: true, .. }))
     }
@@ -180,6 +190,20 @@ struct PageStart {
 }
 
 impl LedgerEntry {
+    fn net_sats(&self) -> Result<SignedSats, ApiError> {
+        SignedSats::new(self.moved.net())
+    }
+
+    /// When it happened: the median time past of its block; now, if it is in none.
+    fn time(&self) -> Result<DateTime, ApiError> {
+        let EntryMovement::Confirmed(movement) = &self.moved else {
+            return Ok(DateTime::from_system(SystemTime::now()));
+        };
+        let view = &self.holdings.view;
+        let block = view.main_block(view.height_of(movement.txnum)?)?;
+        Ok(DateTime::from_unix(block.row.median_time))
+    }
+
     /// A transaction of the main chain.
     pub(crate) fn confirmed(holdings: Holdings, movement: Movement) -> Self {
         Self { holdings, moved: EntryMovement::Confirmed(movement) }
@@ -196,6 +220,19 @@ impl LedgerEntry {
     /// A transaction that is not where it was.
     pub(crate) fn lost(holdings: Holdings, movement: LostMovement) -> Self {
         Self { holdings, moved: EntryMovement::Lost(movement) }
+    }
+
+    /// The transaction, as it is found by its txid.
+    async fn find(&self) -> Result<Arc<view::Transaction>, ApiError> {
+        let view = &self.holdings.view;
+        let found = match &self.moved {
+            EntryMovement::Confirmed(movement) => return newest_copy_together(view, movement.txnum).await,
+            EntryMovement::Pending { movement, .. } => {
+                find_transaction(view, |view| Ok(view.unconfirmed(&movement.entry)))
+            }
+            EntryMovement::Lost(movement) => find_transaction(view, |view| view.transaction(&movement.txid)),
+        }?;
+        found.map(Arc::new).ok_or_else(|| ApiError::internal("a transaction that was read earlier is missing"))
     }
 }
 
@@ -245,23 +282,54 @@ impl LedgerEntry {
     /// The transaction. For a txid that occurs twice on the main chain (BIP30), the later occurrence, also for the
     /// entry of the earlier one.
     async fn transaction(&self) -> Result<Transaction, ApiError> {
-        let view = &self.holdings.view;
-        let found = match &self.moved {
-            EntryMovement::Confirmed(movement) => {
-                return Ok(Transaction::new(view, newest_copy_together(view, movement.txnum).await?));
-            }
-            EntryMovement::Pending { movement, .. } => {
-                find_transaction(view, |view| Ok(view.unconfirmed(&movement.entry)))
-            }
-            EntryMovement::Lost(movement) => find_transaction(view, |view| view.transaction(&movement.txid)),
-        }?;
-        let found = found.ok_or_else(|| ApiError::internal("a transaction that was read earlier is missing"))?;
-        Ok(Transaction::new(view, found))
+        Ok(Transaction::new(&self.holdings.view, self.find().await?))
+    }
+
+    /// The inputs of the transaction that spend outputs of the ledger, in order. The sum of these outputs is `spent`.
+    #[graphql(complexity = "costs::parts(first, last, child_complexity)")]
+    async fn inputs(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(desc = "Maximum number of items from the start, or after `after`; 100 without `first` and `last`.")]
+        first: Option<i32>,
+        #[graphql(desc = "Only items after the item with this cursor.")] after: Option<String>,
+        #[graphql(desc = "Maximum number of items from the end, or before `before`.")] last: Option<i32>,
+        #[graphql(desc = "Only items before the item with this cursor.")] before: Option<String>,
+    ) -> Option<Result<Connection<Input>, ApiError>> {
+        let (count, args) = (self.moved.own_inputs(), PageArgs { first, after, last, before });
+        Some(self.find().await.and_then(|transaction| self.holdings.own_inputs(ctx, &transaction, count, args)))
+    }
+
+    /// The outputs of the transaction to the ledger, in order. Their sum is `received`, unless the transaction overwrites
+    /// others of them (BIP30).
+    #[graphql(complexity = "costs::parts(first, last, child_complexity)")]
+    async fn outputs(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(desc = "Maximum number of items from the start, or after `after`; 100 without `first` and `last`.")]
+        first: Option<i32>,
+        #[graphql(desc = "Only items after the item with this cursor.")] after: Option<String>,
+        #[graphql(desc = "Maximum number of items from the end, or before `before`.")] last: Option<i32>,
+        #[graphql(desc = "Only items before the item with this cursor.")] before: Option<String>,
+    ) -> Option<Result<Connection<Output>, ApiError>> {
+        let args = PageArgs { first, after, last, before };
+        Some(self.find().await.and_then(|transaction| self.holdings.own_outputs(ctx, &transaction, args)))
     }
 
     /// The change of the balance, in satoshis: `received` minus `spent`.
     async fn net(&self) -> Result<SignedSats, ApiError> {
-        SignedSats::new(self.moved.net())
+        self.net_sats()
+    }
+
+    /// The value of `net` in a currency, by the rate at the median time past of the transaction's block, or of now if it is
+    /// unconfirmed. Null if there is no rate of that time. Fails with FEATURE_DISABLED if the operator has no table of rates.
+    async fn value(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(desc = "The code of the currency (ISO 4217), such as EUR.")] currency: String,
+    ) -> Option<Result<CurrencyValue, ApiError>> {
+        let value = || CurrencyValue::of(ctx, self.net_sats()?.to_sat(), &currency, self.time()?);
+        value().transpose()
     }
 
     /// The sum of the transaction's outputs to the ledger, in satoshis, including change, minus the outputs that it
@@ -277,7 +345,7 @@ impl LedgerEntry {
 
     /// The balance right after this transaction, in satoshis. For an unconfirmed transaction, this counts everything
     /// confirmed and every unconfirmed transaction that arrived before it. Null if that sum is negative, as a reorg can
-    /// make a transaction arrive after one that spends it; if the entry is behind more than `server.limits.scanRows`
+    /// make a transaction arrive after one that spends it; if the entry is behind more than `server.limits.pages.scanRows`
     /// unconfirmed transactions of the ledger; and in an event, if the transaction left the mempool or the main chain.
     async fn balance_after(&self) -> Option<Result<Sats, ApiError>> {
         match &self.moved {

@@ -8,6 +8,7 @@ use bitcoin::hashes::{Hash, sha256};
 
 use super::address::Address;
 use super::balance::Balance;
+use super::balance_point::BalancePoint;
 use super::descriptor_account::DescriptorAccount;
 use super::entry::{LedgerEntry, LedgerFilter};
 use super::script::Script;
@@ -20,8 +21,8 @@ use crate::api::pagination::connection::Connection;
 use crate::api::pagination::cursor::Scope;
 use crate::api::pagination::page::{PageArgs, height_at};
 use crate::api::pagination::pending_list::{ListPosition, PendingListPlace};
-use crate::api::types::block::{Block, BlockAt};
-use crate::api::types::enums::SortOrder;
+use crate::api::types::block::{Block, BlockAt, BlockRangeInput};
+use crate::api::types::enums::{SeriesGroupEnum, SortOrder};
 use crate::chain::Height;
 use crate::view::{self, Dependency, Movements, Pending, ScriptKey, TxNum, View};
 
@@ -50,6 +51,28 @@ use crate::view::{self, Dependency, Movements, Pending, ScriptKey, TxNum, View};
             ty = "Option<BlockAt>",
             desc = "The state right after this block, without the mempool; the current state if not given."
         )
+    ),
+    field(
+        name = "balance_history",
+        ty = "Option<Result<Vec<BalancePoint>, ApiError>>",
+        desc = "The balance over time: a point for each period in which a transaction paid or spent the ledger, oldest \
+                first, with the balance at its end. At most `server.limits.pages.points`; beyond it, give a range or a longer \
+                period. Example: `{ address(address: \"bc1q…\") { balanceHistory(range: { lastBlocks: 52560 }, group: \
+                DAY, includeEmpty: true) { startAt balanceAfter turnover { received spent } } } }`.",
+        arg(name = "range", ty = "Option<BlockRangeInput>", desc = "The blocks. The whole chain if not given."),
+        arg(
+            name = "group",
+            ty = "Option<SeriesGroupEnum>",
+            desc = "What a point stands for.",
+            default_with = "Some(SeriesGroupEnum::Day)"
+        ),
+        arg(
+            name = "include_empty",
+            ty = "Option<bool>",
+            desc = "Whether to include the periods in which no transaction paid or spent the ledger: a point for each, as \
+                    a chart needs.",
+            default_with = "Some(false)"
+        ),
     ),
     field(
         name = "utxos",

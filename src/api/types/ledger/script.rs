@@ -5,6 +5,7 @@ use bitcoin::ScriptBuf;
 use bitcoin::hashes::{Hash, sha256};
 
 use super::balance::Balance;
+use super::balance_point::{BalancePoint, POINTS};
 use super::entry::{LedgerEntry, LedgerFilter};
 use super::holdings::Holdings;
 use super::totals::LedgerTotalsObject;
@@ -14,10 +15,10 @@ use crate::api::error::ApiError;
 use crate::api::pagination::connection::Connection;
 use crate::api::pagination::global_id::script_id;
 use crate::api::pagination::page::PageArgs;
-use crate::api::scalars::Hex;
-use crate::api::types::block::{Block, BlockAt};
-use crate::api::types::enums::SortOrder;
-use crate::chain::address_of;
+use crate::api::scalars::{Hash256, Hex};
+use crate::api::types::block::{Block, BlockAt, BlockRangeInput};
+use crate::api::types::enums::{ScriptTypeEnum, SeriesGroupEnum, SortOrder};
+use crate::chain::{ScriptType, address_of, asm};
 use crate::view::View;
 
 /// A scriptPubKey, or the hash of one that never appeared.
@@ -63,16 +64,29 @@ impl Script {
         Some(self.view.count(script.len()).map(|()| Hex::new(script.to_bytes())).map_err(ApiError::from))
     }
 
+    /// The script in human-readable form, as Bitcoin Core writes it: pushes of up to 4 bytes as decimal numbers, longer ones
+    /// in hexadecimal, other opcodes by name. `[error]` stands for a push that the script ends within. Null if `hex` is.
+    async fn asm(&self) -> Option<Result<String, ApiError>> {
+        let script = self.bytes.as_ref()?;
+        // names are longer than opcodes
+        let text = asm(script);
+        Some(self.view.count(text.len()).map(|()| text).map_err(ApiError::from))
+    }
+
+    /// The type of the script. Null if `hex` is.
+    #[graphql(name = "type")]
+    async fn script_type(&self) -> Option<ScriptTypeEnum> {
+        self.bytes.as_ref().map(|script| ScriptType::of(script).into())
+    }
+
     /// The SHA-256 of the script in natural byte order, as in esplora.
     async fn script_hash(&self) -> Hex {
         Hex::new(self.hash.to_byte_array())
     }
 
     /// The SHA-256 of the script, byte-reversed, as in the Electrum protocol.
-    async fn electrum_script_hash(&self) -> Hex {
-        let mut bytes = self.hash.to_byte_array();
-        bytes.reverse();
-        Hex::new(bytes)
+    async fn electrum_script_hash(&self) -> Hash256 {
+        Hash256::new(self.hash.to_byte_array())
     }
 
     /// The address of the script. Null for types without an address (P2PK, bare multisig, OP_RETURN, ...).
@@ -97,6 +111,28 @@ impl Script {
         at: Option<BlockAt>,
     ) -> Option<Result<Balance, ApiError>> {
         Some(self.holdings.balance(at))
+    }
+
+    /// The balance over time: a point for each period in which a transaction paid or spent the ledger, oldest first, with the
+    /// balance at its end. At most `server.limits.pages.points`; beyond it, give a range or a longer period. Example: `{ address(address:
+    /// "bc1q…") { balanceHistory(range: { lastBlocks: 52560 }, group: DAY, includeEmpty: true) { startAt balanceAfter turnover {
+    /// received spent } } } }`.
+    #[graphql(complexity = "costs::list(POINTS, child_complexity.saturating_add(costs::PERIOD))")]
+    pub(crate) async fn balance_history(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(desc = "The blocks. The whole chain if not given.")] range: Option<BlockRangeInput>,
+        #[graphql(desc = "What a point stands for.", default_with = "Some(SeriesGroupEnum::Day)")] group: Option<
+            SeriesGroupEnum,
+        >,
+        #[graphql(
+            desc = "Whether to include the periods in which no transaction paid or spent the ledger: a point for each, as \
+                    a chart needs.",
+            default_with = "Some(false)"
+        )]
+        include_empty: Option<bool>,
+    ) -> Option<Result<Vec<BalancePoint>, ApiError>> {
+        Some(self.holdings.balance_history(ctx, range, group, include_empty))
     }
 
     /// The unspent outputs, newest first: unconfirmed outputs by arrival in the mempool, then confirmed ones. With

@@ -1,14 +1,16 @@
 use std::sync::Arc;
 
-use async_graphql::{Context, ID, InputObject, Object, SimpleObject};
+use async_graphql::{Context, ID, Object, SimpleObject};
 use bitcoin::ScriptBuf;
 use bitcoin::hashes::{Hash, HashEngine, sha256};
 
 use super::address::Address;
 use super::address_error::AddressErrorObject;
 use super::balance::Balance;
+use super::balance_point::{BalancePoint, POINTS};
 use super::entry::{LedgerEntry, LedgerFilter};
 use super::holdings::{Holdings, Ledger, script_hash};
+use super::ledger_input::{LedgerInput, accounts};
 use super::script::Script;
 use super::totals::LedgerTotalsObject;
 use super::utxo::{UtxoConnection, UtxoFilter};
@@ -17,45 +19,25 @@ use crate::api::error::ApiError;
 use crate::api::pagination::connection::Connection;
 use crate::api::pagination::global_id::address_set_id;
 use crate::api::pagination::page::PageArgs;
-use crate::api::scalars::Hex;
-use crate::api::types::block::{Block, BlockAt};
-use crate::api::types::enums::SortOrder;
-use crate::limits::Limits;
+use crate::api::types::block::{Block, BlockAt, BlockRangeInput};
+use crate::api::types::enums::{SeriesGroupEnum, SortOrder};
 use crate::view::View;
 
 /// How many members a set is taken to have where their number is not known.
 const MEMBERS: usize = 100;
 
-/// The addresses and scripts of a set: at least one of the lists, and at most `server.limits.ids` entries in both
-/// together, or `server.limits.watch` in a subscription.
-#[derive(Clone, Debug, InputObject)]
-pub(crate) struct WatchInput {
-    /// Addresses of this server's network. An invalid address is excluded from the set, and its entry in `members` says
-    /// why; a subscription fails on it.
-    pub(crate) addresses: Option<Vec<String>>,
-    /// Full scriptPubKeys, including those without an address.
-    pub(crate) scripts: Option<Vec<Hex>>,
-}
-
-impl WatchInput {
-    /// How many are given.
-    pub(crate) fn len(&self) -> usize {
-        self.addresses.as_ref().map_or(0, Vec::len).saturating_add(self.scripts.as_ref().map_or(0, Vec::len))
-    }
-}
-
-/// The result of looking up one address or script of a set.
+/// The result of looking up one address, script or descriptor.
 #[derive(Clone, SimpleObject)]
 pub(crate) struct AddressLookup {
-    /// The address, or the scriptPubKey in hexadecimal, as given in the request.
+    /// The address, the scriptPubKey in hexadecimal, or the descriptor, as given in the request.
     input: String,
-    /// The address, or the script if it has no address. Null if `error` is set.
+    /// The address, the script if it has no address, or the account of the descriptor. Null if `error` is set.
     ledger: Option<Ledger>,
     /// Why the entry is not an address of this network. Null if the entry is part of the set.
     error: Option<AddressErrorObject>,
 }
 
-/// Several addresses and scripts as one ledger.
+/// Several addresses, scripts and descriptors as one ledger.
 #[derive(Clone)]
 pub(crate) struct AddressSet {
     members: Vec<AddressLookup>,
@@ -63,7 +45,7 @@ pub(crate) struct AddressSet {
 }
 
 impl AddressSet {
-    /// Each address and script as given.
+    /// Each address, script and descriptor as given.
     pub(crate) fn into_members(self) -> Vec<AddressLookup> {
         self.members
     }
@@ -76,15 +58,11 @@ impl AddressSet {
 
     /// The set of what is given.
     ///
-    /// Errors: QUERY_LIMIT_EXCEEDED for too many; BAD_USER_INPUT if neither list is given.
-    pub(crate) fn of(view: &Arc<View>, input: WatchInput, limits: &Limits) -> Result<Self, ApiError> {
-        limits.check_ids(input.len())?;
-        if input.addresses.is_none() && input.scripts.is_none() {
-            return Err(ApiError::bad_user_input(
-                "the set has neither addresses nor scripts: give one of the lists, or both",
-            ));
-        }
-        let (mut members, mut scripts) = (Vec::with_capacity(input.len()), Vec::with_capacity(input.len()));
+    /// Errors: QUERY_LIMIT_EXCEEDED for too many; BAD_USER_INPUT if no list is given, and for a descriptor that is none.
+    pub(crate) async fn of(ctx: &Context<'_>, view: &Arc<View>, input: LedgerInput) -> Result<Self, ApiError> {
+        input.check(ctx)?;
+        let count = input.script_count();
+        let (mut members, mut scripts) = (Vec::with_capacity(count), Vec::with_capacity(count));
         for text in input.addresses.into_iter().flatten() {
             members.push(match Address::read(view, &text) {
                 Ok(address) => {
@@ -107,8 +85,16 @@ impl AddressSet {
             scripts.push((script, name));
             members.push(AddressLookup { input: hex, ledger: Some(ledger), error: None });
         }
-        let scripts: Vec<_> = scripts.into_iter().map(|(script, name)| (script_hash(&script), name)).collect();
-        let owner = content_id(scripts.iter().map(|(hash, _)| *hash));
+        let mut scripts: Vec<_> = scripts.into_iter().map(|(script, name)| (script_hash(&script), name)).collect();
+        let mut owner = content_id(scripts.iter().map(|(hash, _)| *hash));
+        let descriptors = input.descriptors.unwrap_or_default();
+        let texts: Vec<_> = descriptors.iter().map(|given| given.text.clone()).collect();
+        for (input, account) in texts.into_iter().zip(accounts(ctx, view, descriptors).await?) {
+            // the same however many of its scripts were used, so that a page has a next one
+            owner = format!("{owner} {}", account.id_text());
+            scripts.extend(account.used_scripts().map(|used| (used.hash, used.name())));
+            members.push(AddressLookup { input, ledger: Some(Ledger::DescriptorAccount(account)), error: None });
+        }
         Ok(Self { members, holdings: Holdings::new(view, owner, scripts) })
     }
 }
@@ -125,21 +111,23 @@ pub(crate) fn content_id(hashes: impl Iterator<Item = sha256::Hash>) -> String {
     format!("AddressSet:{}", sha256::Hash::from_engine(engine))
 }
 
-/// Several addresses and scripts as one ledger: summed figures, and one list of transactions without duplicates.
+/// Several addresses, scripts and descriptors as one ledger: summed figures, and one list of transactions without duplicates.
 #[Object]
 impl AddressSet {
     /// `AddressSet:` followed by a hash of the entries as given, in their order. The server does not store sets: `node` returns
     /// null for this id.
     pub(crate) async fn id(&self) -> ID {
         let mut engine = sha256::Hash::engine();
-        for AddressLookup { input, .. } in &self.members {
-            engine.input(&u64::try_from(input.len()).unwrap_or(u64::MAX).to_be_bytes());
-            engine.input(input.as_bytes());
+        for AddressLookup { input, ledger, .. } in &self.members {
+            // an account has a gap limit, too
+            let text = if let Some(Ledger::DescriptorAccount(account)) = ledger { account.id_text() } else { input };
+            engine.input(&u64::try_from(text.len()).unwrap_or(u64::MAX).to_be_bytes());
+            engine.input(text.as_bytes());
         }
         address_set_id(&sha256::Hash::from_engine(engine)).into()
     }
 
-    /// Each address and script of the request, in the given order, addresses first.
+    /// Each address, script and descriptor of the request, in the given order, addresses first and descriptors last.
     #[graphql(complexity = "costs::list(MEMBERS, child_complexity)")]
     async fn members(&self) -> Vec<AddressLookup> {
         self.members.clone()
@@ -162,6 +150,28 @@ impl AddressSet {
         at: Option<BlockAt>,
     ) -> Option<Result<Balance, ApiError>> {
         Some(self.holdings.balance(at))
+    }
+
+    /// The balance over time: a point for each period in which a transaction paid or spent the ledger, oldest first, with the
+    /// balance at its end. At most `server.limits.pages.points`; beyond it, give a range or a longer period. Example: `{ address(address:
+    /// "bc1q…") { balanceHistory(range: { lastBlocks: 52560 }, group: DAY, includeEmpty: true) { startAt balanceAfter turnover {
+    /// received spent } } } }`.
+    #[graphql(complexity = "costs::list(POINTS, child_complexity.saturating_add(costs::PERIOD))")]
+    pub(crate) async fn balance_history(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(desc = "The blocks. The whole chain if not given.")] range: Option<BlockRangeInput>,
+        #[graphql(desc = "What a point stands for.", default_with = "Some(SeriesGroupEnum::Day)")] group: Option<
+            SeriesGroupEnum,
+        >,
+        #[graphql(
+            desc = "Whether to include the periods in which no transaction paid or spent the ledger: a point for each, as \
+                    a chart needs.",
+            default_with = "Some(false)"
+        )]
+        include_empty: Option<bool>,
+    ) -> Option<Result<Vec<BalancePoint>, ApiError>> {
+        Some(self.holdings.balance_history(ctx, range, group, include_empty))
     }
 
     /// The unspent outputs, newest first: unconfirmed outputs by arrival in the mempool, then confirmed ones. With

@@ -23,7 +23,7 @@ pub(crate) enum SpendObstacle {
 pub(crate) struct Spendability {
     /// Whether the output can be spent. The amounts of all outputs of a ledger for which this is true add up to
     /// `balance.spendable`.
-    ok: bool,
+    is_spendable: bool,
     /// The reasons why the output cannot be spent. Empty if `ok` is true.
     reasons: Vec<SpendObstacle>,
     /// The lowest height of a block that may spend the output. Null unless the output is an immature coinbase output.
@@ -47,7 +47,7 @@ impl Spendability {
         ];
         let reasons: Vec<_> = obstacles.into_iter().filter_map(|(there, obstacle)| there.then_some(obstacle)).collect();
         let not_before_height = mature.map(|height| int(height.to_u32())).transpose()?;
-        Ok(Self { ok: reasons.is_empty(), reasons, not_before_height })
+        Ok(Self { is_spendable: reasons.is_empty(), reasons, not_before_height })
     }
 }
 
@@ -69,10 +69,11 @@ mod tests {
     #[test]
     fn a_coinbase_matures_100_blocks_above_its_own() {
         let of = |at: u32| Spendability::of(Some(5.into()), true, at.into(), false).unwrap();
-        let immature = Spendability { ok: false, reasons: vec![SpendObstacle::Immature], not_before_height: Some(105) };
+        let immature =
+            Spendability { is_spendable: false, reasons: vec![SpendObstacle::Immature], not_before_height: Some(105) };
         assert_eq!((of(5), of(103)), (immature, of(5)));
-        assert_eq!(of(104), Spendability { ok: true, reasons: Vec::new(), not_before_height: None });
-        assert!(Spendability::of(Some(5.into()), false, 5.into(), false).unwrap().ok, "others need no time");
+        assert_eq!(of(104), Spendability { is_spendable: true, reasons: Vec::new(), not_before_height: None });
+        assert!(Spendability::of(Some(5.into()), false, 5.into(), false).unwrap().is_spendable, "others need no time");
     }
 
     #[test]

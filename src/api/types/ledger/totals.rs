@@ -1,8 +1,10 @@
-use async_graphql::Object;
+use async_graphql::{Context, Object};
+use bitcoin::hashes::Hash;
 
 use super::holdings::Holdings;
+use super::status_hash::status_hash;
 use crate::api::error::ApiError;
-use crate::api::scalars::{BigInt, UInt53, int};
+use crate::api::scalars::{BigInt, Hex, UInt53, int};
 use crate::api::types::block::Block;
 use crate::chain::Height;
 use crate::view::{self, LedgerTotals, Movements, TxNum};
@@ -49,7 +51,7 @@ impl LedgerTotalsObject {
 impl LedgerTotalsObject {
     /// The number of transactions that paid or spent the ledger. A transaction that does both, or involves several of
     /// its scripts, counts once. Null for a set whose histories are too long to merge: more than
-    /// `server.limits.scanRows` rows together.
+    /// `server.limits.pages.scanRows` rows together.
     async fn tx_count(&self) -> Option<Result<UInt53, ApiError>> {
         self.counted().map(|counted| counted.map(|counted| counted.transactions.into())).transpose()
     }
@@ -91,19 +93,29 @@ impl LedgerTotalsObject {
     }
 
     /// The block of the first transaction that paid the ledger. Null if there is none.
-    async fn first_seen(&self) -> Option<Result<Block, ApiError>> {
+    async fn first_seen_block(&self) -> Option<Result<Block, ApiError>> {
         self.first().transpose()
     }
 
     /// The block of the newest transaction that paid or spent the ledger. Null if there is none.
-    async fn last_seen(&self) -> Option<Result<Block, ApiError>> {
+    async fn last_seen_block(&self) -> Option<Result<Block, ApiError>> {
         self.block_of(self.totals.last_seen).transpose()
     }
 
     /// The number of coinbases that paid the ledger. A coinbase that pays several of its scripts counts once. Null if
     /// `txCount` is null.
-    async fn mined_blocks(&self) -> Option<Result<i32, ApiError>> {
+    async fn mined_block_count(&self) -> Option<Result<i32, ApiError>> {
         self.counted().and_then(|counted| counted.map(|counted| int(counted.coinbases)).transpose()).transpose()
+    }
+
+    /// A hash that changes with every change of the ledger's transactions, so that a client that polls sees whether there is
+    /// anything new: for a script the status of the Electrum protocol, the SHA-256 of `txid:height:` for each transaction in
+    /// the order of the chain, and, without `at`, for each mempool transaction in the order of arrival, with the height 0, or -1
+    /// if it spends an unconfirmed output. Null if there is no transaction. More than `server.limits.pages.scanRows`
+    /// transactions fail with QUERY_LIMIT_EXCEEDED.
+    async fn status_hash(&self, ctx: &Context<'_>) -> Option<Result<Hex, ApiError>> {
+        let found = status_hash(ctx, &self.holdings, &self.at, self.pending, self.scan_rows);
+        found.map(|found| found.map(|hash| Hex::new(hash.to_byte_array()))).transpose()
     }
 
     /// Whether any transaction paid the ledger. Without `at`, a mempool transaction counts, so that an address with a

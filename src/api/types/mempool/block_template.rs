@@ -16,7 +16,7 @@ pub(crate) struct BlockTemplateObject {
     /// The height that the block would have.
     height: i32,
     /// The hash of the block that it would follow: the node's tip, which can be newer than the state of this answer.
-    previous_hash: BlockHash,
+    previous_block_hash: BlockHash,
     /// The total fees of the transactions, in satoshis.
     total_fees: Sats,
     /// The number of transactions.
@@ -42,7 +42,7 @@ impl BlockTemplateObject {
         }
         Ok(Self {
             height: int(found.height.to_u32())?,
-            previous_hash: BlockHash(found.previous),
+            previous_block_hash: BlockHash(found.previous),
             total_fees: Sats::new(fees)?,
             tx_count: int_of(found.transactions.len())?,
             weight: int_of(weight)?,

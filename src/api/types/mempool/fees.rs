@@ -79,7 +79,7 @@ impl FeeEstimateObject {
         ctx: &Context<'_>,
         #[graphql(
             desc = "The number of starting points. The newest has `targetBlocks` blocks after it. 1 to \
-                    `server.limits.points`.",
+                    `server.limits.pages.points`.",
             default_with = "Some(hit_rate::LAST_BLOCKS)"
         )]
         last_blocks: Option<i32>,
@@ -101,7 +101,7 @@ impl FeeEstimateObject {
 #[graphql(name = "RecommendedFees")]
 pub(crate) struct RecommendedFeesObject {
     /// For the next block: its median feerate, or less if the block is not full.
-    next_block: f64,
+    within1_block: f64,
     /// For one of the next three blocks.
     within_3_blocks: f64,
     /// For one of the next six blocks.
@@ -132,7 +132,7 @@ impl RecommendedFeesObject {
         with_mempool(&view)?;
         let fees = view.mempool().recommended_fees();
         Ok(Self {
-            next_block: fees.next_block,
+            within1_block: fees.next_block,
             within_3_blocks: fees.within_3_blocks,
             within_6_blocks: fees.within_6_blocks,
             economy: fees.economy,

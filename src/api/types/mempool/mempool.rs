@@ -146,7 +146,10 @@ impl Mempool {
     async fn recent(
         &self,
         ctx: &Context<'_>,
-        #[graphql(desc = "Maximum number of items, at most `server.limits.pageSize`.", default_with = "Some(RECENT)")]
+        #[graphql(
+            desc = "Maximum number of items, at most `server.limits.pages.pageSize`.",
+            default_with = "Some(RECENT)"
+        )]
         first: Option<i32>,
     ) -> Option<Result<Vec<Transaction>, ApiError>> {
         Some(self.newest(ctx, first.unwrap_or(RECENT)))
@@ -160,12 +163,12 @@ impl Mempool {
         #[graphql(
             desc = "The lower bounds of the bins, in sat/vB, to a thousandth, in any order. A transaction exactly at a \
                     bound falls into the higher bin. Transactions below the lowest bound get a bin of their own. At \
-                    most `server.limits.points` bounds. If not given, bins are cut by size."
+                    most `server.limits.pages.points` bounds. If not given, bins are cut by size."
         )]
         bins: Option<Vec<f64>>,
         #[graphql(
             desc = "The minimum size of a bin in vbytes, if `bins` is not given. A bin ends at the first change of \
-                    feerate at or above this size. Bins are larger if there would be more than `server.limits.points` \
+                    feerate at or above this size. Bins are larger if there would be more than `server.limits.pages.points` \
                     of them.",
             default_with = "Some(fee_bin::VSIZE)"
         )]
@@ -189,7 +192,7 @@ impl Mempool {
         &self,
         ctx: &Context<'_>,
         #[graphql(
-            desc = "Maximum number of items, at most `server.limits.pageSize`.",
+            desc = "Maximum number of items, at most `server.limits.pages.pageSize`.",
             default_with = "Some(PROJECTED)"
         )]
         first: Option<i32>,
@@ -231,7 +234,7 @@ impl Mempool {
         &self,
         ctx: &Context<'_>,
         #[graphql(
-            desc = "Maximum number of items, at most `server.limits.pageSize`.",
+            desc = "Maximum number of items, at most `server.limits.pages.pageSize`.",
             default_with = "Some(REPLACEMENTS)"
         )]
         first: Option<i32>,
@@ -254,7 +257,7 @@ impl Mempool {
         ctx: &Context<'_>,
         #[graphql(desc = "The start of the first step.")] from: DateTime,
         #[graphql(
-            desc = "The end: later samples are not included. At most `server.limits.points` steps after `from`."
+            desc = "The end: later samples are not included. At most `server.limits.pages.points` steps after `from`."
         )]
         to: DateTime,
         #[graphql(desc = "The length of a step, in seconds, at least 60.", default_with = "Some(STEP)")]

@@ -10,36 +10,37 @@ use crate::api::types::block::Block;
 use crate::api::types::transaction::Transaction;
 use crate::view::{self, Departure, MempoolEventKind, View};
 
-/// Why a transaction left the mempool.
+/// Why a transaction left the mempool. `TxState` and `LedgerEventKind` name the same departures; to them EXPIRED, SIZE_LIMIT
+/// and UNKNOWN are EVICTED.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
 pub(crate) enum RemovalReason {
     /// A block contains the transaction.
-    Mined,
+    Confirmed,
     /// Another transaction replaced it or one of its ancestors.
     Replaced,
     /// A block contains a transaction that spends the same output, or an output that an unconfirmed ancestor spends.
-    ConflictedByBlock,
+    Conflicted,
     /// The transaction was in the mempool for too long.
     Expired,
     /// The mempool was full, and the transaction had the lowest feerate.
     SizeLimit,
     /// A reorg removed an ancestor of the transaction from the chain, or moved the chain back to where its lock time or
     /// the relative lock time of an input (BIP68) is not reached.
-    Reorg,
+    ReorgedOut,
     /// The Bitcoin node reported no reason, and nothing that the server knows explains it. When a transaction that spends
-    /// the same output arrives later, or a block contains one, the reason becomes REPLACED or CONFLICTED_BY_BLOCK.
+    /// the same output arrives later, or a block contains one, the reason becomes REPLACED or CONFLICTED.
     Unknown,
 }
 
 impl RemovalReason {
     pub(crate) fn of(departure: Departure) -> Self {
         match departure {
-            Departure::Mined { .. } => Self::Mined,
+            Departure::Mined { .. } => Self::Confirmed,
             Departure::Replaced { .. } => Self::Replaced,
-            Departure::Conflicted { .. } => Self::ConflictedByBlock,
+            Departure::Conflicted { .. } => Self::Conflicted,
             Departure::Expired => Self::Expired,
             Departure::Evicted => Self::SizeLimit,
-            Departure::ReorgedOut { .. } => Self::Reorg,
+            Departure::ReorgedOut { .. } => Self::ReorgedOut,
             Departure::Unknown => Self::Unknown,
         }
     }

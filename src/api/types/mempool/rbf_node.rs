@@ -50,12 +50,12 @@ impl RbfNode {
 
     /// Whether the transaction directly replaced one that did not signal replaceability in any input (BIP125). Also
     /// false if the server no longer stores the bytes of what it replaced.
-    async fn full_rbf(&self) -> Result<bool, ApiError> {
+    async fn is_full_rbf(&self) -> Result<bool, ApiError> {
         Ok(self.view.replaced_without_signal(&self.txid)?)
     }
 
     /// Whether the transaction is in a block of the main chain.
-    async fn mined(&self) -> bool {
+    async fn is_mined(&self) -> bool {
         self.known.is_confirmed
     }
 

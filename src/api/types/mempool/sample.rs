@@ -17,7 +17,7 @@ const MINUTE: u32 = 60;
 #[graphql(name = "MempoolSample")]
 pub(crate) struct MempoolSampleObject {
     /// The time of the sample, to the minute.
-    at: DateTime,
+    taken_at: DateTime,
     /// The number of transactions in the mempool.
     tx_count: i32,
     /// The total virtual size of the transactions, in vbytes.
@@ -38,7 +38,7 @@ pub(crate) struct MempoolSampleObject {
 impl MempoolSampleObject {
     fn new(minute: u32, sample: view::MempoolSample) -> Result<Self, ApiError> {
         Ok(Self {
-            at: DateTime::from_unix(minute.saturating_mul(MINUTE)),
+            taken_at: DateTime::from_unix(minute.saturating_mul(MINUTE)),
             tx_count: int_of(sample.count)?,
             total_vsize: UInt53::new(sample.vsize)?,
             total_fees: Sats::new(sample.total_fee)?,

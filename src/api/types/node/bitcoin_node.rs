@@ -2,19 +2,21 @@ use async_graphql::SimpleObject;
 
 use crate::api::error::ApiError;
 use crate::api::scalars::{BlockHash, int};
+use crate::api::types::enums::NetworkEnum;
+use crate::chain::network::from_core_chain;
 use crate::view::{ChainInfo, NetworkInfo, NodeClient};
 
 /// The Bitcoin node that this server follows, queried now. Its chain can be ahead of the rest of this answer.
 #[derive(Default, SimpleObject)]
 pub(crate) struct BitcoinNode {
     /// Whether the node responds. If false, all other fields are null.
-    reachable: bool,
+    is_reachable: bool,
     /// The version of the node's software, such as 29.5.0.
     version: Option<String>,
     /// The user agent that the node announces to its peers (BIP14).
     subversion: Option<String>,
-    /// The node's name for its network: main, test, testnet4, signet or regtest.
-    network: Option<String>,
+    /// The network of the node. Null if this server does not know it.
+    network: Option<NetworkEnum>,
     /// The height of the node's newest block.
     height: Option<i32>,
     /// The height of the node's newest header. Above `height` while the node downloads blocks.
@@ -24,7 +26,7 @@ pub(crate) struct BitcoinNode {
     /// The node's estimate of the share of the chain that it has verified, from 0 to 1.
     verification_progress: Option<f64>,
     /// Whether the node considers itself in initial block download. Also true if its newest block is old.
-    initial_block_download: Option<bool>,
+    is_initial_block_download: Option<bool>,
     /// Whether the node prunes old blocks.
     pruned: Option<bool>,
     /// The number of peers that the node is connected to.
@@ -48,13 +50,13 @@ impl BitcoinNode {
     }
 
     fn add_chain(&mut self, info: &ChainInfo) -> Result<(), ApiError> {
-        self.reachable = true;
-        self.network = Some(info.chain.clone());
+        self.is_reachable = true;
+        self.network = from_core_chain(&info.chain).ok().map(NetworkEnum::from);
         self.height = Some(int(info.blocks.to_u32())?);
         self.header_height = Some(int(info.headers.to_u32())?);
         self.best_block_hash = Some(BlockHash(info.best_block_hash));
         self.verification_progress = Some(info.verification_progress);
-        self.initial_block_download = Some(info.initial_block_download);
+        self.is_initial_block_download = Some(info.initial_block_download);
         self.pruned = Some(info.pruned);
         // the network's answer has the same ones
         self.warnings = Some(info.warnings.clone());
@@ -62,7 +64,7 @@ impl BitcoinNode {
     }
 
     fn add_network(&mut self, info: &NetworkInfo) -> Result<(), ApiError> {
-        self.reachable = true;
+        self.is_reachable = true;
         self.version = Some(version(info.version));
         self.subversion = Some(info.subversion.clone());
         self.peer_count = Some(int(info.connections)?);

@@ -86,9 +86,9 @@ impl SyncProgress {
         self.0.state.speed.map(|speed| UInt53::new(speed.remaining.as_secs()))
     }
 
-    /// Whether queries are answered from the node's newest block, as in `snapshot.inSync`. False while the node is
+    /// Whether queries are answered from the node's newest block, as in `snapshot.isInSync`. False while the node is
     /// unreachable, and once its last report is older than `sync.silenceSeconds`.
-    async fn ready(&self) -> bool {
+    async fn is_ready(&self) -> bool {
         self.0.view.as_ref().is_some_and(|view| view.is_in_sync())
     }
 
@@ -106,7 +106,7 @@ impl SyncProgress {
     }
 
     /// The number of seconds for which the node's last report of its newest block counts as current. After that, and until
-    /// the next report, nothing is in sync: not `ready`, `snapshot.inSync` and `snapshot.mempoolInSync`, nor `/health/ready`.
+    /// the next report, nothing is in sync: not `isReady`, `snapshot.isInSync` and `snapshot.isMempoolInSync`, nor `/health/ready`.
     async fn silence_seconds(&self) -> f64 {
         self.0.longest_silence.as_secs_f64()
     }

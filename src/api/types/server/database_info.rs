@@ -15,7 +15,10 @@ impl DatabaseInfo {
 
     fn table_rows(&self) -> Result<Vec<TableInfo>, ApiError> {
         let tables = self.0.view()?.tables()?;
-        tables.into_iter().map(|table| Ok(TableInfo { name: table.name, rows: UInt53::new(table.rows)? })).collect()
+        tables
+            .into_iter()
+            .map(|table| Ok(TableInfo { name: table.name, row_count: UInt53::new(table.rows)? }))
+            .collect()
     }
 }
 
@@ -45,5 +48,5 @@ pub(crate) struct TableInfo {
     /// The name of the table, as in the description of the file format.
     name: String,
     /// The number of rows.
-    rows: UInt53,
+    row_count: UInt53,
 }

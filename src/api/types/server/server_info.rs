@@ -6,14 +6,14 @@ use super::database_info::DatabaseInfo;
 use super::server_limits::ServerLimits;
 use crate::api::context::{Pinned, ServingContext};
 use crate::api::error::ApiError;
-use crate::api::features::{Feature, Features};
+use crate::api::features::Feature;
 use crate::api::pagination::global_id::SERVER_ID;
 use crate::api::scalars::{DateTime, int};
 
-/// An optional feature, and what is switched on.
+/// An optional feature, and whether it is switched on.
 pub(crate) struct FeatureInfo {
     name: Feature,
-    features: Features,
+    enabled: bool,
 }
 
 /// An optional feature of the server. If it is disabled, what needs it fails with FEATURE_DISABLED.
@@ -26,7 +26,7 @@ impl FeatureInfo {
 
     /// Whether this server has it.
     async fn enabled(&self) -> bool {
-        self.features.has(self.name)
+        self.enabled
     }
 
     /// The setting with which the operator enables it.
@@ -82,12 +82,12 @@ impl ServerInfo {
     }
 
     /// The number of subscriptions that are open now, of all clients together.
-    async fn subscriptions(&self) -> Result<i32, ApiError> {
+    async fn subscription_count(&self) -> Result<i32, ApiError> {
         int(self.serving.subscriptions())
     }
 
     /// All optional features, and whether this server has them.
     async fn features(&self) -> Vec<FeatureInfo> {
-        Feature::ALL.map(|name| FeatureInfo { name, features: self.serving.features }).into()
+        Feature::ALL.map(|name| FeatureInfo { name, enabled: self.serving.features.has(name) }).into()
     }
 }

@@ -40,8 +40,11 @@ impl InSchema for Duration {
 macro_rules! define {
     (
         clients { $(
-            $(#[doc = $doc:expr])+
-            $name:ident: $type:ty, $unit:ident = $default:expr, $bounds:expr, $setting:literal, $field:tt;
+            $(#[doc = $group_doc:expr])+
+            $group:ident: $group_type:ident { $(
+                $(#[doc = $doc:expr])+
+                $name:ident: $type:ty, $unit:ident = $default:expr, $bounds:expr, $setting:literal, $field:tt;
+            )+ }
         )+ }
         protocol $protocol:tt
     ) => {
@@ -51,14 +54,25 @@ macro_rules! define {
         #[derive(SimpleObject)]
         #[graphql(name = "Limits")]
         pub(crate) struct ServerLimits {
-            $( $(#[doc = $doc])+ #[graphql(name = $field)] $name: <$type as InSchema>::Output, )+
+            $( $(#[doc = $group_doc])+ $group: $group_type, )+
             /// The most transactions that one field submits or tests together. Bitcoin Core accepts no more.
             package_size: UInt53,
         }
 
+        $(
+            $(#[doc = $group_doc])+
+            #[derive(SimpleObject)]
+            pub(crate) struct $group_type {
+                $( $(#[doc = $doc])+ #[graphql(name = $field)] $name: <$type as InSchema>::Output, )+
+            }
+        )+
+
         impl From<&Limits> for ServerLimits {
             fn from(limits: &Limits) -> Self {
-                Self { $( $name: limits.$name.in_schema(), )+ package_size: PACKAGE_SIZE.into() }
+                Self {
+                    $( $group: $group_type { $( $name: limits.$name.in_schema(), )+ }, )+
+                    package_size: PACKAGE_SIZE.into(),
+                }
             }
         }
     };

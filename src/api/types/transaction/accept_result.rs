@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use async_graphql::Object;
 
-use super::reject_code;
+use super::reject_code::RejectCode;
 use super::reject_info::RejectInfo;
 use super::submitted::Submission;
 use crate::api::error::ApiError;
@@ -30,7 +30,7 @@ impl AcceptResult {
             Some(Err(refusal)) => {
                 let reject = RejectInfo::new(refusal, view, &brought.parts, among);
                 // of one whose outputs are all spent the node says that its inputs are
-                Err(if view.is_confirmed(&txid)? { reject.with_code(reject_code::ALREADY_CONFIRMED) } else { reject })
+                Err(if view.is_confirmed(&txid)? { reject.with_code(RejectCode::AlreadyConfirmed) } else { reject })
             }
             None => Err(match package_error {
                 Some(reason) => RejectInfo::of_package(&reason),

@@ -50,7 +50,7 @@ impl DecodedTransaction {
 
     /// Whether the main chain or the mempool contains every output that the transaction spends, whether already spent
     /// or not.
-    async fn all_inputs_known(&self) -> bool {
+    async fn has_all_prevouts(&self) -> bool {
         self.missing.is_empty()
     }
 

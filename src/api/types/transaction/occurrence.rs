@@ -35,7 +35,7 @@ impl TxOccurrence {
     }
 
     /// Whether the block is on the main chain.
-    async fn on_main_chain(&self) -> bool {
+    async fn is_on_main_chain(&self) -> bool {
         self.block.is_main()
     }
 }

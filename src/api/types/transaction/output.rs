@@ -54,7 +54,8 @@ impl Output {
         OutPoint { txid: self.transaction.txid, vout: self.vout }
     }
 
-    fn part(&self) -> Result<&bitcoin::TxOut, ApiError> {
+    /// The amount and the script.
+    pub(crate) fn part(&self) -> Result<&bitcoin::TxOut, ApiError> {
         let part = usize::try_from(self.vout).ok().and_then(|vout| self.transaction.parts.output.get(vout));
         part.ok_or_else(|| ApiError::internal(&format!("there is no output {}", self.outpoint_of())))
     }
@@ -116,11 +117,12 @@ impl Output {
         Ok(Hex::new(script.to_bytes()))
     }
 
-    /// The script in human-readable form, as opcodes and pushes.
+    /// The script in human-readable form, as Bitcoin Core writes it: pushes of up to 4 bytes as decimal numbers, longer ones
+    /// in hexadecimal, other opcodes by name. `[error]` stands for a push that the script ends within.
     async fn asm(&self) -> Result<String, ApiError> {
         let script = &self.part()?.script_pubkey;
         self.view.count(script.len())?;
-        Ok(script.to_asm_string())
+        Ok(chain::asm(script))
     }
 
     /// The type of the script.

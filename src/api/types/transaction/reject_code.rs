@@ -6,24 +6,64 @@
 
 use Word::{Begins, Is};
 
+use async_graphql::Enum;
+
 use crate::view::Refusal;
 
-/// The bytes are no transaction.
-pub(crate) const DECODE_FAILED: &str = "DECODE_FAILED";
-/// It spends what does not exist or is spent.
-pub(crate) const MISSING_INPUTS: &str = "MISSING_INPUTS";
-/// A block contains the transaction.
-pub(crate) const ALREADY_CONFIRMED: &str = "ALREADY_CONFIRMED";
-/// The mempool has it, maybe with another witness.
-pub(crate) const ALREADY_IN_MEMPOOL: &str = "ALREADY_IN_MEMPOOL";
-/// It pays too little for its size.
-pub(crate) const FEE_TOO_LOW: &str = "FEE_TOO_LOW";
-/// It pays too little to take the place of what spends the same.
-pub(crate) const REPLACEMENT_FEE_TOO_LOW: &str = "REPLACEMENT_FEE_TOO_LOW";
-/// The node did not come to judge it, because of others that came with it.
-pub(crate) const NOT_TRIED: &str = "NOT_TRIED";
-/// Whatever has no code here.
-const OTHER: &str = "OTHER";
+/// Why the node rejects a transaction, the same for all its versions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
+pub(crate) enum RejectCode {
+    /// The bytes are no transaction.
+    DecodeFailed,
+    /// It spends outputs that do not exist, or that another transaction spends.
+    MissingInputs,
+    /// A block of the main chain contains it.
+    AlreadyConfirmed,
+    /// The mempool has it, perhaps with another witness.
+    AlreadyInMempool,
+    /// Its fee is below the minimum for its size.
+    FeeTooLow,
+    /// Its fee is too low to replace the transactions that it conflicts with.
+    ReplacementFeeTooLow,
+    /// It conflicts with transactions that cannot be replaced, or not by it.
+    ReplacementNotAllowed,
+    /// Its feerate is above `maxFeeRate`.
+    FeeTooHigh,
+    /// It pays more than `maxBurn` to unspendable outputs.
+    BurnTooHigh,
+    /// It is a coinbase, which only a block may contain.
+    Coinbase,
+    /// It spends a coinbase output that is not mature.
+    ImmatureCoinbase,
+    /// Its lock time, or the relative lock time of an input, has not passed.
+    NonFinal,
+    /// It pays more than it spends.
+    OutputsExceedInputs,
+    /// A signature or script does not allow the spend.
+    ScriptFailed,
+    /// It is larger than the node relays.
+    TooLarge,
+    /// It is smaller than the node relays.
+    TooSmall,
+    /// It has too many unconfirmed ancestors or descendants.
+    TooLongChain,
+    /// It breaks a rule of transactions of version 3 (BIP431).
+    TrucViolation,
+    /// An output has a value below the dust limit.
+    Dust,
+    /// The node does not relay its form.
+    NonStandard,
+    /// The mempool is full, and its feerate is too low.
+    MempoolFull,
+    /// It breaks another consensus rule.
+    Invalid,
+    /// The transactions that came with it are no package that the node accepts.
+    PackageInvalid,
+    /// The node did not test it, because of other transactions of the package.
+    NotTried,
+    /// Any other reason: read `rejectReason`.
+    Other,
+}
 
 /// How the word of a node is compared.
 #[derive(Clone, Copy, Debug)]
@@ -35,89 +75,89 @@ enum Word {
 }
 
 /// The code of each word of a node. The first that fits holds.
-const CODES: &[(Word, &str)] = &[
+const CODES: &[(Word, RejectCode)] = &[
     // rpc/mempool.cpp, core_io.cpp
-    (Begins("TX decode failed"), DECODE_FAILED),
+    (Begins("TX decode failed"), RejectCode::DecodeFailed),
     // consensus/tx_verify.cpp; testmempoolaccept; common/messages.cpp of newer and older versions
-    (Is("bad-txns-inputs-missingorspent"), MISSING_INPUTS),
-    (Is("missing-inputs"), MISSING_INPUTS),
-    (Is("Inputs missing or spent"), MISSING_INPUTS),
-    (Is("Missing inputs"), MISSING_INPUTS),
+    (Is("bad-txns-inputs-missingorspent"), RejectCode::MissingInputs),
+    (Is("missing-inputs"), RejectCode::MissingInputs),
+    (Is("Inputs missing or spent"), RejectCode::MissingInputs),
+    (Is("Missing inputs"), RejectCode::MissingInputs),
     // validation.cpp (PreChecks); common/messages.cpp
-    (Is("txn-already-known"), ALREADY_CONFIRMED),
-    (Is("Transaction outputs already in utxo set"), ALREADY_CONFIRMED),
-    (Is("Transaction already in block chain"), ALREADY_CONFIRMED),
-    (Is("txn-already-in-mempool"), ALREADY_IN_MEMPOOL),
-    (Is("txn-same-nonwitness-data-in-mempool"), ALREADY_IN_MEMPOOL),
+    (Is("txn-already-known"), RejectCode::AlreadyConfirmed),
+    (Is("Transaction outputs already in utxo set"), RejectCode::AlreadyConfirmed),
+    (Is("Transaction already in block chain"), RejectCode::AlreadyConfirmed),
+    (Is("txn-already-in-mempool"), RejectCode::AlreadyInMempool),
+    (Is("txn-same-nonwitness-data-in-mempool"), RejectCode::AlreadyInMempool),
     // fees: validation.cpp (CheckFeeRate, ReplacementChecks, PackageRBFChecks), policy/rbf.cpp
-    (Is("min relay fee not met"), FEE_TOO_LOW),
-    (Is("mempool min fee not met"), FEE_TOO_LOW),
-    (Is("insufficient fee"), REPLACEMENT_FEE_TOO_LOW),
-    (Is("replacement-failed"), REPLACEMENT_FEE_TOO_LOW),
-    (Is("package RBF failed: insufficient anti-DoS fees"), REPLACEMENT_FEE_TOO_LOW),
-    (Begins("package RBF failed: insufficient"), REPLACEMENT_FEE_TOO_LOW),
-    (Is("max-fee-exceeded"), "FEE_TOO_HIGH"),
-    (Is("max feerate exceeded"), "FEE_TOO_HIGH"),
-    (Is("absurdly-high-fee"), "FEE_TOO_HIGH"),
-    (Begins("Fee exceeds maximum configured by user"), "FEE_TOO_HIGH"),
-    (Begins("Unspendable output exceeds maximum configured by user"), "BURN_TOO_HIGH"),
+    (Is("min relay fee not met"), RejectCode::FeeTooLow),
+    (Is("mempool min fee not met"), RejectCode::FeeTooLow),
+    (Is("insufficient fee"), RejectCode::ReplacementFeeTooLow),
+    (Is("replacement-failed"), RejectCode::ReplacementFeeTooLow),
+    (Is("package RBF failed: insufficient anti-DoS fees"), RejectCode::ReplacementFeeTooLow),
+    (Begins("package RBF failed: insufficient"), RejectCode::ReplacementFeeTooLow),
+    (Is("max-fee-exceeded"), RejectCode::FeeTooHigh),
+    (Is("max feerate exceeded"), RejectCode::FeeTooHigh),
+    (Is("absurdly-high-fee"), RejectCode::FeeTooHigh),
+    (Begins("Fee exceeds maximum configured by user"), RejectCode::FeeTooHigh),
+    (Begins("Unspendable output exceeds maximum configured by user"), RejectCode::BurnTooHigh),
     // replacements: validation.cpp, policy/rbf.cpp
-    (Is("txn-mempool-conflict"), "REPLACEMENT_NOT_ALLOWED"),
-    (Is("bip125-replacement-disallowed"), "REPLACEMENT_NOT_ALLOWED"),
-    (Is("too many potential replacements"), "REPLACEMENT_NOT_ALLOWED"),
-    (Is("replacement-adds-unconfirmed"), "REPLACEMENT_NOT_ALLOWED"),
-    (Is("bad-txns-spends-conflicting-tx"), "REPLACEMENT_NOT_ALLOWED"),
-    (Begins("package RBF failed"), "REPLACEMENT_NOT_ALLOWED"),
+    (Is("txn-mempool-conflict"), RejectCode::ReplacementNotAllowed),
+    (Is("bip125-replacement-disallowed"), RejectCode::ReplacementNotAllowed),
+    (Is("too many potential replacements"), RejectCode::ReplacementNotAllowed),
+    (Is("replacement-adds-unconfirmed"), RejectCode::ReplacementNotAllowed),
+    (Is("bad-txns-spends-conflicting-tx"), RejectCode::ReplacementNotAllowed),
+    (Begins("package RBF failed"), RejectCode::ReplacementNotAllowed),
     // what the transaction is: validation.cpp, consensus/*.cpp
-    (Is("coinbase"), "COINBASE"),
-    (Is("bad-txns-premature-spend-of-coinbase"), "IMMATURE_COINBASE"),
-    (Is("non-final"), "NON_FINAL"),
-    (Is("non-BIP68-final"), "NON_FINAL"),
-    (Is("bad-txns-in-belowout"), "OUTPUTS_EXCEED_INPUTS"),
-    (Begins("mandatory-script-verify-flag-failed"), "SCRIPT_FAILED"),
-    (Begins("block-script-verify-flag-failed"), "SCRIPT_FAILED"),
-    (Begins("non-mandatory-script-verify-flag"), "SCRIPT_FAILED"),
-    (Begins("mempool-script-verify-flag-failed"), "SCRIPT_FAILED"),
+    (Is("coinbase"), RejectCode::Coinbase),
+    (Is("bad-txns-premature-spend-of-coinbase"), RejectCode::ImmatureCoinbase),
+    (Is("non-final"), RejectCode::NonFinal),
+    (Is("non-BIP68-final"), RejectCode::NonFinal),
+    (Is("bad-txns-in-belowout"), RejectCode::OutputsExceedInputs),
+    (Begins("mandatory-script-verify-flag-failed"), RejectCode::ScriptFailed),
+    (Begins("block-script-verify-flag-failed"), RejectCode::ScriptFailed),
+    (Begins("non-mandatory-script-verify-flag"), RejectCode::ScriptFailed),
+    (Begins("mempool-script-verify-flag-failed"), RejectCode::ScriptFailed),
     // size: policy/policy.cpp, consensus/tx_check.cpp
-    (Is("tx-size"), "TOO_LARGE"),
-    (Is("bad-txns-oversize"), "TOO_LARGE"),
-    (Is("tx-size-small"), "TOO_SMALL"),
+    (Is("tx-size"), RejectCode::TooLarge),
+    (Is("bad-txns-oversize"), RejectCode::TooLarge),
+    (Is("tx-size-small"), RejectCode::TooSmall),
     // others of the mempool: txmempool.cpp, policy/truc_policy.cpp, policy/ephemeral_policy.cpp
-    (Begins("too-long-mempool-chain"), "TOO_LONG_CHAIN"),
-    (Is("too-large-cluster"), "TOO_LONG_CHAIN"),
-    (Is("package-mempool-limits"), "TOO_LONG_CHAIN"),
-    (Is("TRUC-violation"), "TRUC_VIOLATION"),
-    (Is("v3-rule-violation"), "TRUC_VIOLATION"),
-    (Is("dust"), "DUST"),
-    (Is("missing-ephemeral-spends"), "DUST"),
-    (Is("mempool full"), "MEMPOOL_FULL"),
+    (Begins("too-long-mempool-chain"), RejectCode::TooLongChain),
+    (Is("too-large-cluster"), RejectCode::TooLongChain),
+    (Is("package-mempool-limits"), RejectCode::TooLongChain),
+    (Is("TRUC-violation"), RejectCode::TrucViolation),
+    (Is("v3-rule-violation"), RejectCode::TrucViolation),
+    (Is("dust"), RejectCode::Dust),
+    (Is("missing-ephemeral-spends"), RejectCode::Dust),
+    (Is("mempool full"), RejectCode::MempoolFull),
     // form: policy/policy.cpp
-    (Is("version"), "NON_STANDARD"),
-    (Is("scriptsig-size"), "NON_STANDARD"),
-    (Is("scriptsig-not-pushonly"), "NON_STANDARD"),
-    (Is("scriptpubkey"), "NON_STANDARD"),
-    (Is("datacarrier"), "NON_STANDARD"),
-    (Is("bare-multisig"), "NON_STANDARD"),
-    (Is("multi-op-return"), "NON_STANDARD"),
-    (Is("bad-txns-nonstandard-inputs"), "NON_STANDARD"),
-    (Is("bad-witness-nonstandard"), "NON_STANDARD"),
-    (Is("bad-txns-too-many-sigops"), "NON_STANDARD"),
+    (Is("version"), RejectCode::NonStandard),
+    (Is("scriptsig-size"), RejectCode::NonStandard),
+    (Is("scriptsig-not-pushonly"), RejectCode::NonStandard),
+    (Is("scriptpubkey"), RejectCode::NonStandard),
+    (Is("datacarrier"), RejectCode::NonStandard),
+    (Is("bare-multisig"), RejectCode::NonStandard),
+    (Is("multi-op-return"), RejectCode::NonStandard),
+    (Is("bad-txns-nonstandard-inputs"), RejectCode::NonStandard),
+    (Is("bad-witness-nonstandard"), RejectCode::NonStandard),
+    (Is("bad-txns-too-many-sigops"), RejectCode::NonStandard),
     // packages: policy/packages.cpp, rpc/mempool.cpp
-    (Begins("package-"), "PACKAGE_INVALID"),
-    (Begins("package topology disallowed"), "PACKAGE_INVALID"),
-    (Is("conflict-in-package"), "PACKAGE_INVALID"),
+    (Begins("package-"), RejectCode::PackageInvalid),
+    (Begins("package topology disallowed"), RejectCode::PackageInvalid),
+    (Is("conflict-in-package"), RejectCode::PackageInvalid),
     // whatever else the rules of consensus forbid: consensus/tx_check.cpp, consensus/tx_verify.cpp
-    (Begins("bad-txns-"), "INVALID"),
+    (Begins("bad-txns-"), RejectCode::Invalid),
 ];
 
 /// The code for a refusal.
-pub(crate) fn of(refusal: &Refusal) -> &'static str {
+pub(crate) fn reject_code(refusal: &Refusal) -> RejectCode {
     let reason = refusal.reason.as_str();
     let fits = |word: Word| match word {
         Is(word) => reason == word,
         Begins(word) => reason.starts_with(word),
     };
-    CODES.iter().find(|(word, _)| fits(*word)).map_or(OTHER, |(_, code)| code)
+    CODES.iter().find(|(word, _)| fits(*word)).map_or(RejectCode::Other, |(_, code)| *code)
 }
 
 /// What a refusal says that a transaction would have to pay, in sat: the second number of `7 < 110`, where the node compares
@@ -140,28 +180,21 @@ mod tests {
     #[test]
     fn a_reason_has_one_code_whatever_follows_it() {
         for (reason, code) in [
-            ("bad-txns-inputs-missingorspent", "MISSING_INPUTS"),
-            ("bad-txns-inputs-duplicate", "INVALID"),
+            ("bad-txns-inputs-missingorspent", RejectCode::MissingInputs),
+            ("bad-txns-inputs-duplicate", RejectCode::Invalid),
             (
                 "mandatory-script-verify-flag-failed (Signature must be zero for failed CHECK(MULTI)SIG operation)",
-                "SCRIPT_FAILED",
+                RejectCode::ScriptFailed,
             ),
-            ("Fee exceeds maximum configured by user (e.g. -maxtxfee, maxfeerate)", "FEE_TOO_HIGH"),
-            ("tx-size", "TOO_LARGE"),
-            ("tx-size-small", "TOO_SMALL"),
-            ("package-not-child-with-unconfirmed-parents", "PACKAGE_INVALID"),
-            ("package-mempool-limits", "TOO_LONG_CHAIN"),
-            ("a word of a version to come", "OTHER"),
-            ("", "OTHER"),
+            ("Fee exceeds maximum configured by user (e.g. -maxtxfee, maxfeerate)", RejectCode::FeeTooHigh),
+            ("tx-size", RejectCode::TooLarge),
+            ("tx-size-small", RejectCode::TooSmall),
+            ("package-not-child-with-unconfirmed-parents", RejectCode::PackageInvalid),
+            ("package-mempool-limits", RejectCode::TooLongChain),
+            ("a word of a version to come", RejectCode::Other),
+            ("", RejectCode::Other),
         ] {
-            assert_eq!(of(&refusal(reason, reason)), code, "{reason}");
-        }
-    }
-
-    #[test]
-    fn every_code_is_a_word_in_capitals() {
-        for (_, code) in CODES {
-            assert!(code.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_'), "{code}");
+            assert_eq!(reject_code(&refusal(reason, reason)), code, "{reason}");
         }
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use async_graphql::Object;
 
 use super::outpoint::OutPointObject;
-use super::reject_code;
+use super::reject_code::{RejectCode, fee_asked_for, reject_code};
 use crate::api::error::ApiError;
 use crate::api::scalars::{Sats, Txid};
 use crate::view::{Obstacles, Refusal, View};
@@ -13,7 +13,7 @@ use crate::view::{Obstacles, Refusal, View};
 #[derive(Clone)]
 pub(crate) struct RejectInfo {
     refusal: Refusal,
-    code: &'static str,
+    code: RejectCode,
     about: Option<About>,
 }
 
@@ -35,16 +35,16 @@ impl RejectInfo {
         among: &Arc<HashSet<bitcoin::Txid>>,
     ) -> Self {
         let about = About { view: view.clone(), parts: parts.clone(), among: among.clone() };
-        Self { code: reject_code::of(&refusal), refusal, about: Some(about) }
+        Self { code: reject_code(&refusal), refusal, about: Some(about) }
     }
 
     /// Without what it is about, because that cannot be read.
     pub(crate) fn unread(refusal: Refusal) -> Self {
-        Self { code: reject_code::of(&refusal), refusal, about: None }
+        Self { code: reject_code(&refusal), refusal, about: None }
     }
 
     /// The same under another code.
-    pub(crate) fn with_code(self, code: &'static str) -> Self {
+    pub(crate) fn with_code(self, code: RejectCode) -> Self {
         Self { code, ..self }
     }
 
@@ -52,18 +52,18 @@ impl RejectInfo {
     pub(crate) fn not_decoded(why: &str) -> Self {
         let reason = "TX decode failed".to_owned();
         let message = format!("{reason}, {why}");
-        Self { refusal: Refusal { code: -22, reason, message }, code: reject_code::DECODE_FAILED, about: None }
+        Self { refusal: Refusal { code: -22, reason, message }, code: RejectCode::DecodeFailed, about: None }
     }
 
     /// Of a transaction that the node did not come to, for this reason.
     pub(crate) fn not_tried(reason: &str) -> Self {
-        Self { code: reject_code::NOT_TRIED, ..Self::of_package(reason) }
+        Self { code: RejectCode::NotTried, ..Self::of_package(reason) }
     }
 
     /// Of all transactions of a package, in the node's word for it.
     pub(crate) fn of_package(reason: &str) -> Self {
         let refusal = Refusal { code: -26, reason: reason.to_owned(), message: reason.to_owned() };
-        Self { code: reject_code::of(&refusal), refusal, about: None }
+        Self { code: reject_code(&refusal), refusal, about: None }
     }
 
     fn obstacles(&self) -> Result<Obstacles, ApiError> {
@@ -76,14 +76,8 @@ impl RejectInfo {
 /// it concerns from its own state right after the verdict.
 #[Object]
 impl RejectInfo {
-    /// The machine-readable reason, the same for all versions of the node: DECODE_FAILED, MISSING_INPUTS,
-    /// ALREADY_CONFIRMED, ALREADY_IN_MEMPOOL, FEE_TOO_LOW, REPLACEMENT_FEE_TOO_LOW, REPLACEMENT_NOT_ALLOWED,
-    /// FEE_TOO_HIGH (above `maxFeeRate`), BURN_TOO_HIGH (above `maxBurn`), COINBASE, IMMATURE_COINBASE, NON_FINAL (the
-    /// lock time has not passed), OUTPUTS_EXCEED_INPUTS, SCRIPT_FAILED (a signature or script does not allow the
-    /// spend), TOO_LARGE, TOO_SMALL, TOO_LONG_CHAIN, TRUC_VIOLATION, DUST, NON_STANDARD, MEMPOOL_FULL, INVALID (other
-    /// consensus rules), PACKAGE_INVALID, NOT_TRIED (the node did not test it because of other transactions of the
-    /// package), OTHER. Future versions may add codes.
-    async fn code(&self) -> &'static str {
+    /// The machine-readable reason, the same for all versions of the node. Future versions may add values.
+    async fn code(&self) -> RejectCode {
         self.code
     }
 
@@ -98,8 +92,8 @@ impl RejectInfo {
         Some(self.refusal.message.as_str()).filter(|message| *message != self.refusal.reason)
     }
 
-    /// The outputs that the transaction spends and that are not available, in input order: they do not exist, or another main chain transaction spends them. An output that only another mempool transaction spends is
-    /// not listed.
+    /// The outputs that the transaction spends and that are not available, in input order: they do not exist, or another main chain
+    /// transaction spends them. An output that only another mempool transaction spends is not listed.
     async fn missing_inputs(&self) -> Result<Vec<OutPointObject>, ApiError> {
         OutPointObject::all(&self.obstacles()?.missing)
     }
@@ -114,10 +108,10 @@ impl RejectInfo {
     /// size: as reported by the node, and for a replacement as BIP125 requires. Null for other codes, and if it is not
     /// known.
     async fn required_fee(&self) -> Option<Result<Sats, ApiError>> {
-        if ![reject_code::FEE_TOO_LOW, reject_code::REPLACEMENT_FEE_TOO_LOW].contains(&self.code) {
+        if ![RejectCode::FeeTooLow, RejectCode::ReplacementFeeTooLow].contains(&self.code) {
             return None;
         }
         let least = self.about.as_ref().and_then(|about| about.view.min_fee(&about.parts));
-        reject_code::fee_asked_for(&self.refusal).max(least).map(Sats::new)
+        fee_asked_for(&self.refusal).max(least).map(Sats::new)
     }
 }

@@ -4,6 +4,7 @@ use async_graphql::{Context, ID, Object, OutputType};
 
 use super::input::Input;
 use super::lock_time::LockTime;
+use super::net_effect::NetEffectObject;
 use super::occurrence::TxOccurrence;
 use super::output::Output;
 use super::transaction_filter::TransactionFilter;
@@ -18,10 +19,11 @@ use crate::api::pagination::page::{DEFAULT_PARTS, PageArgs};
 use crate::api::scalars::{DateTime, Hex, Sats, Txid, UInt53, Wtxid, int};
 use crate::api::types::block::{Block, MerkleProofObject};
 use crate::api::types::enums::{SortOrder, TxState};
+use crate::api::types::ledger::LedgerInput;
 use crate::api::types::mempool::{MempoolEntry, REPLACED, RbfNode};
 use crate::chain::float::to_f64;
 use crate::chain::vsize;
-use crate::view::{self, View};
+use crate::view::{self, Dependency, View};
 
 /// How many blocks a transaction is taken to be in before they are known: one, and others only after reorganisations.
 const OCCURRENCES: usize = 2;
@@ -138,6 +140,19 @@ impl Transaction {
     /// The feerate, in sat/vB, that a fee in sat would be.
     fn rate_of(&self, fee: u64) -> f64 {
         to_f64(fee) * 4.0 / to_f64(self.weight_units())
+    }
+
+    async fn effect(&self, ctx: &Context<'_>, of: LedgerInput) -> Result<NetEffectObject, ApiError> {
+        let ledger = of.resolve(ctx, &self.view).await?;
+        let parts = &self.transaction.parts;
+        costs::spend(ctx, parts.input.len().saturating_add(parts.output.len() / costs::HASHED_SCRIPTS))?;
+        let prevouts = self.view.prevouts::<ApiError>(&self.transaction, 0..parts.input.len())?;
+        let effect = self.view.net_effect(&ledger, &self.transaction, &prevouts);
+        if effect.spent.is_none() {
+            // what is missing may arrive
+            self.view.read_set().depends_on(Dependency::Head);
+        }
+        NetEffectObject::new(&effect)
     }
 
     fn fee_in_sat(&self) -> Result<Option<u64>, ApiError> {
@@ -294,19 +309,33 @@ impl Transaction {
 
     /// The sum of the outputs that the transaction spends, in satoshis. Null for a coinbase, and if a spent output is
     /// not known.
-    async fn input_value(&self) -> Option<Result<Sats, ApiError>> {
+    async fn total_input_value(&self) -> Option<Result<Sats, ApiError>> {
         let fee = self.fee_in_sat().transpose()?;
         Some(fee.and_then(|fee| Sats::new(self.transaction.output_value().saturating_add(fee))))
     }
 
     /// The sum of the transaction's outputs, in satoshis.
-    async fn output_value(&self) -> Result<Sats, ApiError> {
+    async fn total_output_value(&self) -> Result<Sats, ApiError> {
         Sats::new(self.transaction.output_value())
     }
 
     /// The fee, in satoshis: input value minus output value. Null for a coinbase, and if a spent output is not known.
     async fn fee(&self) -> Option<Result<Sats, ApiError>> {
         Some(self.fee_in_sat().transpose()?.and_then(Sats::new))
+    }
+
+    /// The effect of the transaction on the balance of an owner: what it pays to the owner's scripts and spends from them, and
+    /// the part of the fee that the owner pays. Example: `{ decodeTransaction(hex: "02…") { transaction { netEffect(of: {
+    /// descriptors: [{ text: "wpkh(xpub…/<0;1>/*)" }] }) { net feePaid isSelfTransfer } } } }`.
+    #[graphql(
+        complexity = "child_complexity.saturating_add(of.accounts_cost(0)).saturating_add(of.script_count()).saturating_add(costs::LOOKED_UP_INPUTS)"
+    )]
+    async fn net_effect(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(desc = "The scripts of the owner.")] of: LedgerInput,
+    ) -> Option<Result<NetEffectObject, ApiError>> {
+        Some(self.effect(ctx, of).await)
     }
 
     /// The feerate, in sat/vB, not rounded: the fee divided by a quarter of the weight. Null if the fee is null.
@@ -342,7 +371,7 @@ impl Transaction {
 
     /// Whether one of the transaction's own inputs signals replaceability (BIP125). Nodes no longer require the signal:
     /// without it, the transaction can be replaced as well; see `mempoolEntry.isReplaceable`.
-    async fn signals_rbf(&self) -> bool {
+    async fn is_signaling_rbf(&self) -> bool {
         self.transaction.signals_replaceability()
     }
 

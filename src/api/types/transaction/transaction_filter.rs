@@ -22,7 +22,7 @@ use crate::view::{Entry, Transaction};
 pub(crate) const SCAN_BYTES: usize = 8 << 20;
 
 /// Conditions on transactions; a transaction must meet all of them. The server scans row by row, at most
-/// `server.limits.scanRows` rows per page, or fewer if they are large; the page then ends early.
+/// `server.limits.pages.scanRows` rows per page, or fewer if they are large; the page then ends early.
 #[derive(Clone, Debug, Default, PartialEq, InputObject)]
 pub(crate) struct TransactionFilter {
     /// Only transactions with at least this feerate for their own size, in sat/vB. A coinbase has feerate 0.

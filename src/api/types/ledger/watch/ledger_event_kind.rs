@@ -1,5 +1,7 @@
 use async_graphql::Enum;
 
+use crate::view::{Departure, TransactionState, state_after};
+
 /// What happened to a transaction of a ledger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
 pub(crate) enum LedgerEventKind {
@@ -8,9 +10,16 @@ pub(crate) enum LedgerEventKind {
     /// The transaction left the mempool because another transaction replaced it or one of its ancestors. If the
     /// replacement pays or spends the ledger, its SEEN event follows. With `isCorrection` it had left before, as EVICTED.
     Replaced,
-    /// The transaction left the mempool for another reason, given in `reason`, and is in no block. If it returns, a
-    /// SEEN event follows. When a reason that was UNKNOWN becomes known, REPLACED or EVICTED follows with `isCorrection`.
+    /// The transaction left the mempool because a block contains one that spends the same output, or an output that an
+    /// unconfirmed ancestor spends. With `isCorrection` it had left before, as EVICTED.
+    Conflicted,
+    /// The transaction left the mempool because it expired, because the mempool was full, or for an UNKNOWN reason, and is in no
+    /// block. If it returns, a SEEN event follows. When a reason that was UNKNOWN becomes known, REPLACED or CONFLICTED follows
+    /// with `isCorrection`.
     Evicted,
+    /// The transaction left the mempool because a reorg removed an ancestor from the chain, or moved the chain back to where
+    /// it is not final.
+    ReorgedOut,
     /// A block of the main chain contains the transaction: its first confirmation.
     Confirmed,
     /// The transaction has one of the requested numbers of confirmations. The event repeats after a reorg in which the
@@ -28,7 +37,19 @@ pub(crate) enum LedgerEventKind {
     /// events are missing. `entry` is null.
     Gap,
     /// All unconfirmed transactions are reported, and no events are missing from here on. A transaction that left
-    /// between GAP and GAP_END may have no SEEN event, but may have a REPLACED or EVICTED event after GAP_END. `entry`
+    /// between GAP and GAP_END may have no SEEN event, but may have an event of its departure after GAP_END. `entry`
     /// is null.
     GapEnd,
+}
+
+impl LedgerEventKind {
+    /// Of a transaction that left the mempool without a confirmation.
+    pub(crate) fn of(departure: Departure) -> Self {
+        match state_after(departure) {
+            TransactionState::Replaced => Self::Replaced,
+            TransactionState::Conflicted => Self::Conflicted,
+            TransactionState::ReorgedOut => Self::ReorgedOut,
+            _ => Self::Evicted,
+        }
+    }
 }

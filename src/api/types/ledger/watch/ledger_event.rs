@@ -2,16 +2,18 @@ use std::sync::Arc;
 
 use async_graphql::{ComplexObject, SimpleObject};
 
-use super::balance::Balance;
-use super::entry::LedgerEntry;
-use super::holdings::Holdings;
+use super::descriptor_match::DescriptorMatch;
 use super::ledger_event_kind::LedgerEventKind;
 use super::watched::Watched;
+use crate::api::costs;
 use crate::api::error::ApiError;
 use crate::api::scalars::{Txid, UInt53, int};
 use crate::api::streams::ledger::event::LedgerUpdate;
+use crate::api::types::ledger::balance::Balance;
+use crate::api::types::ledger::entry::{LedgerEntry, TOUCHED};
+use crate::api::types::ledger::holdings::Holdings;
 use crate::api::types::mempool::RemovalReason;
-use crate::view::View;
+use crate::view::{ScriptKey, View};
 
 /// An event of a transaction that pays or spends a watched address or script, or a notice that events may be missing.
 #[derive(SimpleObject)]
@@ -19,8 +21,8 @@ use crate::view::View;
 pub(crate) struct LedgerEvent {
     /// The number of this event in its stream. It goes on from `after`: 1 more than that of the event before it.
     seq: UInt53,
-    /// The cursor of this event. Pass it as `after`, with the same addresses, scripts and depths, to resume after this
-    /// event.
+    /// The cursor of this event. Pass it as `after`, with the same addresses, scripts, descriptors and depths, to resume
+    /// after this event.
     cursor: String,
     /// What happened.
     kind: LedgerEventKind,
@@ -34,6 +36,13 @@ pub(crate) struct LedgerEvent {
     /// True if the transaction had left the mempool before for the reason UNKNOWN and did not return: `kind`, `reason`
     /// and `replacedByTxid` replace those of the earlier EVICTED. False otherwise.
     is_correction: bool,
+    /// True if the transaction, or what happened to it, came before the events that were sent already: it pays or spends a
+    /// script of a descriptor that is watched only now, because the wallet used it behind its gap. False otherwise.
+    is_backfill: bool,
+    #[graphql(skip)]
+    watched: Watched,
+    #[graphql(skip)]
+    scripts: Vec<ScriptKey>,
     #[graphql(skip)]
     confirmations: Option<u32>,
     #[graphql(skip)]
@@ -46,7 +55,7 @@ impl LedgerEvent {
     pub(crate) fn new(
         view: View,
         happening: &LedgerUpdate,
-        watched: &Watched,
+        watched: Watched,
         (seq, cursor): (UInt53, String),
         most: u32,
     ) -> Result<Self, ApiError> {
@@ -55,12 +64,15 @@ impl LedgerEvent {
             seq,
             cursor,
             kind: happening.kind,
-            entry: happening.entry(&view, watched, most)?,
+            entry: happening.entry(&view, &watched, most)?,
             reason: happening.reason,
             replaced_by_txid: happening.replaced_by.map(Txid),
             is_correction: happening.is_correction,
+            is_backfill: happening.is_backfill(),
+            scripts: happening.effect.as_ref().map(|effect| effect.scripts().to_vec()).unwrap_or_default(),
             confirmations: happening.depth,
             holdings: watched.in_view(&view),
+            watched,
         })
     }
 }
@@ -71,6 +83,13 @@ impl LedgerEvent {
     /// DEPTH_REACHED. Null for events of other kinds.
     async fn depth(&self) -> Option<Result<i32, ApiError>> {
         self.confirmations.map(int)
+    }
+
+    /// The scripts of watched descriptors that the transaction pays or spends, by descriptor, branch and index. Empty without
+    /// descriptors; at most as many as are watched.
+    #[graphql(complexity = "costs::list(TOUCHED, child_complexity)")]
+    async fn matches(&self) -> Option<Result<Vec<DescriptorMatch>, ApiError>> {
+        Some(self.watched.matches(&self.holdings.view, &self.scripts))
     }
 
     /// The balance of all watched scripts together, in the state of this event, which can be newer than the event
