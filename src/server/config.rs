@@ -2,6 +2,8 @@
 
 use crate::limits::Limits;
 use crate::server::auth::authenticator::TokenPolicy;
+use crate::server::document::allowed::AllowedOperations;
+use crate::server::draining::Draining;
 use crate::server::limits::client_ip::TrustedProxies;
 use crate::server::middleware::cors::Origins;
 use crate::server::middleware::host::Hosts;
@@ -23,10 +25,14 @@ pub struct Options {
     pub proxies: TrustedProxies,
     /// The tokens of clients, and what is allowed without one.
     pub token_policy: TokenPolicy,
+    /// The only operations that are executed; `None` for any.
+    pub allowed_operations: Option<AllowedOperations>,
     /// How many blocks it may be behind the node and still count as ready.
     pub ready_blocks: u32,
     /// Whether the public address has the metrics.
     pub public_metrics: bool,
+    /// Whether it shows itself as not ready.
+    pub draining: Draining,
 }
 
 impl Default for Options {
@@ -39,8 +45,10 @@ impl Default for Options {
             hosts: Hosts::default(),
             proxies: TrustedProxies::default(),
             token_policy: TokenPolicy::default(),
+            allowed_operations: None,
             ready_blocks: 1,
             public_metrics: false,
+            draining: Draining::default(),
         }
     }
 }

@@ -59,7 +59,7 @@ impl ServerState {
         let slots = Slots::new(slot_limits, exemptions.clone());
         let memory = MemoryBudget::of_unread_responses(limits.buffered_bytes);
         let origins = Arc::new(options.origins.clone());
-        let persisted = Arc::new(Persisted::new(limits.persisted_query_bytes));
+        let persisted = Arc::new(Persisted::new(limits.persisted_query_bytes, options.allowed_operations.clone()));
         let rates = RequestRates::new(limits.requests_per_minute).map(Arc::new);
         let streams = EventStreams {
             slots: slots.clone(),
@@ -81,7 +81,11 @@ impl ServerState {
             slots,
             _open: open.clone(),
         });
-        let health = Arc::new(Health { schema: schema.clone(), ready_blocks: options.ready_blocks });
+        let health = Arc::new(Health {
+            schema: schema.clone(),
+            ready_blocks: options.ready_blocks,
+            draining: options.draining.clone(),
+        });
         let endpoint = Arc::new(GraphqlEndpoint {
             admission,
             authenticator: authenticator.clone(),

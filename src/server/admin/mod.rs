@@ -4,6 +4,9 @@
 //!   POST /notify/HASH   the node has a new block: 202; 400 if that is not a block hash, 404 if the node has no such block
 //!   POST /verify        starts the check that its body describes, and streams its progress as lines of JSON: 200;
 //!                       400 if it cannot be read; 409 while another check is running
+//!   POST /log           logs what the filter in its body says, or that of the settings if it is empty: 200 with the filter;
+//!                       400 if it is none
+//!   POST /drain         shows the server as not ready: 200; /drain/undo ends that
 //!   GET  /metrics       the metrics of the process, for Prometheus; POST does the same
 //! ```
 //!
@@ -19,7 +22,7 @@ use std::sync::Arc;
 use async_graphql::futures_util::future::BoxFuture;
 use async_graphql::futures_util::stream;
 use axum::Router;
-use axum::body::Body;
+use axum::body::{Body, Bytes};
 use axum::extract::{Path, Request, State};
 use axum::http::StatusCode;
 use axum::http::header::{CONTENT_TYPE, ORIGIN};
@@ -28,9 +31,11 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
+use tracing::info;
 
 use crate::limits::Limits;
 use crate::server::connection::min_rate::MinRate;
+use crate::server::draining::Draining;
 use crate::server::http::body::{BodyError, receive};
 use crate::server::limits::memory::MemoryBudget;
 use crate::server::metrics::Metrics;
@@ -61,12 +66,19 @@ pub enum NotNotified {
 /// Starts the check that these bytes describe, and returns at once. Errors: why they describe none.
 pub type Verify = dyn Fn(&[u8], Job) -> Result<(), String> + Send + Sync;
 
+/// Logs what this filter says, or that of the settings if it is empty, and returns the filter in force. Errors: why it cannot.
+pub type SetLog = dyn Fn(&str) -> Result<String, String> + Send + Sync;
+
 /// What the requests do.
 pub struct Admin {
     /// On `/notify`.
     pub notify: Box<Notify>,
     /// On `/verify`.
     pub verify: Box<Verify>,
+    /// On `/log`.
+    pub set_log: Box<SetLog>,
+    /// On `/drain`.
+    pub draining: Draining,
     /// On `/metrics`; `None` if there are none.
     pub metrics: Option<Metrics>,
 }
@@ -134,6 +146,9 @@ fn router(shared: AdminState) -> Router {
     Router::new()
         .route("/notify/{hash}", post(notify))
         .route("/verify", post(verify))
+        .route("/log", post(log))
+        .route("/drain", post(async |State(shared): State<AdminState>| drain(&shared, true)))
+        .route("/drain/undo", post(async |State(shared): State<AdminState>| drain(&shared, false)))
         .route("/metrics", get(metrics).post(metrics))
         .layer(from_fn(refuse_browsers))
         .with_state(shared)
@@ -159,20 +174,49 @@ async fn notify(State(shared): State<AdminState>, Path(hash): Path<String>) -> R
     (status, reason.to_string()).into_response()
 }
 
-async fn verify(State(shared): State<AdminState>, request: Request) -> Response {
+async fn log(State(shared): State<AdminState>, request: Request) -> Response {
+    let filter = match body_of(request).await {
+        Ok(filter) => filter,
+        Err(refused) => return refused,
+    };
+    let changed = match std::str::from_utf8(&filter) {
+        Ok(filter) => (shared.admin.set_log)(filter),
+        Err(_) => Err("the filter is not UTF-8".to_owned()),
+    };
+    match changed {
+        Ok(filter) => {
+            info!(%filter, "the filter of the log changed");
+            filter.into_response()
+        }
+        Err(reason) => (StatusCode::BAD_REQUEST, reason).into_response(),
+    }
+}
+
+fn drain(shared: &AdminState, is_draining: bool) -> StatusCode {
+    shared.admin.draining.set(is_draining);
+    info!(is_draining, "the server shows itself to load balancers as the admin socket says");
+    StatusCode::OK
+}
+
+/// The body of a request. Errors: the response that refuses it.
+async fn body_of(request: Request) -> Result<Bytes, Response> {
     let (parts, body) = request.into_parts();
     let (min_rate, memory) = (MinRate::of_bodies(&Limits::default()), MemoryBudget::of_unread_responses(BODY));
-    let question = match receive(&parts.headers, body, BODY, min_rate, &memory).await {
+    let received = receive(&parts.headers, body, BODY, min_rate, &memory).await;
+    received.map(|body| Bytes::copy_from_slice(body.as_ref())).map_err(|error| {
+        let (status, reason) = match error {
+            BodyError::TooLarge(_) | BodyError::NoMemory(_) => (StatusCode::PAYLOAD_TOO_LARGE, "the body is too large"),
+            BodyError::Late => (StatusCode::REQUEST_TIMEOUT, "the body did not arrive in time"),
+            BodyError::Malformed => (StatusCode::BAD_REQUEST, "the body is malformed or incomplete"),
+        };
+        (status, reason).into_response()
+    })
+}
+
+async fn verify(State(shared): State<AdminState>, request: Request) -> Response {
+    let question = match body_of(request).await {
         Ok(question) => question,
-        Err(BodyError::TooLarge(_) | BodyError::NoMemory(_)) => {
-            return (StatusCode::PAYLOAD_TOO_LARGE, "the body is too large").into_response();
-        }
-        Err(BodyError::Late) => {
-            return (StatusCode::REQUEST_TIMEOUT, "the body did not arrive in time").into_response();
-        }
-        Err(BodyError::Malformed) => {
-            return (StatusCode::BAD_REQUEST, "the body is malformed or incomplete").into_response();
-        }
+        Err(refused) => return refused,
     };
     let Ok(permit) = shared.permit.try_acquire_owned() else {
         let reason = "another check of the index is running: wait until it ends, or stop it";

@@ -6,6 +6,7 @@
 //! ```
 
 pub(crate) mod admission;
+pub(crate) mod allowed;
 pub(crate) mod cache;
 pub mod guard;
 pub(crate) mod introspection;

@@ -6,6 +6,8 @@
 //!   hash and text ──► executed; kept if it was: what is refused or does not fit the schema is not
 //! ```
 //!
+//! With a list of allowed operations nothing is stored: a hash or a text that is not in the list is refused.
+//!
 //! What is kept is bounded by bytes; of what is used least, the oldest goes first.
 
 use std::sync::Arc;
@@ -17,6 +19,7 @@ use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 
 use crate::api::code;
+use crate::server::document::allowed::AllowedOperations;
 use crate::server::error::error;
 use crate::server::sha256::Sha256Hash;
 
@@ -32,6 +35,8 @@ const TYPICAL: u64 = 1_000;
 pub(crate) struct Persisted {
     /// `None` if none are stored.
     known: Option<Cache<Sha256Hash, Arc<str>, QueryBytes>>,
+    /// The only ones that are executed; `None` for any.
+    allowed: Option<AllowedOperations>,
 }
 
 #[derive(Clone)]
@@ -51,22 +56,25 @@ pub(crate) struct UnstoredQuery {
 }
 
 impl Persisted {
-    /// Stores up to so many bytes of queries; none if that is 0.
-    pub(crate) fn new(bytes: usize) -> Self {
-        let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
+    /// Stores up to so many bytes of queries; none if that is 0, or if a list says which are allowed.
+    pub(crate) fn new(bytes: usize, allowed: Option<AllowedOperations>) -> Self {
+        let bytes = if allowed.is_some() { 0 } else { u64::try_from(bytes).unwrap_or(u64::MAX) };
         let typical = usize::try_from(bytes / (TYPICAL + OVERHEAD)).unwrap_or(usize::MAX).max(1);
-        Self { known: (bytes > 0).then(|| Cache::with_weighter(typical, bytes, QueryBytes)) }
+        Self { known: (bytes > 0).then(|| Cache::with_weighter(typical, bytes, QueryBytes)), allowed }
     }
 
     /// The request with its query, and the query to store once it is executed.
     ///
-    /// Errors: PERSISTED_QUERY_NOT_FOUND, PERSISTED_QUERY_NOT_SUPPORTED, BAD_USER_INPUT. The messages of the first two are
-    /// those by which older clients recognise them.
+    /// Errors: PERSISTED_QUERY_NOT_FOUND, PERSISTED_QUERY_NOT_SUPPORTED, BAD_USER_INPUT, FORBIDDEN. The messages of the first
+    /// two are those by which older clients recognise them.
     pub(crate) fn resolve(&self, mut request: Request) -> Result<(Request, Option<UnstoredQuery>), ServerError> {
-        let Some(asked) = request.extensions.get(EXTENSION).filter(|asked| **asked != Value::Null) else {
-            return Ok((request, None));
-        };
-        let hash = read(asked).map_err(|reason| error(code::BAD_USER_INPUT, format!("{EXTENSION}: {reason}")))?;
+        let asked = request.extensions.get(EXTENSION).filter(|asked| **asked != Value::Null);
+        let hash = asked.map(read).transpose();
+        let hash = hash.map_err(|reason| error(code::BAD_USER_INPUT, format!("{EXTENSION}: {reason}")))?;
+        if let Some(allowed) = &self.allowed {
+            return only_allowed(allowed, request, hash).map(|request| (request, None));
+        }
+        let Some(hash) = hash else { return Ok((request, None)) };
         let Some(known) = &self.known else {
             // a client that sends the query needs no store
             return if request.query.is_empty() {
@@ -76,7 +84,6 @@ impl Persisted {
             };
         };
         if request.query.is_empty() {
-            let not_found = || error(code::PERSISTED_QUERY_NOT_FOUND, "PersistedQueryNotFound");
             request.query = known.get(&hash).ok_or_else(not_found)?.to_string();
             return Ok((request, None));
         }
@@ -113,6 +120,29 @@ impl Persisted {
             known.insert(hash, text);
         }
     }
+}
+
+fn not_found() -> ServerError {
+    error(code::PERSISTED_QUERY_NOT_FOUND, "PersistedQueryNotFound")
+}
+
+/// The request with its query, if that is in the list. Errors: PERSISTED_QUERY_NOT_FOUND, FORBIDDEN.
+fn only_allowed(
+    allowed: &AllowedOperations,
+    mut request: Request,
+    hash: Option<Sha256Hash>,
+) -> Result<Request, ServerError> {
+    if let (true, Some(hash)) = (request.query.is_empty(), hash) {
+        request.query = allowed.get(&hash).ok_or_else(not_found)?.to_string();
+        return Ok(request);
+    }
+    let hash = Sha256Hash::of(&request.query);
+    if allowed.get(&hash).is_none() {
+        let message =
+            format!("this server executes only listed operations, and the document with the SHA-256 {hash} is none");
+        return Err(error(code::FORBIDDEN, message));
+    }
+    Ok(request)
 }
 
 /// The hash that the extension names. Errors: what is wrong with it.
@@ -152,7 +182,7 @@ mod tests {
 
     #[test]
     fn a_query_is_known_by_its_hash_once_it_was_kept() {
-        let persisted = Persisted::new(10_000);
+        let persisted = Persisted::new(10_000, None);
         let hash = hash_of("{ a }");
         let unknown = persisted.resolve(asking("", &hash)).unwrap_err();
         assert_eq!(
@@ -172,7 +202,7 @@ mod tests {
 
     #[test]
     fn a_wrong_hash_or_an_extension_of_another_shape_is_bad_input() {
-        let persisted = Persisted::new(10_000);
+        let persisted = Persisted::new(10_000, None);
         let hash = hash_of("{ a }");
         for extension in [
             json!({ "version": 1, "sha256Hash": hash_of("{ b }") }),
@@ -192,7 +222,7 @@ mod tests {
 
     #[test]
     fn requests_that_name_no_hash_are_left_alone() {
-        let persisted = Persisted::new(10_000);
+        let persisted = Persisted::new(10_000, None);
         for asked in [Request::new("{ a }"), request("{ a }", &json!(null))] {
             let (request, named) = persisted.resolve(asked).unwrap();
             assert_eq!(request.query, "{ a }");
@@ -202,7 +232,7 @@ mod tests {
 
     #[test]
     fn a_server_that_keeps_none_executes_what_it_is_sent_and_says_so_of_the_rest() {
-        let persisted = Persisted::new(0);
+        let persisted = Persisted::new(0, None);
         let hash = hash_of("{ a }");
         let (request, named) = persisted.resolve(asking("{ a }", &hash)).unwrap();
         assert_eq!(request.query, "{ a }");
@@ -213,7 +243,7 @@ mod tests {
 
     #[test]
     fn what_is_kept_stays_within_its_bytes() {
-        let persisted = Persisted::new(20_000);
+        let persisted = Persisted::new(20_000, None);
         for number in 0..1_000 {
             let query = format!("{{ field{number} }}");
             let (_, named) = persisted.resolve(asking(&query, &hash_of(&query))).unwrap();
@@ -222,5 +252,27 @@ mod tests {
         let known = persisted.known.unwrap();
         assert!(known.weight() <= 20_000);
         assert!(!known.is_empty());
+    }
+
+    #[test]
+    fn with_a_list_nothing_else_is_executed_or_stored() {
+        let (listed, other) = ("{ tip { height } }", "{ tip { hash } }");
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), json!({ hash_of(listed): listed }).to_string()).unwrap();
+        let persisted = Persisted::new(1 << 20, Some(AllowedOperations::read(file.path()).unwrap()));
+        for request in [Request::new(listed), asking("", &hash_of(listed)), asking(listed, &hash_of(listed))] {
+            let (resolved, unstored) = persisted.resolve(request).unwrap();
+            assert_eq!((resolved.query.as_str(), unstored.is_none()), (listed, true));
+        }
+        for (request, code) in [
+            (Request::new(other), "FORBIDDEN"),
+            (Request::new(""), "FORBIDDEN"),
+            (asking(other, &hash_of(other)), "FORBIDDEN"),
+            // the hash is that of the text, whatever the client says
+            (asking(other, &hash_of(listed)), "FORBIDDEN"),
+            (asking("", &hash_of(other)), "PERSISTED_QUERY_NOT_FOUND"),
+        ] {
+            assert_eq!(code_of(&persisted.resolve(request).unwrap_err()), format!("{code:?}"));
+        }
     }
 }

@@ -188,7 +188,7 @@ mod tests {
     #[test]
     fn the_schema_that_is_served_has_types() {
         let block = Types::served().find("Block").unwrap();
-        assert_eq!(block.1.get("previous").map(Name::as_str), Some("Block"));
+        assert_eq!(block.1.get("previousBlock").map(Name::as_str), Some("Block"));
         for root in ["Query", "Mutation", "Subscription"] {
             assert!(Types::served().find(root).is_some());
         }

@@ -1,16 +1,19 @@
-//! The playground: pages that use this server from a browser, and load nothing from elsewhere.
+//! The explorer and the playground: pages that use this server from a browser, and load nothing from elsewhere.
 //!
 //! ```text
-//!   /, and /graphql as browsers visit it ──► /playground
-//!   /playground          ──► GraphiQL from playground/dist, if that was built before this program; else the plain page
-//!   /playground/…        ──► what GraphiQL loads
+//!   /, /block/…, /tx/…   ──► the explorer from playground/dist, if that was built before this program; else a page
+//!                            that says how to build it
+//!   /graphql, as browsers visit it ──► /playground
+//!   /playground          ──► GraphiQL from playground/dist, if that was built; else the plain page
+//!   /playground/…        ──► what the explorer and GraphiQL load
 //!   /playground/plain    ──► the plain page, from playground/plain/ beside this file
 //!   /playground/plain/…  ──► what the plain page loads
 //!   /favicon.ico         ──► the icon that browsers request, also without the playground
 //! ```
 //!
-//! All of it is in the program. The build of GraphiQL leaves each of its files compressed beside itself, as `.br` and
-//! `.gz`, and puts all but its page into `assets/`, under names with a hash of their content.
+//! All of it is in the program. The build leaves each of its files compressed beside itself, as `.br` and `.gz`, and
+//! puts all but its pages into `assets/`, under names with a hash of their content. The explorer is one page at many
+//! paths, each of which it shows by itself: playground/src/explorer/app.tsx says what.
 
 use std::borrow::Cow;
 
@@ -32,7 +35,7 @@ use crate::server::http::endpoint::is_visit;
 use crate::server::http::negotiation::joined;
 use crate::server::middleware::step::{NextStep, RequestStep};
 
-/// GraphiQL, or nothing.
+/// The explorer and GraphiQL, or nothing.
 #[derive(RustEmbed)]
 #[folder = "playground/dist/"]
 #[allow_missing = true]
@@ -49,6 +52,23 @@ const PATH: &str = "/playground";
 /// The page of either.
 const PAGE: &str = "index.html";
 
+/// The page of the explorer; among the plain files, the one that stands in for it.
+const EXPLORER_PAGE: &str = "explorer.html";
+
+/// The paths of the explorer.
+const EXPLORER: [&str; 10] = [
+    "/",
+    "/block/{hash_or_height}",
+    "/tx/{txid}",
+    "/address/{address}",
+    "/script/{script_hash}",
+    "/wallet",
+    "/mempool",
+    "/send",
+    "/search",
+    "/status",
+];
+
 /// The icon of the site, of 16 and 32 pixels a side.
 const ICON: &str = "favicon.ico";
 
@@ -61,8 +81,8 @@ const BUILT_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'se
     font-src 'self'; img-src 'self' data:; connect-src 'self'; worker-src 'self'; \
     base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// What the plain page may do.
-const PLAIN_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
+/// What the explorer and the plain page may do.
+const STRICT_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
     connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 /// A set of embedded files, under the policy that they need.
@@ -73,14 +93,12 @@ struct Site {
 }
 
 const BUILT: Site = Site { find: Built::get, policy: BUILT_POLICY };
-const PLAIN: Site = Site { find: Plain::get, policy: PLAIN_POLICY };
+const BUILT_EXPLORER: Site = Site { find: Built::get, policy: STRICT_POLICY };
+const PLAIN: Site = Site { find: Plain::get, policy: STRICT_POLICY };
 
 pub(crate) fn routes() -> Router {
-    Router::new()
-        .route("/", get(async || Redirect::temporary(PATH)))
-        .route(PATH, get(page))
-        .route("/playground/", get(page))
-        .route("/playground/{*path}", get(file))
+    let explorer = EXPLORER.iter().fold(Router::new(), |routes, path| routes.route(path, get(explorer)));
+    explorer.route(PATH, get(page)).route("/playground/", get(page)).route("/playground/{*path}", get(file))
 }
 
 /// Redirects a browser that opens the endpoint to the playground.
@@ -99,6 +117,11 @@ impl RequestStep for ShowPlayground {
 
 pub(crate) async fn icon(headers: HeaderMap) -> Response {
     PLAIN.answer(ICON, &headers)
+}
+
+async fn explorer(headers: HeaderMap) -> Response {
+    let site = if Built::get(EXPLORER_PAGE).is_some() { BUILT_EXPLORER } else { PLAIN };
+    site.answer(EXPLORER_PAGE, &headers)
 }
 
 async fn page(headers: HeaderMap) -> Response {

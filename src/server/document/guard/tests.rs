@@ -29,7 +29,7 @@ fn doubling_fragments(count: usize) -> String {
 fn ordinary_documents_pass() {
     for query in [
         "{ tip { hash } }",
-        "query Q($h: Int) { block(height: $h) { ...F } } fragment F on Block { hash previous { ...G } } fragment G on Block { height }",
+        "query Q($h: Int) { block(height: $h) { ...F } } fragment F on Block { hash previousBlock { ...G } } fragment G on Block { height }",
         "subscription { newBlock { hash } }",
         "# a comment with ( [ {\n{ tip { hash } }",
         r#"{ address(address: "a \" ( [ {") { id } }"#,
@@ -100,7 +100,7 @@ fn a_long_chain_of_fragments_counts_as_depth() {
 fn a_fragment_that_spreads_itself_is_refused() {
     for query in [
         "{ tip { ...A } } fragment A on Block { ...A }",
-        "{ tip { ...A } } fragment A on Block { previous { ...B ...B } } fragment B on Block { ...A ...A }",
+        "{ tip { ...A } } fragment A on Block { previousBlock { ...B ...B } } fragment B on Block { ...A ...A }",
         "{ tip { hash } } fragment A on Block { ...B } fragment B on Block { ...A }",
     ] {
         assert!(matches!(refusal(query), Some(RequestRefusal::Cycle { .. })), "{query}");
