@@ -15,6 +15,7 @@
 //!     │                                         │
 //!   api/       the GraphQL schema  ◄────────────┘
 //!   server/    HTTP, websocket, limits, playground
+//!   webhooks/  the same events, sent to URLs
 //! ```
 //!
 //! `chain/` is the ground all of them stand on: Bitcoin as such, without I/O. `limits/` declares what clients may ask
@@ -33,8 +34,10 @@ pub mod limits;
 pub mod live;
 pub mod mempool;
 pub mod node;
+pub mod rates;
 pub mod server;
 pub mod settings;
 pub mod sim;
 pub mod sync;
 pub mod view;
+pub mod webhooks;

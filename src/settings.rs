@@ -17,9 +17,10 @@ mod platform;
 mod print;
 mod server;
 mod values;
+mod webhooks;
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 use std::time::Duration;
 
@@ -37,6 +38,7 @@ pub use node::{NodeAuth, NodeSettings};
 pub use platform::Platform;
 pub use server::ServerSettings;
 pub use values::{ByteSize, LogFormat, MASK, NotASalt, NotASize, RawTransactions, Salt, Secret};
+pub use webhooks::WebhookSettings;
 
 static DEFAULTS: LazyLock<String> = LazyLock::new(|| limits::document(include_str!("settings/defaults.toml")));
 
@@ -55,6 +57,8 @@ pub struct Settings {
     pub network: Network,
     /// Has one folder for each network, see [`Settings::network_dir`].
     pub data_dir: PathBuf,
+    /// The webhooks.
+    pub webhook: Vec<WebhookSettings>,
     /// The node that is followed.
     pub node: NodeSettings,
     /// The index.
@@ -67,6 +71,8 @@ pub struct Settings {
     pub server: ServerSettings,
     /// Features of the API.
     pub api: ApiSettings,
+    /// Prices of a bitcoin.
+    pub rates: RatesSettings,
     /// The admin socket.
     pub admin: AdminSettings,
     /// The log.
@@ -142,6 +148,24 @@ pub struct ApiSettings {
     pub broadcast: bool,
 }
 
+/// What a bitcoin costs in other currencies.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct RatesSettings {
+    /// The table; empty for none.
+    pub file: PathBuf,
+    /// How long a rate holds without a newer one, in seconds.
+    pub max_age_seconds: u32,
+}
+
+impl RatesSettings {
+    /// The table.
+    #[must_use]
+    pub fn file(&self) -> Option<&Path> {
+        Some(self.file.as_path()).filter(|path| !path.as_os_str().is_empty())
+    }
+}
+
 /// The socket where `serve` receives commands.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
@@ -188,6 +212,7 @@ impl Settings {
         settings.limits = limits::read(&merged)?;
         bounds::check_sizes(&settings, &merged, sources.platform.as_ref().and_then(|platform| platform.memory))?;
         check::check(&settings, &merged)?;
+        webhooks::check(&settings.webhook, (settings.network, &settings.limits), &merged)?;
         settings.derive_empty(sources.platform.as_ref())
     }
 
@@ -201,6 +226,12 @@ impl Settings {
     #[must_use]
     pub fn index_file(&self) -> PathBuf {
         self.network_dir().join("index.redb")
+    }
+
+    /// The directory of the webhooks' files.
+    #[must_use]
+    pub fn webhooks_dir(&self) -> PathBuf {
+        self.network_dir().join(crate::webhooks::DIRECTORY)
     }
 
     /// How long the node's last report of its newest block counts as current.
@@ -225,8 +256,16 @@ impl Settings {
     fn derive_empty(mut self, platform: Option<&Platform>) -> Result<Self, SettingsError> {
         if let Some(Platform { home, .. }) = platform {
             let node = &mut self.node;
-            let paths = [&mut self.data_dir, &mut node.rpc_cookie, &mut node.blocks_dir, &mut self.server.port_file];
+            let paths = [
+                &mut self.data_dir,
+                &mut node.rpc_cookie,
+                &mut node.blocks_dir,
+                &mut self.server.port_file,
+                &mut self.server.allowed_operations,
+                &mut self.rates.file,
+            ];
             let paths = paths.into_iter().chain([&mut self.index.temporary_dir]);
+            let paths = paths.chain(self.webhook.iter_mut().map(|hook| &mut hook.secret_file));
             for path in paths.chain(self.admin.listen.path_mut()) {
                 *path = platform::expand_home(path, home);
             }

@@ -6,12 +6,12 @@ use std::io;
 use std::time::Duration;
 
 use btcgraph::server::admin::{AdminSocket, SocketError};
-use btcgraph::settings::AdminAddress;
+use btcgraph::settings::{AdminAddress, Settings};
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader, Lines};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use super::failure::{Exit, Failure};
+use super::failure::{Exit, Failure, OrExit};
 
 /// How long a server may take to begin its response. An idle one takes some milliseconds.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -50,6 +50,29 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> Connection for T {}
 /// Errors: there is no server, it does not respond in time, or it is not btcgraph.
 pub(super) async fn ask(address: &AdminAddress, path: &str, body: &[u8]) -> io::Result<Answer> {
     within_patience(exchange(address, path, body)).await
+}
+
+/// Sends a request to the server of the settings, and returns the text of its response.
+///
+/// Errors: there is no server, or it refuses.
+pub(super) fn command(settings: &Settings, path: &str, body: &[u8]) -> Result<String, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.or_exit(Exit::Failed, "cannot start the runtime")?.block_on(async {
+        let answer = ask(&settings.admin.listen, path, body).await.or_exit(Exit::Failed, unreachable(settings))?;
+        if !(200..300).contains(&answer.status) {
+            return Err(Failure::new(Exit::Failed, answer.reason().await));
+        }
+        answer.text().await.or_exit(Exit::Failed, "the response ended early")
+    })
+}
+
+/// What to check if no server responds.
+pub(super) fn unreachable(settings: &Settings) -> String {
+    format!(
+        "cannot reach a server at {}. Is `btcgraph serve` running, with the same --admin, --data-dir and --network, and as \
+         the same user?",
+        settings.admin.listen
+    )
 }
 
 async fn exchange(address: &AdminAddress, path: &str, body: &[u8]) -> io::Result<Answer> {
@@ -94,6 +117,13 @@ impl Answer {
         // a reason that arrives in part is shown in part
         drop(read);
         format!("the server returned {}: {}", self.status, String::from_utf8_lossy(&reason).trim())
+    }
+
+    /// The response as a text. Waits five seconds at most. Errors: it does not arrive as a whole.
+    async fn text(self) -> io::Result<String> {
+        let mut text = String::new();
+        within_patience(async { self.body.take(SHORT).read_to_string(&mut text).await }).await?;
+        Ok(text)
     }
 
     /// The lines of the response, each as it arrives.

@@ -9,6 +9,7 @@ use btcgraph::node::{FAILURES, Interface, NodeMetrics};
 use btcgraph::server::metrics::{MetricKind, Metrics, MetricsError, Sample, number};
 use btcgraph::settings::Settings;
 use btcgraph::view::{Head, Published, SyncState};
+use btcgraph::webhooks::HookMetrics;
 
 use super::failure::{Exit, Failure, OrExit};
 use super::{admin, config};
@@ -20,6 +21,7 @@ pub(super) struct MetricSources {
     pub(super) cache_bytes: usize,
     pub(super) published: Published,
     pub(super) live: Live,
+    pub(super) webhooks: Vec<(String, Arc<HookMetrics>)>,
 }
 
 /// A metric: its name, its help, and how it is read.
@@ -29,12 +31,13 @@ type SampledMetric<T> = (&'static str, &'static str, fn(&T) -> f64);
 pub(super) fn of(sources: MetricSources) -> Result<Metrics, Failure> {
     let made = || {
         let metrics = Metrics::new()?;
-        let MetricSources { node, index, cache_bytes, published, live } = sources;
+        let MetricSources { node, index, cache_bytes, published, live, webhooks } = sources;
         add_node(&metrics, node)?;
         add_index(&metrics, &index, cache_bytes, &published)?;
         add_sync(&metrics, &published)?;
         add_mempool(&metrics, &published)?;
         add_live(&metrics, live)?;
+        add_webhooks(&metrics, webhooks)?;
         Ok::<_, MetricsError>(metrics)
     };
     made().or_exit(Exit::Failed, "cannot prepare the metrics")
@@ -160,6 +163,52 @@ fn add_live(metrics: &Metrics, live: Live) -> Result<(), MetricsError> {
     })
 }
 
+fn add_webhooks(metrics: &Metrics, hooks: Vec<(String, Arc<HookMetrics>)>) -> Result<(), MetricsError> {
+    // the names are those of the settings, and stay as long as the process
+    let hooks: Vec<(&'static str, _)> = hooks.into_iter().map(|(name, hook)| (&*name.leak(), hook)).collect();
+    let counted: [(MetricKind, SampledMetric<HookMetrics>); 5] = [
+        (
+            MetricKind::Counter,
+            ("btcgraph_webhook_delivered_total", "Messages that the receiver of a webhook acknowledged.", |hook| {
+                number(hook.delivered())
+            }),
+        ),
+        (
+            MetricKind::Counter,
+            ("btcgraph_webhook_failures_total", "Attempts to deliver a message that failed.", |hook| {
+                number(hook.failures())
+            }),
+        ),
+        (
+            MetricKind::Counter,
+            ("btcgraph_webhook_retries_total", "Attempts to deliver a message after the first.", |hook| {
+                number(hook.retries())
+            }),
+        ),
+        (
+            MetricKind::Counter,
+            ("btcgraph_webhook_dead_letters_total", "Messages that became dead letters.", |hook| {
+                number(hook.dead_letters())
+            }),
+        ),
+        (
+            MetricKind::Gauge,
+            (
+                "btcgraph_webhook_lag_seconds",
+                "Time for which there has been an event to deliver, in seconds.",
+                |hook| number(hook.lag_seconds()),
+            ),
+        ),
+    ];
+    for (kind, (name, help, read)) in counted {
+        let hooks = hooks.clone();
+        metrics.add(kind, name, help, Some("hook"), move || {
+            hooks.iter().map(|(name, hook)| (Some(*name), read(hook))).collect()
+        })?;
+    }
+    Ok(())
+}
+
 /// A gauge of the published state. Without one it has no value.
 fn of_head(
     metrics: &Metrics,
@@ -182,14 +231,8 @@ pub(super) fn run(settings: &Settings) -> Result<(), Failure> {
 }
 
 async fn print(settings: &Settings) -> Result<(), Failure> {
-    let address = &settings.admin.listen;
-    let answer = admin::ask(address, "/metrics", &[]).await.or_exit(
-        Exit::Failed,
-        format!(
-            "cannot reach a server at {address}. Is `btcgraph serve` running, with the same --admin, --data-dir and \
-             --network, and as the same user?"
-        ),
-    )?;
+    let answer = admin::ask(&settings.admin.listen, "/metrics", &[]).await;
+    let answer = answer.or_exit(Exit::Failed, admin::unreachable(settings))?;
     if answer.status != 200 {
         return Err(Failure::new(Exit::Failed, answer.reason().await));
     }

@@ -4,18 +4,22 @@
 mod admin;
 mod config;
 mod demo;
+mod drain;
 mod failure;
 mod flags;
 mod import;
+mod log;
 mod logging;
 mod metrics;
 mod notify;
 mod panics;
 mod pieces;
+mod rates;
 mod serve;
 mod shutdown;
 mod token;
 mod verify;
+mod webhooks;
 
 use std::time::Duration;
 
@@ -64,8 +68,14 @@ enum Command {
     },
     /// Print the metrics of a running server, as Prometheus reads them
     Metrics,
+    /// Change what a running server logs, until it stops
+    Log(log::LogArguments),
+    /// Show a running server as not ready, so that load balancers send it no more clients
+    Drain(drain::DrainArguments),
     /// Make a token for a client, and its line for the settings of the server
     Token(token::TokenArguments),
+    /// Send the dead letters of a webhook again
+    Webhook(webhooks::WebhookArguments),
     /// Print the GraphQL schema in the schema definition language
     Schema,
     /// Print every setting with its value and meaning, passwords masked
@@ -86,6 +96,9 @@ impl CommandLine {
             Command::Config { defaults: true } => config::print_defaults(),
             Command::Config { defaults: false } => config::print(&load(flags)?),
             Command::Metrics => metrics::run(&load(flags)?),
+            Command::Webhook(arguments) => webhooks::run(&load(flags)?, &arguments),
+            Command::Log(arguments) => log::run(&load(flags)?, &arguments),
+            Command::Drain(arguments) => drain::run(&load(flags)?, &arguments),
             Command::Notify { hash } => notify::run(&load(flags)?, hash),
             Command::Serve => until_stopped(&load(flags)?, serve::run),
             Command::Import => until_stopped(&load(flags)?, import::run),

@@ -14,7 +14,7 @@ use btcgraph::live::Live;
 use btcgraph::mempool::MempoolSnapshot;
 use btcgraph::node::{Node, NodeError, NodeMetrics, NodeOptions, Signals, StopFlag};
 use btcgraph::server::admin::{Admin, NotNotified};
-use btcgraph::server::{self, TokenPolicy, metrics::Metrics};
+use btcgraph::server::{self, AllowedOperations, Draining, TokenPolicy, metrics::Metrics};
 use btcgraph::settings::{ListenAddress, ServerSettings, Settings};
 use btcgraph::sync::{self, Follow, PersistentMempool, Until, Wake, Withheld};
 use btcgraph::view::{NodeLimits, Published};
@@ -25,7 +25,7 @@ use tracing::{debug, info, warn};
 
 use super::failure::{Exit, Failure, OrExit};
 use super::metrics::{self, MetricSources};
-use super::{admin, pieces, verify};
+use super::{admin, logging, pieces, rates, verify, webhooks};
 
 /// The capacity of the queue of signals. Beyond it the loop reads the whole mempool list instead.
 const SIGNAL_CAPACITY: usize = 100_000;
@@ -40,8 +40,11 @@ pub(super) async fn run(settings: &Settings, stop: CancellationToken) -> Result<
     let published = Published::with_node_limits(node_limits).with_longest_silence(settings.longest_silence());
     let live = Live::default();
     let limits = settings.limits;
-    let schema = api::schema(published.clone(), live.clone(), limits, features_of(settings));
+    let options = options_of(&limits, &settings.server)?;
+    let schema = api::schema(published.clone(), live.clone(), limits, features_of(settings)?);
     let index = pieces::open_index(settings)?;
+    // before there is anything that they could wait for
+    let mut webhooks = webhooks::of(settings, &schema).await?;
     let node_metrics = Arc::<NodeMetrics>::default();
     let metrics = metrics::of(MetricSources {
         node: node_metrics.clone(),
@@ -49,6 +52,7 @@ pub(super) async fn run(settings: &Settings, stop: CancellationToken) -> Result<
         cache_bytes: pieces::index_options(settings).cache_bytes,
         published: published.clone(),
         live: live.clone(),
+        webhooks: webhooks.metrics(),
     })?;
     let mut mempool = load_mempool(&index, settings)?;
     let withheld = sync::publish(&index, snapshot_of(&mut mempool), &published, settings.sync.lost_block_patience())?;
@@ -61,14 +65,15 @@ pub(super) async fn run(settings: &Settings, stop: CancellationToken) -> Result<
         info!("clients can send transactions through the node");
     }
     if settings.server.playground {
+        info!(url = %format_args!("http://{address}/"), "explorer in a browser");
         info!(url = %format_args!("http://{address}/playground"), "playground in a browser");
     }
 
+    webhooks.start(stop.clone()).or_exit(Exit::Failed, "cannot deliver webhooks")?;
     let wake = Wake::default();
-    let admin =
-        server::admin::serve(admin_socket, admin_of(settings, &wake, &published, metrics.clone()), stop.clone());
-    let administering = tokio::spawn(until_it_ends(admin, stop.clone()));
-    let options = options_of(&settings.limits, &settings.server);
+    let handlers = admin_of(settings, &wake, &published, options.draining.clone(), metrics.clone());
+    let administering =
+        tokio::spawn(until_it_ends(server::admin::serve(admin_socket, handlers, stop.clone()), stop.clone()));
     let public = server::serve_with_metrics(listener, schema, options, metrics, stop.clone());
     let serving = tokio::spawn(until_it_ends(public, stop.clone()));
     let flag = pieces::stop_flag(&stop);
@@ -117,6 +122,11 @@ pub(super) async fn run(settings: &Settings, stop: CancellationToken) -> Result<
     stop.cancel();
     let served = serving.await.or_exit(Exit::Failed, "the server failed");
     let administered = administering.await.or_exit(Exit::Failed, "the admin socket failed");
+    let delivered = pieces::blocking(move || {
+        webhooks.join();
+        Ok(())
+    });
+    delivered.await?;
     followed.and(served?).and(administered?)
 }
 
@@ -157,7 +167,8 @@ async fn until_it_ends(server: impl Future<Output = io::Result<()>>, stop: Cance
 }
 
 /// The handlers of the admin socket.
-fn admin_of(settings: &Settings, wake: &Wake, published: &Published, metrics: Metrics) -> Admin {
+fn admin_of(settings: &Settings, wake: &Wake, published: &Published, draining: Draining, metrics: Metrics) -> Admin {
+    let log_filter = settings.log.filter.clone();
     let (settings, wake, published, of_notices) =
         (settings.clone(), wake.clone(), published.clone(), published.clone());
     Admin {
@@ -166,6 +177,11 @@ fn admin_of(settings: &Settings, wake: &Wake, published: &Published, metrics: Me
             Box::pin(async move { notify(&hash, &wake, &published).await })
         }),
         verify: Box::new(move |question, job| verify::answer(question, job, &settings, &published)),
+        set_log: Box::new(move |filter| {
+            let filter = if filter.is_empty() { &log_filter } else { filter };
+            logging::set_filter(filter).map(|()| filter.to_owned())
+        }),
+        draining,
         metrics: Some(metrics),
     }
 }
@@ -244,8 +260,14 @@ fn listen(node: &Node, wake: &Wake, stop: &StopFlag, release: Release<'_>) -> Re
     Ok(Some(Signals::start(&endpoint, SIGNAL_CAPACITY, stop, move || wake.wake())?))
 }
 
-fn options_of(limits: &Limits, settings: &ServerSettings) -> server::Options {
-    server::Options {
+fn options_of(limits: &Limits, settings: &ServerSettings) -> Result<server::Options, Failure> {
+    let allowed_operations = settings.allowed_operations().map(AllowedOperations::read).transpose();
+    let allowed_operations =
+        allowed_operations.or_exit(Exit::Usage, "the setting server.allowed_operations is wrong")?;
+    if let Some(allowed) = &allowed_operations {
+        info!(operations = allowed.len(), "only listed operations are executed");
+    }
+    Ok(server::Options {
         limits: *limits,
         limit_loopback: settings.limit_loopback,
         playground: settings.playground,
@@ -259,16 +281,19 @@ fn options_of(limits: &Limits, settings: &ServerSettings) -> server::Options {
             anonymous_broadcast: settings.anonymous_broadcast,
         },
         ready_blocks: settings.ready_blocks,
+        allowed_operations,
         public_metrics: settings.metrics,
-    }
+        draining: Draining::default(),
+    })
 }
 
-fn features_of(settings: &Settings) -> Features {
-    Features {
+fn features_of(settings: &Settings) -> Result<Features, Failure> {
+    Ok(Features {
         broadcast: settings.api.broadcast,
         wtxids: settings.index.wtxids,
         block_template: settings.server.block_template,
-    }
+        rates: rates::start(&settings.rates)?,
+    })
 }
 
 fn write_port(file: Option<&Path>, address: SocketAddr) -> Result<(), Failure> {
@@ -334,7 +359,8 @@ mod tests {
         assert_eq!(settings.longest_silence(), Published::default().longest_silence());
         assert_eq!(pieces::mempool_limits(&settings), MempoolLimits::default());
         assert_eq!(pieces::index_options(&settings).observed, ObservedLimits::default());
-        assert_eq!(features_of(&settings), Features::default());
-        assert_eq!(options_of(&settings.limits, &settings.server), server::Options::default());
+        let Features { broadcast, wtxids, block_template, rates } = features_of(&settings).unwrap();
+        assert_eq!((broadcast, wtxids, block_template, rates.is_none()), (false, false, false, true));
+        assert_eq!(options_of(&settings.limits, &settings.server).unwrap(), server::Options::default());
     }
 }

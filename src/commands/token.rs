@@ -13,7 +13,7 @@ use super::failure::{Exit, Failure, OrExit};
 pub(super) struct TokenArguments {
     /// Name of the client, for the log
     name: String,
-    /// Budget a minute, in units of cost (`server.limits.complexity` is the maximum of one query); 0 for no limit
+    /// Budget a minute, in units of cost (`server.limits.requests.complexity` is the maximum of one query); 0 for no limit
     #[arg(long, default_value_t = 0)]
     cost: u32,
     /// Let the client send transactions, if api.broadcast is on

@@ -109,6 +109,8 @@ impl Merged {
 
     /// The source of `setting`.
     pub(super) fn origin(&self, setting: &str) -> Origin {
+        // of a list, the whole comes from one source
+        let setting = setting.split('[').next().unwrap_or(setting);
         self.0.get(setting).map_or(Origin::Defaults, |(_, origin)| origin.clone())
     }
 
@@ -151,6 +153,7 @@ impl Merged {
             let wanted = match known {
                 ValueKind::I64(_) => "must be a whole number",
                 ValueKind::Boolean(_) => "must be true or false",
+                ValueKind::Array(_) => "must be [[webhook]] tables of a settings file",
                 _ => "must be text, in quotes",
             };
             return Err(SettingsError::invalid(&setting, &origin, wanted));
@@ -165,6 +168,10 @@ impl Merged {
             ConfigError::At { error, key: Some(setting), .. } => (setting, error.to_string()),
             ConfigError::Type { unexpected, expected, key: Some(setting), .. } => {
                 (setting, format!("must be {expected}, not {unexpected}"))
+            }
+            // of a table in a list, since all other settings have defaults; the library leaves the dot out
+            ConfigError::NotFound(setting) if setting.contains(']') => {
+                (setting.replace(']', "]."), "must be set".to_owned())
             }
             other => return SettingsError::Defaults(other.to_string()),
         };

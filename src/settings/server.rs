@@ -16,7 +16,7 @@ pub struct ServerSettings {
     pub listen: ListenAddress,
     /// Where to write the port once the server listens; empty for nowhere.
     pub port_file: PathBuf,
-    /// Whether there is a page to try the API in a browser.
+    /// Whether there are pages for a browser: the explorer and the playground.
     pub playground: bool,
     /// The web pages that may use the API.
     pub origins: Origins,
@@ -26,6 +26,8 @@ pub struct ServerSettings {
     pub trusted_proxies: TrustedProxies,
     /// The tokens of clients, by their hashes.
     pub tokens: Tokens,
+    /// The file with the only operations that are executed; empty for any.
+    pub allowed_operations: PathBuf,
     /// Whether /graphql requires a token.
     pub require_token: bool,
     /// The budget a minute of a client without a token; 0 for unlimited.
@@ -48,6 +50,17 @@ impl ServerSettings {
     /// Where to write the port once the server listens.
     #[must_use]
     pub fn port_file(&self) -> Option<&Path> {
-        Some(self.port_file.as_path()).filter(|path| !path.as_os_str().is_empty())
+        given(&self.port_file)
     }
+
+    /// The file with the only operations that are executed.
+    #[must_use]
+    pub fn allowed_operations(&self) -> Option<&Path> {
+        given(&self.allowed_operations)
+    }
+}
+
+/// The path of a setting; `None` if it is empty.
+fn given(path: &Path) -> Option<&Path> {
+    Some(path).filter(|path| !path.as_os_str().is_empty())
 }

@@ -46,6 +46,7 @@ fn without_any_source_the_defaults_apply() {
     let expected = Settings {
         network: Network::Bitcoin,
         data_dir: "/home/alice/data/btcgraph".into(),
+        webhook: Vec::new(),
         node: NodeSettings {
             rpc_url: "http://127.0.0.1:8332".to_owned(),
             rpc_cookie: "/home/alice/core/.cookie".into(),
@@ -86,6 +87,7 @@ fn without_any_source_the_defaults_apply() {
             hosts: Hosts::default(),
             trusted_proxies: TrustedProxies::default(),
             tokens: Tokens::default(),
+            allowed_operations: PathBuf::new(),
             require_token: false,
             anonymous_cost_per_minute: 0,
             anonymous_broadcast: true,
@@ -96,6 +98,7 @@ fn without_any_source_the_defaults_apply() {
             limit_loopback: false,
         },
         api: ApiSettings { broadcast: false },
+        rates: RatesSettings { file: PathBuf::new(), max_age_seconds: 172_800 },
         admin: AdminSettings { listen: AdminAddress::default_in(Path::new("/home/alice/data/btcgraph/mainnet")) },
         log: LogSettings { format: LogFormat::Human, filter: "info".to_owned() },
         limits: Limits::default(),
@@ -320,6 +323,7 @@ fn a_number_out_of_bounds_is_refused_with_what_it_may_be() {
         ("mempool.departed_bytes", "'0B'", "'16GiB'"),
         ("mempool.events", "0", "10000000"),
         ("mempool.history_days", "0", "36500"),
+        ("rates.max_age_seconds", "1", "4294967295"),
     ];
     let mut section = "";
     let mut numbers = Vec::new();

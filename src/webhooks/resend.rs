@@ -1,0 +1,44 @@
+//! Sends dead letters again, in their order, each with its id and body and with a new time and signature.
+
+use std::io;
+use std::path::Path;
+
+use super::client::MessageSender;
+use super::dead_letters::DeadLetters;
+use super::hook::Hook;
+use super::tls::TlsConfig;
+
+/// What became of dead letters that were sent again.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Resent {
+    /// How many the receiver acknowledged.
+    pub delivered: usize,
+    /// How many are left: the one that failed, and those behind it.
+    pub left: usize,
+    /// Why that one failed.
+    pub error: Option<String>,
+}
+
+/// Sends the dead letters of a hook until one fails, so that their order is kept. What is left is sent by the next call.
+///
+/// Errors: the files cannot be read or written.
+pub async fn resend(hook: &Hook, tls: Option<TlsConfig>, directory: &Path) -> io::Result<Resent> {
+    let letters = DeadLetters::new(directory, &hook.name);
+    let taken = letters.take()?;
+    let mut sender = MessageSender::new(hook, tls);
+    for (delivered, letter) in taken.iter().enumerate() {
+        if let Err(failure) = sender.send(&letter.message).await {
+            let left = &taken[delivered..];
+            letters.leave(left)?;
+            return Ok(Resent { delivered, left: left.len(), error: Some(failure.reason.to_string()) });
+        }
+        // at every hundredth, so that an interruption repeats few
+        if delivered % 100 == 99 {
+            letters.leave(&taken[delivered + 1..])?;
+        }
+    }
+    if !taken.is_empty() {
+        letters.leave(&[])?;
+    }
+    Ok(Resent { delivered: taken.len(), left: 0, error: None })
+}
