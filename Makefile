@@ -6,10 +6,10 @@ help: ## This list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1	\2/p' Makefile
 
 demo: ## All of it on a simulated chain with live blocks, at http://127.0.0.1:8080; needs no node. Ctrl-c ends it
-	scripts/playground.sh
+	scripts/playground.sh --install-node
 	cargo run --locked -- demo
 
-playground: ## GraphiQL for the program to embed when it is built next; needs Node.js, and without it does nothing
+playground: ## The explorer and GraphiQL for the program to embed when it is built next; needs Node.js, and without it does nothing
 	scripts/playground.sh
 
 test: ## All tests, on a real node too where one can be had; ends with what was skipped and why
@@ -36,6 +36,7 @@ bench: ## The figures of benches/README.md, most of an hour: an import, queries,
 	cargo bench --locked --bench live -- fanout
 	cargo bench --locked --bench bulk
 	cargo bench --locked --bench reads
+	cargo bench --locked --bench series
 	cargo bench --locked --bench guard
 	cargo bench --locked --bench costs
 	cargo bench --locked --bench stock

@@ -1,8 +1,9 @@
-// Bundles the playground into dist/, as src/server/playground/mod.rs embeds and serves it.
+// Bundles the playground and the explorer into dist/, as src/server/playground/mod.rs embeds and serves them.
 //
-//   dist/index.html   the page
-//   dist/licenses.txt what the bundled packages are licensed under
-//   dist/assets/…     scripts, styles, fonts and workers, with a hash of their content in the name
+//   dist/index.html     the page of the playground, which is GraphiQL
+//   dist/explorer.html  the page of the explorer
+//   dist/licenses.txt   what the bundled packages are licensed under
+//   dist/assets/…       scripts, styles, fonts and workers, with a hash of their content in the name
 //
 // and beside each of them, if that is smaller, the same compressed: .br and .gz.
 
@@ -131,20 +132,40 @@ const page = await bundle({
   plugins: [fontsApart],
   define: { 'process.env.NODE_ENV': '"production"', WORKERS: JSON.stringify(byLabel) },
 });
-const main = urls(page.metafile);
+const explorer = await bundle({
+  entryPoints: ['src/explorer/main.tsx', 'src/explorer/explorer.css'],
+  entryNames: 'explorer-[hash]',
+  chunkNames: 'explorer-[name]-[hash]',
+});
+
+/** Writes a page whose head loads these files. */
+async function write(name, template, { style, script, ahead }) {
+  const head = [
+    `<link rel="stylesheet" href="${style}">`,
+    ...ahead.filter((url) => url !== script).map((url) => `<link rel="modulepreload" href="${url}">`),
+    `<script type="module" src="${script}"></script>`,
+  ].join('\n  ');
+  const text = await readFile(path.join(here, template), 'utf8');
+  await writeFile(path.join(unfinished, name), text.replace('<!-- assets -->', head));
+}
 
 for (const [name, bytes] of fonts) await writeFile(path.join(unfinished, 'assets', name), bytes);
-const template = await readFile(path.join(here, 'src/index.html'), 'utf8');
 // the editor is imported by what main.tsx imports, and would be asked for only when all of that runs
 const EDITOR = ['monaco-editor.js', 'lite.js'].map((file) => `node_modules/monaco-graphql/esm/${file}`);
-const ahead = scripts(page.metafile, ['src/main.tsx', ...EDITOR]).filter((url) => url !== main.get('main.tsx'));
-const head = [
-  `<link rel="stylesheet" href="${main.get('main.css')}">`,
-  ...ahead.map((url) => `<link rel="modulepreload" href="${url}">`),
-  `<script type="module" src="${main.get('main.tsx')}"></script>`,
-].join('\n  ');
-await writeFile(path.join(unfinished, 'index.html'), template.replace('<!-- assets -->', head));
-await writeFile(path.join(unfinished, 'licenses.txt'), await licenses([workers.metafile, page.metafile]));
+const main = urls(page.metafile);
+await write('index.html', 'src/index.html', {
+  style: main.get('main.css'),
+  script: main.get('main.tsx'),
+  ahead: scripts(page.metafile, ['src/main.tsx', ...EDITOR]),
+});
+const first = urls(explorer.metafile);
+await write('explorer.html', 'src/explorer/index.html', {
+  style: first.get('explorer.css'),
+  script: first.get('main.tsx'),
+  ahead: scripts(explorer.metafile, ['src/explorer/main.tsx']),
+});
+const metafiles = [workers, page, explorer].map(({ metafile }) => metafile);
+await writeFile(path.join(unfinished, 'licenses.txt'), await licenses(metafiles));
 await compress(unfinished);
 
 // in one step, so that an interrupted build leaves no half of a playground

@@ -8,14 +8,13 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-sources=(playground/{src,build.mjs,tsconfig.json,package.json,package-lock.json} src/server/playground/plain/examples.js)
+sources=(playground/{src,build.mjs,tsconfig.json,package.json,package-lock.json} docs/clients src/server/playground/plain/examples.js)
 if [ -e playground/dist/index.html ] && [ -z "$(find "${sources[@]}" -newer playground/dist/index.html)" ]; then
   exit
 fi
 if ! scripts/npm.sh "$@" playground; then
-  echo "playground.sh: going on without GraphiQL; /playground will be the plain page" >&2
+  echo "playground.sh: going on without the explorer and GraphiQL; / will say how to get them" >&2
   exit
 fi
 cd playground
-node_modules/.bin/tsc
-node build.mjs
+npm run --silent build

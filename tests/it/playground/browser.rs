@@ -49,7 +49,7 @@ struct Seen {
 
 /// The browser to visit with; `None`, which is recorded, where there is none.
 #[track_caller]
-fn browser() -> Option<PathBuf> {
+pub(super) fn browser() -> Option<PathBuf> {
     let installed = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/web/node_modules/playwright-core");
     if !installed.is_dir() {
         skip(&current_test(), "no playwright-core: run scripts/npm.sh --install-node tests/web");
@@ -69,7 +69,7 @@ fn browser() -> Option<PathBuf> {
 /// A node with a chain that pays to addresses and spends from them, and a server that follows it; `None`, which is
 /// recorded, where there is no node.
 #[track_caller]
-fn chain(directory: &Path) -> Option<(RealNode, Served)> {
+pub(super) fn chain(directory: &Path) -> Option<(RealNode, Served)> {
     let node = RealNode::start(&[])?;
     let address = node.wallet_address("bech32");
     node.mine_to(&address, 101);
@@ -77,8 +77,8 @@ fn chain(directory: &Path) -> Option<(RealNode, Served)> {
     node.mine_to(&address, 1);
     let served = Served::start(&node, directory);
     wait_for("the server to be in sync", Duration::from_secs(30), || {
-        let sync = served.query("{ sync { indexedHeight ready } }");
-        (sync["data"]["sync"] == json!({ "indexedHeight": 102, "ready": true })).then_some(())
+        let sync = served.query("{ sync { indexedHeight isReady } }");
+        (sync["data"]["sync"] == json!({ "indexedHeight": 102, "isReady": true })).then_some(())
     });
     Some((node, served))
 }

@@ -56,11 +56,47 @@ fn named_by(page: &[u8]) -> Vec<String> {
     quoted.map(str::to_owned).collect()
 }
 
+/// A path of each page of the explorer.
+const EXPLORER: [&str; 10] = [
+    "/",
+    "/block/0",
+    "/tx/4a5e1e4baab89f3a32518a88c31bc87f618f76673e2cc77ab2127b7afdeda33b",
+    "/address/bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080",
+    "/script/8b01df4e368ea28f8dc0423bcf7a4923e3a12d307c875e47a0cfbf90b5c39161",
+    "/wallet",
+    "/mempool",
+    "/send",
+    "/search",
+    "/status",
+];
+
 #[test]
-fn the_root_leads_to_the_playground() {
+fn each_path_of_the_explorer_has_its_page_under_a_strict_policy() {
     let served = Served::start(Options::default());
-    let response = served.ask("GET", "/", &[]);
-    assert_eq!((response.status().as_u16(), header(&response, "location")), (307, "/playground"));
+    let root = served.ask("GET", "/", &[]);
+    for path in EXPLORER {
+        let response = served.ask("GET", path, &[BROWSER]);
+        assert_eq!(response.status(), 200, "{path}");
+        assert_eq!(header(&response, "content-type"), "text/html; charset=utf-8", "{path}");
+        assert_eq!(response.body(), root.body(), "{path}");
+        let policy = header(&response, "content-security-policy");
+        assert!(policy.starts_with("default-src 'none'; script-src 'self'; style-src 'self';"), "{policy}");
+        assert!(!policy.contains("unsafe"), "{policy}");
+    }
+    for path in ["/block", "/block/", "/block/0/1", "/tx", "/wallet/x", "/nothing"] {
+        assert_eq!(served.status(path), 404, "{path}");
+    }
+}
+
+#[test]
+fn a_program_without_the_explorer_says_how_to_get_it() {
+    let served = Served::start(Options::default());
+    let page = served.ask("GET", "/playground/plain/explorer.html", &[]);
+    let text = std::str::from_utf8(page.body()).unwrap();
+    assert!(text.contains("make playground"), "{text}");
+    // the explorer is in the program exactly if GraphiQL is
+    let is_built = served.ask("GET", "/playground", &[]).body() != served.ask("GET", "/playground/plain", &[]).body();
+    assert_eq!(served.ask("GET", "/", &[]).body() != page.body(), is_built);
 }
 
 /// What browsers send when a user opens a URL.
@@ -138,9 +174,9 @@ fn pages_come_with_and_without_a_slash_at_the_end_under_a_policy_without_inline_
 #[test]
 fn all_that_a_page_names_is_there() {
     let served = Served::start(Options::default());
-    for path in ["/playground", "/playground/plain"] {
+    for path in ["/", "/playground", "/playground/plain", "/playground/plain/explorer.html"] {
         let names = named_by(served.ask("GET", path, &[]).body());
-        assert!(names.len() >= 3, "{path}: {names:?}");
+        assert!(names.len() >= 2, "{path}: {names:?}");
         for name in names {
             assert_eq!(served.status(&name), 200, "{name}");
         }
@@ -182,7 +218,9 @@ fn nothing_else_is_there() {
 #[test]
 fn without_the_setting_there_is_no_playground() {
     let served = Served::start(Options { playground: false, ..Options::default() });
-    for path in ["/", "/playground", "/playground/", "/playground/plain", "/playground/plain/plain.css"] {
+    for path in
+        EXPLORER.iter().chain(&["/playground", "/playground/", "/playground/plain", "/playground/plain/plain.css"])
+    {
         assert_eq!(served.status(path), 404, "{path}");
     }
     assert_eq!(served.status("/health/live"), 200);

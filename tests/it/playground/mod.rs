@@ -1,4 +1,5 @@
-//! The playground: how its files are served, and what a browser makes of them.
+//! The explorer and the playground: how their files are served, and what a browser makes of them.
 
 mod browser;
+mod explorer;
 mod http;

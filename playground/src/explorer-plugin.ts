@@ -1,4 +1,4 @@
-// The explorer, kept from taking the focus by itself.
+// GraphiQL's explorer of fields, kept from taking the focus by itself.
 //
 // It focuses each argument that it shows, also when it is opened or another tab is chosen: what is typed next would
 // change the query in a place that may be out of sight. It may do so only for who is working in it.

@@ -1,0 +1,145 @@
+// Written from block.graphql and schema.graphql by tests/web/explorer-types.js.
+
+import { document } from '../document';
+
+/** Internal type. DO NOT USE DIRECTLY. */
+type Exact<T extends { [key: string]: unknown }> = { [K in keyof T]: T[K] };
+/** Internal type. DO NOT USE DIRECTLY. */
+export type Incremental<T> = T | { [P in keyof T]?: P extends ' $fragmentName' | '__typename' ? T[P] : never };
+/** Whether a block is on the chain that this server follows. */
+export type ChainStatus =
+  /** The block is on the main chain, the chain with the most work. */
+  | 'MAIN'
+  /** The block was on the main chain, and a reorg disconnected it. */
+  | 'STALE';
+
+export type BlockPageQueryVariables = Exact<{
+  hash?: string | null | undefined;
+  height?: number | null | undefined;
+  first: number;
+  after?: string | null | undefined;
+}>;
+
+
+export type BlockPageQuery = { snapshot: { cursor: string } | null, block: { id: string, hash: string, height: number, chainStatus: ChainStatus, confirmations: number, time: string, medianTime: string, version: number, merkleRoot: string, bits: number, nonce: number, difficulty: number, size: number, strippedSize: number, weight: number, txCount: number, subsidy: number, totalFees: number, coinbaseValue: number, unclaimedReward: number, headerHex: string, chainwork: string, feeStats: { averageFee: number, medianFee: number, minFee: number, maxFee: number, medianFeeRate: number, averageFeeRate: number, feeRatePercentiles: Array<number> }, stats: { inputCount: number, outputCount: number, totalOutputValue: number | null, segwitTxCount: number, taprootOutputCount: number, opReturnCount: number, utxoDelta: number | null }, previousBlock: { id: string, hash: string, height: number } | null, nextBlock: { id: string, hash: string, height: number } | null, siblings: Array<{ id: string, hash: string, height: number, chainStatus: ChainStatus, txCount: number }>, reorg: { id: string, depth: number, observedAt: string, forkHeight: number } | null, transactions: { totalCount: number | null, pageInfo: { hasNextPage: boolean, hasPreviousPage: boolean, startCursor: string | null, endCursor: string | null }, nodes: Array<{ id: string, txid: string, vsize: number, fee: number | null, feeRate: number | null, isCoinbase: boolean, indexInBlock: number | null, inputCount: number, outputCount: number, totalOutputValue: number }> } | null } | null };
+
+export type BlockChangesSubscriptionVariables = Exact<{
+  after?: string | null | undefined;
+}>;
+
+
+export type BlockChangesSubscription = { chainEvents: { seq: number, cursor: string, block: { id: string, height: number } } };
+
+export const BlockPageDocument = document<BlockPageQuery, BlockPageQueryVariables>(`# A block by its hash or height, with a page of its transactions.
+query BlockPage($hash: BlockHash, $height: Int, $first: Int!, $after: String) {
+  snapshot {
+    cursor
+  }
+  block(hash: $hash, height: $height) {
+    id
+    hash
+    height
+    chainStatus
+    confirmations
+    time
+    medianTime
+    version
+    merkleRoot
+    bits
+    nonce
+    difficulty
+    size
+    strippedSize
+    weight
+    txCount
+    subsidy
+    totalFees
+    coinbaseValue
+    unclaimedReward
+    headerHex
+    chainwork
+    feeStats {
+      averageFee
+      medianFee
+      minFee
+      maxFee
+      medianFeeRate
+      averageFeeRate
+      feeRatePercentiles
+    }
+    stats {
+      inputCount
+      outputCount
+      totalOutputValue
+      segwitTxCount
+      taprootOutputCount
+      opReturnCount
+      utxoDelta
+    }
+    previousBlock {
+      id
+      hash
+      height
+    }
+    nextBlock {
+      id
+      hash
+      height
+    }
+    siblings {
+      id
+      hash
+      height
+      chainStatus
+      txCount
+    }
+    reorg {
+      id
+      depth
+      observedAt
+      forkHeight
+    }
+    transactions(first: $first, after: $after) {
+      totalCount
+      pageInfo {
+        hasNextPage
+        hasPreviousPage
+        startCursor
+        endCursor
+      }
+      nodes {
+        id
+        txid
+        vsize
+        fee
+        feeRate
+        isCoinbase
+        indexInBlock
+        inputCount
+        outputCount
+        totalOutputValue
+      }
+    }
+  }
+}
+`);
+
+export const BlockChangesDocument = document<BlockChangesSubscription, BlockChangesSubscriptionVariables>(`subscription BlockChanges($after: String) {
+  chainEvents(after: $after) {
+    seq
+    cursor
+    ... on BlockConnected {
+      block {
+        id
+        height
+      }
+    }
+    ... on BlockDisconnected {
+      block {
+        id
+        height
+      }
+    }
+  }
+}
+`);

@@ -1,0 +1,168 @@
+// A block: its header, its fees, its transactions, and its place among the blocks of its height.
+
+import { useRef } from 'react';
+import { count, difficulty, percent, rate, scaled, things, words } from '../format';
+import { Amount, Badge, Empty, Facts, Failure, FeeRate, Hash, Head, Loading, More, Panel, When } from '../parts';
+import { useLive, usePage } from '../page';
+import { Link, paths, useTitle } from '../router';
+import { Legend, Treemap } from '../treemap';
+import { BlockChangesDocument, type BlockPageQuery, BlockPageDocument } from './block.generated';
+
+/** Transactions a page. */
+const FIRST = 100;
+
+/** The largest weight of a block, in weight units (BIP141). */
+const FULL = 4_000_000;
+
+type Shown = NonNullable<BlockPageQuery['block']>;
+
+export default function BlockPage({ subject }: { subject: string }) {
+  const by = /^\d{1,9}$/.test(subject) ? { height: Number(subject) } : { hash: subject.toLowerCase() };
+  const { data, error, loading, reread, fetchMore } = usePage(BlockPageDocument, { ...by, first: FIRST });
+  const start = useRef<string>(undefined);
+  start.current ??= data?.snapshot?.cursor;
+  useLive(BlockChangesDocument, start.current === undefined ? undefined : { after: start.current }, reread, reread);
+  const block = data?.block;
+  useTitle(block ? `Block ${block.height}` : 'Block');
+  return (
+    <>
+      <Head
+        kind={block ? `Block ${count(block.height)}` : 'Block'}
+        badges={block && (block.chainStatus === 'MAIN' ? <Badge tone="good">{things(block.confirmations, 'confirmation')}</Badge> : <Badge tone="bad">stale</Badge>)}
+      >
+        <Hash text={block?.hash ?? subject} what="block hash" copy tail={12} />
+      </Head>
+      {error && <Failure error={error} />}
+      {block ? <Shown block={block} more={(after) => fetchMore({ variables: { after } })} /> : loading ? <Loading lines={14} /> : !error && <Empty>This server knows no such block. A height above the tip has no block yet, and stale blocks are known only if this server saw them leave the chain.</Empty>}
+    </>
+  );
+}
+
+function Shown({ block, more }: { block: Shown; more: (after: string | null) => Promise<unknown> }) {
+  const transactions = block.transactions;
+  const { previousBlock, nextBlock, siblings, reorg, feeStats, stats } = block;
+  return (
+    <div className="page-body">
+      <nav className="neighbours" aria-label="Blocks before and after">
+        {previousBlock ? <Link href={paths.block(previousBlock.hash)}>← {count(previousBlock.height)}</Link> : <span className="quiet">the first block</span>}
+        {nextBlock ? <Link href={paths.block(nextBlock.hash)}>{count(nextBlock.height)} →</Link> : <span className="quiet">{block.chainStatus === 'MAIN' ? 'the tip' : 'no block on it'}</span>}
+      </nav>
+      {block.chainStatus === 'STALE' && (
+        <div className="failure" role="status">
+          <strong>This block left the chain.</strong>{' '}
+          {reorg && <>A reorg of {things(reorg.depth, 'block')} disconnected it. </>}
+          Its transactions count only where another block or the mempool has them.
+        </div>
+      )}
+      {siblings.length > 0 && (
+        <Panel title="Other blocks of this height">
+          <ul className="plain-list">
+            {siblings.map((sibling) => (
+              <li key={sibling.id}>
+                <Hash text={sibling.hash} href={paths.block(sibling.hash)} what="block hash" />
+                <Badge tone={sibling.chainStatus === 'MAIN' ? 'good' : 'bad'}>{sibling.chainStatus === 'MAIN' ? 'on the chain' : 'stale'}</Badge>
+                <span className="quiet">{things(sibling.txCount, 'tx', 'txs')}</span>
+              </li>
+            ))}
+          </ul>
+        </Panel>
+      )}
+      <div className="grid three">
+        <Panel title="Overview">
+          <Facts
+            facts={[
+              ['Time', <When time={block.time} />],
+              ['Transactions', count(block.txCount)],
+              ['Size', scaled(block.size, 'B')],
+              ['Weight', <>{scaled(block.weight, 'WU')} <span className="quiet">{percent(block.weight / FULL)} full</span></>],
+              ['Inputs, outputs', `${count(stats.inputCount)}, ${count(stats.outputCount)}`],
+              ['Output value', stats.totalOutputValue === null ? null : <Amount sats={stats.totalOutputValue} />],
+              ['Change of UTXOs', stats.utxoDelta === null ? null : `${stats.utxoDelta > 0 ? '+' : ''}${count(stats.utxoDelta)}`],
+              ['SegWit, taproot outputs', `${count(stats.segwitTxCount)} txs, ${count(stats.taprootOutputCount)}`],
+            ]}
+          />
+        </Panel>
+        <Panel title="Reward and fees">
+          <Facts
+            facts={[
+              ['Subsidy', <Amount sats={block.subsidy} />],
+              ['Fees', <Amount sats={block.totalFees} />],
+              ['Coinbase', <Amount sats={block.coinbaseValue} />],
+              ['Not claimed', block.unclaimedReward === 0 ? null : <Amount sats={block.unclaimedReward} />],
+              ['Median feerate', block.txCount > 1 && <FeeRate value={feeStats.medianFeeRate} />],
+              ['Fees from, to', block.txCount > 1 && <><Amount sats={feeStats.minFee} unit={false} /> – <Amount sats={feeStats.maxFee} /></>],
+              ['Median fee', block.txCount > 1 && <Amount sats={feeStats.medianFee} />],
+            ]}
+          />
+          {block.txCount > 1 && <Percentiles rates={feeStats.feeRatePercentiles} />}
+        </Panel>
+        <Panel title="Header">
+          <Facts
+            facts={[
+              ['Version', <span className="mono">0x{block.version.toString(16).padStart(8, '0')}</span>],
+              ['Median time', <When time={block.medianTime} />],
+              ['Difficulty', difficulty(block.difficulty)],
+              ['Bits', <span className="mono">0x{block.bits.toString(16).padStart(8, '0')}</span>],
+              ['Nonce', <span className="mono">{block.nonce}</span>],
+              ['Merkle root', <Hash text={block.merkleRoot} what="merkle root" copy />],
+              ['Chainwork', <Hash text={block.chainwork.replace(/^0+(?=.)/, '')} what="chainwork" copy />],
+            ]}
+          />
+          <details>
+            <summary>Header in hexadecimal</summary>
+            <pre className="code" tabIndex={0}>{block.headerHex}</pre>
+          </details>
+        </Panel>
+      </div>
+      <Panel title="Transactions" aside={block.txCount > 1 && <Legend />}>
+        {transactions ? (
+          <>
+            {block.txCount > 1 && <Treemap items={transactions.nodes} />}
+            {transactions.nodes.length < block.txCount && (
+              <p className="quiet small">The first {count(transactions.nodes.length)} of {count(block.txCount)} transactions by virtual size and feerate; more of the list are more of the picture.</p>
+            )}
+            <div className="table-box">
+              <table className="rows">
+                <thead>
+                  <tr>
+                    <th scope="col">Transaction</th>
+                    <th scope="col" className="right">Value</th>
+                    <th scope="col" className="right narrow-no">In → out</th>
+                    <th scope="col" className="right narrow-no">Size</th>
+                    <th scope="col" className="right narrow-no">Fee</th>
+                    <th scope="col" className="right">Feerate</th>
+                  </tr>
+                </thead>
+                <tbody>
+                  {transactions.nodes.map((transaction) => (
+                    <tr key={transaction.id}>
+                      <td><Hash text={transaction.txid} href={paths.transaction(transaction.txid)} what="txid" /></td>
+                      <td className="right"><Amount sats={transaction.totalOutputValue} unit={false} /></td>
+                      <td className="right narrow-no quiet">{transaction.isCoinbase ? 'coinbase' : transaction.inputCount} → {transaction.outputCount}</td>
+                      <td className="right narrow-no">{scaled(transaction.vsize, 'vB')}</td>
+                      <td className="right narrow-no">{transaction.fee === null || transaction.isCoinbase ? '–' : <Amount sats={transaction.fee} unit={false} />}</td>
+                      <td className="right">{transaction.isCoinbase || transaction.feeRate === null ? <span className="quiet">{words('coinbase')}</span> : <FeeRate value={transaction.feeRate} unit={false} />}</td>
+                    </tr>
+                  ))}
+                </tbody>
+              </table>
+            </div>
+            <More has={transactions.pageInfo.hasNextPage} load={() => more(transactions.pageInfo.endCursor)} what="transactions" shown={transactions.nodes.length} total={transactions.totalCount} />
+          </>
+        ) : <Empty>The transactions of this block cannot be read now.</Empty>}
+      </Panel>
+    </div>
+  );
+}
+
+/** Feerates from the cheapest to the dearest transaction, by weight. */
+function Percentiles({ rates }: { rates: readonly number[] }) {
+  if (rates.length === 0) return null;
+  return (
+    <p className="percentiles">
+      <span className="quiet">Feerates from the lowest to the highest</span>
+      <span>{rates.map((value, index) => <span key={index}><FeeRate value={value} unit={false} /></span>)}</span>
+      <span className="spoken">{rates.map(rate).join(', ')} sat/vB</span>
+    </p>
+  );
+}

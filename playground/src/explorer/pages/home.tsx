@@ -1,0 +1,200 @@
+// The chain at a glance: blocks, fees, the mempool, difficulty and the index, as they change.
+
+import { type ReactNode, useEffect, useRef, useState } from 'react';
+import { change, count, difficulty, percent, rate, scaled, span, things } from '../format';
+import { halving } from '../halving';
+import { Histogram } from '../histogram';
+import { Age, Amount, Badge, Empty, Facts, Failure, FeeRate, Hash, Head, Loading, Panel } from '../parts';
+import { useLive, usePage } from '../page';
+import { Link, paths, useTitle } from '../router';
+import { Strip } from '../strip';
+import { ChainChangesDocument, type HomeQuery, HomeDocument, NextBlocksDocument, type StripProjectionFragment } from './home.generated';
+
+/** The mempool is read again this often while it changes, in milliseconds. */
+const PAUSE = 2_000;
+
+/** Blocks in the strip, as many as the query has. */
+const LENGTH = 12;
+
+type StripBlocks = NonNullable<HomeQuery['blocks']>['nodes'];
+
+/** A block that joined the chain, or the hash of one that left it. */
+type Change = { hash: string; block?: StripBlocks[number] };
+
+/** The newest blocks, as events changed them since the query was answered. */
+function newest(blocks: StripBlocks, changes: readonly Change[]): StripBlocks {
+  const byHash = new Map(blocks.map((block) => [block.hash, block]));
+  for (const { hash, block } of changes) {
+    if (block) byHash.set(hash, block);
+    else byHash.delete(hash);
+  }
+  return [...byHash.values()].sort((a, b) => b.height - a.height).slice(0, LENGTH);
+}
+
+type Notice = { key: number; text: string; tone: 'good' | 'warn' };
+
+export function Home() {
+  useTitle('Chain');
+  const { data, error, loading, reread } = usePage(HomeDocument, {}, { pause: PAUSE });
+  const [changes, setChanges] = useState<readonly Change[]>([]);
+  const [projected, setProjected] = useState<StripProjectionFragment[]>();
+  const [fresh, setFresh] = useState<ReadonlySet<string>>(new Set());
+  const [notice, setNotice] = useState<Notice>();
+  const start = useRef<string>(undefined);
+  start.current ??= data?.snapshot?.cursor;
+
+  useLive(
+    ChainChangesDocument,
+    start.current === undefined ? undefined : { after: start.current },
+    ({ chainEvents: event }) => {
+      setChanges((before) => [...before.filter(({ hash }) => hash !== event.block.hash), 'reorg' in event ? { hash: event.block.hash } : { hash: event.block.hash, block: event.block }].slice(-LENGTH));
+      if ('reorg' in event) {
+        setNotice({ key: event.seq, tone: 'warn', text: `Block ${count(event.block.height)} left the chain${event.reorg ? ` in a reorg of ${things(event.reorg.depth, 'block')}` : ''}.` });
+      } else {
+        setFresh((known) => new Set([...known, event.block.hash].slice(-24)));
+        setNotice({ key: event.seq, tone: 'good', text: `Block ${count(event.block.height)} joined the chain with ${things(event.block.txCount, 'transaction')}.` });
+      }
+      reread();
+    },
+    reread,
+  );
+  useLive(
+    NextBlocksDocument,
+    data ? {} : undefined,
+    ({ projectedBlocks }) => {
+      setProjected(projectedBlocks);
+      reread();
+    },
+    reread,
+  );
+  useEffect(() => {
+    if (!notice) return;
+    const timer = setTimeout(() => setNotice(undefined), 8_000);
+    return () => clearTimeout(timer);
+  }, [notice]);
+
+  return (
+    <>
+      <Head kind="Chain" badges={data?.chain && <Badge>{network(data.chain.network)}</Badge>}>
+        <p className="notice" role="status">{notice && <span className={notice.tone}>{notice.text}</span>}</p>
+      </Head>
+      {error && <Failure error={error} />}
+      {data ? <Figures data={data} blocks={newest(data.blocks?.nodes ?? [], changes)} projected={projected} fresh={fresh} /> : loading && <Loading lines={12} />}
+    </>
+  );
+}
+
+const network = (name: string) => name.charAt(0) + name.slice(1).toLowerCase().replace('_', ' ');
+
+function Figures({ data, blocks, projected, fresh }: { data: HomeQuery; blocks: StripBlocks; projected: StripProjectionFragment[] | undefined; fresh: ReadonlySet<string> }) {
+  const { mempool, recommendedFees: fees, chain, sync, snapshot, reorgs } = data;
+  const tip = blocks[0];
+  return (
+    <>
+      <Strip projected={projected ?? mempool?.projectedBlocks ?? []} blocks={blocks} fresh={fresh} />
+      <div className="grid home">
+        <div className="stack">
+          <Panel title="Fees now" className="fees">
+            {fees ? (
+              <ol className="fee-list">
+                {([['Next block', fees.within1Block], ['3 blocks', fees.within3Blocks], ['6 blocks', fees.within6Blocks], ['Economy', fees.economy], ['Minimum', fees.minimum]] as const).map(([name, value], index) => (
+                  <li key={name} className={index === 0 ? 'first' : ''}>
+                    <span className="quiet">{name}</span>
+                    <FeeRate value={value} />
+                  </li>
+                ))}
+              </ol>
+            ) : <Empty>Fees are known once the mempool is.</Empty>}
+          </Panel>
+          <Panel title="Sync" aside={<Link href="/status">Status</Link>}>
+            <Facts
+              facts={[
+                ['Index', <>{sync.isReady && snapshot?.isInSync ? <Badge tone="good">in sync</Badge> : <Badge tone="warn">{sync.phase.toLowerCase().replaceAll('_', ' ')}</Badge>}</>],
+                ['Height', <span className="numeric">{sync.indexedHeight === null ? '–' : count(sync.indexedHeight)}{sync.targetHeight !== null && sync.targetHeight !== sync.indexedHeight && ` of ${count(sync.targetHeight)}`}</span>],
+                ['Time left', sync.etaSeconds ? span(sync.etaSeconds) : null],
+                ['Mempool', snapshot && (snapshot.isMempoolInSync ? 'followed' : 'behind')],
+                ['Last reorg', reorgs?.nodes[0] && <Link href="/status"><Age time={reorgs.nodes[0].observedAt} />, {things(reorgs.nodes[0].depth, 'block')} at {count(reorgs.nodes[0].forkHeight + 1)}</Link>],
+              ]}
+            />
+          </Panel>
+        </div>
+        <Panel title="Mempool" aside={<Link href="/mempool">Details</Link>} className="mempool">
+          {mempool ? (
+            <>
+              <div className="figures">
+                <Figure name="transactions" value={count(mempool.stats.txCount)} />
+                <Figure name="virtual size" value={scaled(mempool.stats.totalVsize, 'vB')} />
+                <Figure name="inflow" value={`${scaled(mempool.stats.vbytesPerSecond, 'vB')}/s`} />
+                <Figure name="minimum" value={<>{rate(mempool.stats.minFeeRate)} <span className="unit">sat/vB</span></>} />
+              </div>
+              <Histogram bins={mempool.feeHistogram ?? []} />
+            </>
+          ) : <Empty>The node's mempool is not followed yet.</Empty>}
+        </Panel>
+        <Panel title="Newest transactions" className="recent" aside={<span className="quiet">unconfirmed</span>}>
+          {mempool?.recent?.length ? (
+            <div className="table-box">
+              <table className="rows">
+                <thead><tr><th scope="col">Transaction</th><th scope="col" className="right">Value</th><th scope="col" className="right">Feerate</th></tr></thead>
+                <tbody>
+                  {mempool.recent.map((transaction) => (
+                    <tr key={transaction.id} className="arriving">
+                      <td><Hash text={transaction.txid} href={paths.transaction(transaction.txid)} what="txid" /></td>
+                      <td className="right"><Amount sats={transaction.totalOutputValue} unit={false} /></td>
+                      <td className="right">{transaction.feeRate !== null && <FeeRate value={transaction.feeRate} unit={false} />}</td>
+                    </tr>
+                  ))}
+                </tbody>
+              </table>
+            </div>
+          ) : <Empty>No transaction waits.</Empty>}
+        </Panel>
+        <div className="stack">
+          {chain && <Difficulty chain={chain} />}
+          {chain && tip && <Halving network={chain.network} tip={tip} interval={chain.difficultyAdjustment.averageInterval} />}
+        </div>
+      </div>
+    </>
+  );
+}
+
+function Figure({ name, value }: { name: string; value: ReactNode }) {
+  return <div className="figure"><span className="value">{value}</span><span className="quiet">{name}</span></div>;
+}
+
+export function Progress({ share, label }: { share: number; label: string }) {
+  return <div className="progress" role="img" aria-label={label}><span style={{ width: `${Math.min(100, share * 100)}%` }} /></div>;
+}
+
+function Difficulty({ chain }: { chain: NonNullable<HomeQuery['chain']> }) {
+  const adjustment = chain.difficultyAdjustment;
+  return (
+    <Panel title="Difficulty" aside={<span className="quiet">epoch {adjustment.epoch.index}</span>}>
+      <Progress share={adjustment.progress} label={`${percent(adjustment.progress)} of the epoch`} />
+      <Facts
+        facts={[
+          ['Now', <span className="numeric">{difficulty(adjustment.epoch.difficulty)}</span>],
+          ['Next change', adjustment.estimatedChange === null ? null : <span className="numeric">{change(adjustment.estimatedChange)}</span>],
+          ['In', <>{things(adjustment.remainingBlockCount, 'block')}{adjustment.estimatedAt && <span className="quiet"> · <Age time={adjustment.estimatedAt} /></span>}</>],
+          ['Block time', adjustment.averageInterval === null ? null : span(adjustment.averageInterval)],
+        ]}
+      />
+    </Panel>
+  );
+}
+
+function Halving({ network, tip, interval }: { network: string; tip: { height: number; subsidy: number }; interval: number | null }) {
+  const { next, remaining, progress } = halving(network, tip.height);
+  return (
+    <Panel title="Halving">
+      <Progress share={progress} label={`${percent(progress)} of the way to the next halving`} />
+      <Facts
+        facts={[
+          ['Subsidy', <Amount sats={tip.subsidy} />],
+          ['Halves at', <span className="numeric">{count(next)}</span>],
+          ['In', <>{things(remaining, 'block')}{interval !== null && <span className="quiet"> · about {span(remaining * interval)}</span>}</>],
+        ]}
+      />
+    </Panel>
+  );
+}

@@ -1,0 +1,128 @@
+// Written from search.graphql and schema.graphql by tests/web/explorer-types.js.
+
+import { document } from '../document';
+
+/** Internal type. DO NOT USE DIRECTLY. */
+type Exact<T extends { [key: string]: unknown }> = { [K in keyof T]: T[K] };
+/** Internal type. DO NOT USE DIRECTLY. */
+export type Incremental<T> = T | { [P in keyof T]?: P extends ' $fragmentName' | '__typename' ? T[P] : never };
+/** The type of a scriptPubKey, as Bitcoin Core distinguishes them. */
+export type ScriptType =
+  /** Pay to public key: `<key> OP_CHECKSIG`. Has no address. */
+  | 'P2PK'
+  /** Pay to public key hash. */
+  | 'P2PKH'
+  /** Pay to script hash (BIP16), which includes nested segwit. */
+  | 'P2SH'
+  /** Pay to witness public key hash (BIP141): witness version 0, 20 bytes. */
+  | 'P2WPKH'
+  /** Pay to witness script hash (BIP141): witness version 0, 32 bytes. */
+  | 'P2WSH'
+  /** Pay to taproot (BIP341): witness version 1, 32 bytes. */
+  | 'P2TR'
+  /** Pay to anchor (P2A), which anyone can spend. */
+  | 'P2A'
+  /** Bare multisig: `m <keys> n OP_CHECKMULTISIG`. Has no address. */
+  | 'P2MS'
+  /** Starts with OP_RETURN: carries data and can never be spent. */
+  | 'OP_RETURN'
+  /** A witness program of version 1 to 16 without a defined meaning yet (BIP141). */
+  | 'WITNESS_UNKNOWN'
+  /** None of the other types. */
+  | 'NONSTANDARD'
+  /** An empty script. */
+  | 'EMPTY';
+
+/** The current state of a transaction. */
+export type TxState =
+  /** In the mempool, waiting for confirmation. */
+  | 'MEMPOOL'
+  /** In a block of the main chain. */
+  | 'CONFIRMED'
+  /** Left the mempool because another transaction replaced it or one of its ancestors. */
+  | 'REPLACED'
+  /** Left the mempool because the mempool was full, because it expired, or for a reason that the node did not report. */
+  | 'EVICTED'
+  /**
+   * A main chain block contains a transaction that spends the same output, or an output that one of its ancestors
+   * spends.
+   */
+  | 'CONFLICTED'
+  /** Only in blocks that a reorg disconnected, or a descendant of such a transaction. */
+  | 'REORGED_OUT'
+  /** Not known to this server, which has only the bytes given to `decodeTransaction`. */
+  | 'UNKNOWN';
+
+export type SearchQueryVariables = Exact<{
+  text: string;
+}>;
+
+
+export type SearchQuery = { search: { nodes: Array<
+      | (
+        { id: string, hash: string, height: number }
+        & { __typename: 'Block' }
+      )
+      | (
+        { id: string, txid: string, state: TxState }
+        & { __typename: 'Transaction' }
+      )
+      | (
+        { id: string, value: number, outpoint: { txid: string, vout: number } }
+        & { __typename: 'Output' }
+      )
+      | (
+        { id: string, address: string }
+        & { __typename: 'Address' }
+      )
+      | (
+        { id: string, scriptHash: string, scriptType: ScriptType | null }
+        & { __typename: 'Script' }
+      )
+      | (
+        { id: string, descriptor: string, isRanged: boolean }
+        & { __typename: 'DescriptorAccount' }
+      )
+    > } | null };
+
+export const SearchDocument = document<SearchQuery, SearchQueryVariables>(`# Whatever a text means to this server.
+query Search($text: String!) {
+  search(text: $text, first: 10) {
+    nodes {
+      __typename
+      ... on Block {
+        id
+        hash
+        height
+      }
+      ... on Transaction {
+        id
+        txid
+        state
+      }
+      ... on Output {
+        id
+        outpoint {
+          txid
+          vout
+        }
+        value
+      }
+      ... on Address {
+        id
+        address
+      }
+      ... on Script {
+        id
+        scriptHash
+        scriptType: type
+      }
+      ... on DescriptorAccount {
+        id
+        descriptor
+        isRanged
+      }
+    }
+  }
+}
+`);

@@ -1,0 +1,64 @@
+// The next projected blocks and the newest blocks as one strip; the newest block stands right of the line between them.
+
+import { count, feeClass, percent, rate, things } from './format';
+import { Age, Amount } from './parts';
+import type { HomeQuery, StripBlockFragment, StripProjectionFragment } from './pages/home.generated';
+import { Link, paths } from './router';
+
+/** The largest weight of a block, in weight units (BIP141). */
+const FULL = 4_000_000;
+
+const fullness = (weight: number) => Math.min(1, weight / FULL);
+
+function Fill({ weight, feeRate }: { weight: number; feeRate: number }) {
+  return (
+    <span className="fill" title={`${percent(fullness(weight))} full`}>
+      <span className={`fee-${feeClass(feeRate)}`} style={{ width: `${Math.max(1.5, fullness(weight) * 100)}%` }} />
+    </span>
+  );
+}
+
+function Projected({ block }: { block: StripProjectionFragment }) {
+  const wait = block.index === 0 ? 'next block' : `in ${block.index + 1} blocks`;
+  return (
+    <li className="tile projected">
+      <Link href="/mempool">
+        <span className="tile-head">{wait}</span>
+        <span className="tile-rate">~{rate(block.medianFeeRate)} <span className="unit">sat/vB</span></span>
+        <span className="tile-line"><Amount sats={block.totalFees} unit={false} /></span>
+        <span className="tile-line quiet">{things(block.txCount, 'tx', 'txs')}</span>
+        <Fill weight={block.weight} feeRate={block.medianFeeRate} />
+      </Link>
+    </li>
+  );
+}
+
+function Connected({ block, isNew }: { block: StripBlockFragment; isNew: boolean }) {
+  return (
+    <li className={`tile${isNew ? ' new' : ''}`} data-hash={block.hash}>
+      <Link href={paths.block(block.hash)}>
+        <span className="tile-head height">{count(block.height)}</span>
+        <span className="tile-rate">~{rate(block.feeStats.medianFeeRate)} <span className="unit">sat/vB</span></span>
+        <span className="tile-line"><Amount sats={block.totalFees} unit={false} /></span>
+        <span className="tile-line quiet">{things(block.txCount, 'tx', 'txs')}</span>
+        <span className="tile-line quiet"><Age time={block.time} /></span>
+        <Fill weight={block.weight} feeRate={block.feeStats.medianFeeRate} />
+      </Link>
+    </li>
+  );
+}
+
+export function Strip({ projected, blocks, fresh }: { projected: StripProjectionFragment[]; blocks: NonNullable<HomeQuery['blocks']>['nodes']; fresh: ReadonlySet<string> }) {
+  return (
+    <div className="strip" role="group" aria-label="Projected and newest blocks" tabIndex={0}>
+      <ol className="side" aria-label="Next blocks, as projected from the mempool" reversed>
+        {[...projected].reverse().map((block) => <Projected key={block.index} block={block} />)}
+        {projected.length === 0 && <li className="tile projected none"><span>The mempool is empty.</span></li>}
+      </ol>
+      <span className="now" aria-hidden="true" />
+      <ol className="side" aria-label="Newest blocks">
+        {blocks.map((block) => <Connected key={block.hash} block={block} isNew={fresh.has(block.hash)} />)}
+      </ol>
+    </div>
+  );
+}

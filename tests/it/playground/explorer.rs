@@ -1,0 +1,122 @@
+//! The explorer in a headless Chromium, on a server that follows a real node. tests/web/explorer.js is the visitor; this
+//! mines, pays and restarts when it asks for that, and judges what it saw.
+//!
+//! With `PLAYGROUND_PICTURES` set to a folder the visitor leaves pictures there.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::browser::{browser, chain};
+use crate::support::bitcoind::RealNode;
+use crate::support::served::Served;
+use crate::support::skips::{current_test, skip};
+
+/// The most that the first view may load, compressed.
+const FIRST_VIEW_BYTES: u64 = 300_000;
+
+/// What the visitor needs, as the head of its file says.
+#[derive(Deserialize)]
+#[serde(tag = "need", rename_all = "lowercase")]
+enum Need {
+    Block,
+    Payment { to: Option<String> },
+    Restart { to: String },
+    Reorg,
+    Balance { of: String, at: Option<u32> },
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Line {
+    Need(Need),
+    Seen { seen: Seen },
+}
+
+/// What it saw.
+#[derive(Debug, Deserialize)]
+struct Seen {
+    bytes: u64,
+    violations: Vec<String>,
+    overflows: Vec<String>,
+    complaints: Vec<String>,
+    elsewhere: Vec<String>,
+    loads: u32,
+}
+
+fn pay(node: &RealNode, to: Option<String>) -> Value {
+    let to = to.unwrap_or_else(|| node.wallet_address("bech32"));
+    node.must("sendtoaddress", &[json!(to), json!(0.25)])
+}
+
+/// What the visitor gets.
+fn provide(need: Need, node: &RealNode, served: &mut Served, directory: &Path) -> Value {
+    match need {
+        Need::Block => json!(node.mine(1)[0]),
+        Need::Payment { to } => pay(node, to),
+        Need::Restart { to } => {
+            let mut txid = Value::Null;
+            served.restart(node, directory, || {
+                txid = pay(node, Some(to));
+                node.mine(1);
+            });
+            txid
+        }
+        Need::Reorg => {
+            let stale = node.must("getbestblockhash", &[]);
+            node.must("invalidateblock", std::slice::from_ref(&stale));
+            node.mine(2);
+            stale
+        }
+        Need::Balance { of, at } => {
+            let at = at.map_or(Value::Null, |height| json!({ "height": height }));
+            let query =
+                "query ($of: String!, $at: BlockAt) { address(address: $of) { balance(at: $at) { confirmed total } } }";
+            let answer = served.query_with(query, &json!({ "of": of, "at": at }));
+            let field = if at.is_null() { "total" } else { "confirmed" };
+            json!(answer["data"]["address"]["balance"][field].to_string())
+        }
+    }
+}
+
+#[test]
+fn the_explorer_follows_the_chain_and_survives_a_restart() {
+    let Some(browser) = browser() else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let Some((node, mut served)) = chain(directory.path()) else { return };
+    if served.get("/") == served.get("/playground/plain/explorer.html") {
+        return skip(&current_test(), "no explorer in this program: run scripts/playground.sh and build it again");
+    }
+    let mut visitor = Command::new("node")
+        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/web/explorer.js"))
+        .arg(browser)
+        .arg(format!("http://{}", served.address))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut provided = visitor.stdin.take().unwrap();
+    let mut seen = None;
+    for line in BufReader::new(visitor.stdout.take().unwrap()).lines() {
+        let line = line.unwrap();
+        match serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}")) {
+            Line::Need(need) => {
+                let answer = provide(need, &node, &mut served, directory.path());
+                writeln!(provided, "{answer}").unwrap();
+            }
+            Line::Seen { seen: all } => seen = Some(all),
+        }
+    }
+    assert!(visitor.wait().unwrap().success(), "the visitor failed");
+
+    let seen: Seen = seen.expect("the visitor says what it saw");
+    assert_eq!(seen.violations, Vec::<String>::new());
+    assert_eq!(seen.overflows, Vec::<String>::new());
+    assert_eq!(seen.complaints, Vec::<String>::new());
+    assert_eq!(seen.elsewhere, Vec::<String>::new());
+    assert_eq!(seen.loads, 1, "the page was loaded again");
+    assert!((1..FIRST_VIEW_BYTES).contains(&seen.bytes), "the first view loads {} bytes", seen.bytes);
+}

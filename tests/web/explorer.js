@@ -1,0 +1,216 @@
+// A visit to the explorer in a headless Chromium.
+//
+//   usage: node explorer.js EXECUTABLE ORIGIN
+//
+// It says, in lines of JSON, what it needs, and reads a line of JSON from stdin for each:
+//
+//   { need: "block" }              the hash of a new block
+//   { need: "payment", to: … }     the txid of a new transaction that pays the address, or any address if that is null
+//   { need: "restart", to: … }     the txid of a transaction that pays the address, made and confirmed while the server is away
+//   { need: "reorg" }              the hash of the block that left the chain
+//   { need: "balance", of, at }    the balance of an address in satoshis, as a string
+//
+// and { seen: … } last of all what it saw:
+//
+//   bytes        of the first view, compressed
+//   violations   of accessibility, by axe: "page at width in scheme: rule: element"
+//   overflows    pages that are wider than the window
+//   complaints   errors and warnings of the console, exceptions, and what the content security policy blocked
+//   elsewhere    requests to any other host
+//   loads        how often the page was loaded
+//
+// With PLAYGROUND_PICTURES it leaves pictures in that folder.
+
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { createInterface } from 'node:readline';
+import { chromium } from 'playwright-core';
+
+const [executablePath, origin] = process.argv.slice(2);
+const PATIENCE = 30_000;
+const WIDTHS = [360, 768, 1440];
+
+/** What a browser says of a server that is away. */
+const AWAY = /ERR_CONNECTION|ERR_EMPTY_RESPONSE|WebSocket connection to/;
+
+const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+const lines = createInterface({ input: process.stdin })[Symbol.asyncIterator]();
+const say = (value) => process.stdout.write(`${JSON.stringify(value)}\n`);
+
+async function need(request) {
+  say(request);
+  return JSON.parse((await lines.next()).value);
+}
+
+const seen = { bytes: 0, violations: [], overflows: [], complaints: [], elsewhere: [], loads: 0 };
+
+function watch(page) {
+  page.on('console', (message) => {
+    if (['error', 'warning'].includes(message.type())) seen.complaints.push(message.text());
+  });
+  page.on('pageerror', (error) => seen.complaints.push(String(error)));
+  page.on('request', (request) => {
+    const url = request.url();
+    if (!url.startsWith(`${origin}/`) && !url.startsWith('data:')) seen.elsewhere.push(url);
+  });
+  page.on('websocket', (socket) => {
+    if (socket.url() !== `${origin.replace('http', 'ws')}/graphql`) seen.elsewhere.push(socket.url());
+  });
+  page.on('load', () => { seen.loads += 1; });
+}
+
+async function open(browser, at, options) {
+  const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, ...options });
+  context.setDefaultTimeout(PATIENCE);
+  const page = await context.newPage();
+  watch(page);
+  await page.goto(origin + at);
+  return page;
+}
+
+const search = async (page, text) => {
+  await page.getByRole('textbox', { name: 'Search the chain' }).fill(text);
+  await page.keyboard.press('Enter');
+};
+const title = (page, text) => page.getByRole('heading', { level: 1, name: text }).waitFor();
+const live = (page) => page.getByText('live', { exact: true }).waitFor();
+const row = (page, txid) => page.locator(`main a[href="/tx/${txid}"]`).first().waitFor();
+
+/** The balance that an address page shows, in satoshis. */
+const balance = async (page) => (await page.locator('.balance .amount').innerText()).replace(/[^\d]/g, '');
+
+/** Waits until the page shows this balance. */
+const shows = (page, sats) =>
+  page.waitForFunction((sats) => document.querySelector('.balance .amount')?.textContent.replace(/[^\d]/g, '').replace(/^0+(?=.)/, '') === sats, sats);
+
+/** Follows blocks and payments without a reload: from the chain to a transaction, an address, and back. */
+async function journey(browser) {
+  const page = await open(browser, '/');
+  await title(page, 'Chain');
+  await live(page);
+  seen.bytes = await page.evaluate(() =>
+    performance.getEntriesByType('resource').filter(({ name }) => name.includes('/assets/')).reduce((sum, { encodedBodySize }) => sum + encodedBodySize, 0),
+  );
+
+  const block = await need({ need: 'block' });
+  await page.locator(`[data-hash="${block}"]`).waitFor();
+  const payment = await need({ need: 'payment', to: null });
+  await row(page, payment);
+
+  await search(page, payment);
+  await page.waitForURL(`${origin}/tx/${payment}`);
+  await page.getByText('unconfirmed', { exact: true }).waitFor();
+  await need({ need: 'block' });
+  await page.getByText('1 confirmation', { exact: true }).waitFor();
+
+  const link = page.locator('main .sides a[href^="/address/"]').last();
+  const address = (await link.getAttribute('href')).split('/').pop();
+  await link.click();
+  await title(page, 'Address');
+  await row(page, payment);
+  const another = await need({ need: 'payment', to: address });
+  await row(page, another);
+
+  const missed = await need({ need: 'restart', to: address });
+  await row(page, missed);
+  await live(page);
+  seen.complaints = seen.complaints.filter((text) => !AWAY.test(text));
+
+  const past = 104;
+  const before = await need({ need: 'balance', of: address, at: past });
+  await page.getByLabel('As of block or date').fill(String(past));
+  await page.getByRole('button', { name: 'Show', exact: true }).click();
+  await page.getByText(`as of block ${past}`).waitFor();
+  await shows(page, before);
+  await page.getByRole('button', { name: 'Now', exact: true }).click();
+  await shows(page, await need({ need: 'balance', of: address, at: null }));
+
+  await page.goBack();
+  await page.goBack();
+  await page.goBack();
+  await page.waitForURL(`${origin}/tx/${payment}`);
+  await title(page, 'Transaction');
+  await page.goBack();
+  await title(page, 'Chain');
+  await live(page);
+  const stale = await need({ need: 'reorg' });
+  await page.getByText(/left the chain|joined the chain/).first().waitFor();
+  await search(page, stale);
+  await title(page, /^Block/);
+  await page.getByText('This block left the chain.').waitFor();
+  await page.context().close();
+  return { payment, address, block };
+}
+
+/** Looks at each page at each width, in light and in dark. */
+async function look(browser, { payment, address, block }) {
+  const pages = ['/', `/block/${block}`, `/tx/${payment}`, `/address/${address}`, `/wallet#addr(${address})`, '/mempool', '/send', '/status', '/search#nothing'];
+  for (const colorScheme of ['light', 'dark']) {
+    const page = await open(browser, '/', { colorScheme, reducedMotion: 'reduce' });
+    await page.evaluate(axe);
+    for (const at of pages) {
+      // as a link within the page would, so that axe stays
+      await page.evaluate((at) => { history.pushState(null, '', at); dispatchEvent(new PopStateEvent('popstate')); }, at);
+      await page.locator('.loading').waitFor({ state: 'detached' });
+      await page.locator('h1').waitFor();
+      const name = at.split(/[/?#]/)[1] || 'chain';
+      for (const width of WIDTHS) {
+        await page.setViewportSize({ width, height: 900 });
+        if (await page.evaluate(() => document.documentElement.scrollWidth > document.documentElement.clientWidth)) {
+          seen.overflows.push(`${name} at ${width}`);
+        }
+        const folder = process.env.PLAYGROUND_PICTURES;
+        if (folder) await page.screenshot({ path: path.join(folder, `explorer-${name}-${width}-${colorScheme}.png`), fullPage: true });
+        // colours do not depend on the width, nor the layout on the colours
+        if (width !== (colorScheme === 'light' ? 360 : 1440)) continue;
+        const { violations } = await page.evaluate(() => axe.run());
+        for (const { id, nodes } of violations) {
+          seen.violations.push(`${name} at ${width} in ${colorScheme}: ${id}: ${nodes.map(({ html }) => html.slice(0, 160)).join(' ')}`);
+        }
+      }
+    }
+    await page.context().close();
+  }
+}
+
+/** Opens the query of a page in the playground, which answers it. */
+async function openQuery(browser) {
+  const page = await open(browser, '/status');
+  await page.getByRole('link', { name: 'See the query' }).click();
+  await page.waitForURL(`${origin}/playground`);
+  const text = (page, file) => page.evaluate((file) => globalThis.__MONACO?.editor.getModels().find((model) => model.uri.path.endsWith(file))?.getValue() ?? '', file);
+  for (const end = Date.now() + PATIENCE; !(await text(page, 'response.json')).includes('"isReachable": true'); ) {
+    if (Date.now() > end) throw new Error('the playground does not answer the query of the page');
+    await new Promise((resolve) => setTimeout(resolve, 100));
+  }
+  await page.context().close();
+}
+
+const profile = mkdtempSync(path.join(tmpdir(), 'btcgraph-chromium-'));
+const browser = await chromium.launch({
+  executablePath,
+  env: { ...process.env, HOME: profile },
+  args: [
+    '--no-sandbox',
+    '--disable-gpu',
+    '--disable-quic',
+    '--no-first-run',
+    '--disable-background-networking',
+    '--disable-component-update',
+    '--disable-sync',
+    '--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1',
+  ],
+});
+try {
+  const subjects = await journey(browser);
+  const { loads } = seen;
+  await look(browser, subjects);
+  await openQuery(browser);
+  say({ seen: { ...seen, loads } });
+} finally {
+  await browser.close();
+  rmSync(profile, { recursive: true, force: true });
+}
+process.exit();
