@@ -165,9 +165,9 @@ fn assert_answers_nothing(served: &Served, lost: &Lost) {
         assert_eq!(answer["errors"][0]["extensions"]["code"], "NOT_READY", "{answer}");
         let message = answer["errors"][0]["message"].as_str().unwrap();
         assert!(message.contains(lost.tip["hash"].as_str().unwrap()), "{message}");
-        let state = served.query("{ sync { phase indexedHeight ready lostBlock { height hash } } }");
+        let state = served.query("{ sync { phase indexedHeight isReady lostBlock { height hash } } }");
         let waits =
-            json!({ "phase": "WAITING_FOR_NODE", "indexedHeight": null, "ready": false, "lostBlock": lost.tip });
+            json!({ "phase": "WAITING_FOR_NODE", "indexedHeight": null, "isReady": false, "lostBlock": lost.tip });
         assert_eq!(state, json!({ "data": { "sync": waits } }));
         assert_eq!(is_ready(served), 503);
         thread::sleep(Duration::from_millis(50));
@@ -316,10 +316,10 @@ fn a_node_on_another_chain_is_followed_when_the_wait_is_over() {
     let served = stage.serve_awaiting("3");
     wait_for("the node's tip", PATIENCE, || (first_tip(&served) == stage.tip()).then_some(()));
     wait_for("it to be ready", PATIENCE, || (is_ready(&served) == 200).then_some(()));
-    let answer = served.query("{ snapshot { inSync mempoolInSync } sync { ready lostBlock { height hash } } }");
+    let answer = served.query("{ snapshot { isInSync isMempoolInSync } sync { isReady lostBlock { height hash } } }");
     let expected = json!({
-        "snapshot": { "inSync": true, "mempoolInSync": true },
-        "sync": { "ready": true, "lostBlock": tip },
+        "snapshot": { "isInSync": true, "isMempoolInSync": true },
+        "sync": { "isReady": true, "lostBlock": tip },
     });
     assert_eq!(answer["data"], expected);
 
@@ -379,10 +379,10 @@ fn without_a_node_the_index_is_shown_when_the_wait_is_over() {
     stage.node.stop_serving();
     let served = stage.serve_awaiting("3");
     assert_eq!(first_tip(&served)["height"], json!(height - 1));
-    let answer = served.query("{ snapshot { inSync } sync { phase ready lostBlock { height hash } } }");
+    let answer = served.query("{ snapshot { isInSync } sync { phase isReady lostBlock { height hash } } }");
     let expected = json!({
-        "snapshot": { "inSync": false },
-        "sync": { "phase": "WAITING_FOR_NODE", "ready": false, "lostBlock": tip },
+        "snapshot": { "isInSync": false },
+        "sync": { "phase": "WAITING_FOR_NODE", "isReady": false, "lostBlock": tip },
     });
     assert_eq!(answer["data"], expected);
     // the node had the block all the time

@@ -141,8 +141,8 @@ fn a_server_on_a_full_disk_answers_and_later_follows_again() {
     wait_for("it to say that it cannot follow", PATIENCE, || (!is_ready()).then_some(()));
     let until = Instant::now() + Duration::from_secs(2);
     while Instant::now() < until {
-        let (_, answer) = ask(&port, "/graphql", Some(r#"{"query":"{ tip { height } sync { ready } }"}"#)).unwrap();
-        assert_eq!(answer, json!({ "data": { "tip": { "height": 20 }, "sync": { "ready": false } } }));
+        let (_, answer) = ask(&port, "/graphql", Some(r#"{"query":"{ tip { height } sync { isReady } }"}"#)).unwrap();
+        assert_eq!(answer, json!({ "data": { "tip": { "height": 20 }, "sync": { "isReady": false } } }));
         assert!(!is_ready());
     }
     assert_eq!(disk.shortages().len(), 1);

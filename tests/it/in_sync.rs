@@ -30,7 +30,7 @@ fn followed() -> (SimNode, Served, tempfile::TempDir) {
 /// All that says whether the server is in sync, as each of them says it.
 fn in_sync(served: &Served) -> Value {
     let agent: ureq::Agent = ureq::Agent::config_builder().http_status_as_error(false).build().into();
-    let query = "{ snapshot { inSync mempoolInSync } sync { ready phase } }";
+    let query = "{ snapshot { isInSync isMempoolInSync } sync { isReady phase } }";
     let request = agent.post(format!("http://{}/graphql", served.address)).header("x-btcgraph-include", "snapshot");
     let request = request.header("content-type", "application/json");
     let mut response = request.send(json!({ "query": query }).to_string()).unwrap();
@@ -43,7 +43,7 @@ fn in_sync(served: &Served) -> Value {
     };
     json!({
         "data": answer["data"].take(),
-        "extension": answer["extensions"]["snapshot"]["inSync"].take(),
+        "extension": answer["extensions"]["snapshot"]["isInSync"].take(),
         "health": health.status().as_u16(),
         "metrics": [metric("chain"), metric("mempool")],
     })
@@ -54,8 +54,8 @@ fn a_silent_node_ends_all_that_is_in_sync_after_the_same_time() {
     let (mut node, served, _directory) = followed();
     let all = json!({
         "data": {
-            "snapshot": { "inSync": true, "mempoolInSync": true },
-            "sync": { "ready": true, "phase": "FOLLOWING" },
+            "snapshot": { "isInSync": true, "isMempoolInSync": true },
+            "sync": { "isReady": true, "phase": "FOLLOWING" },
         },
         "extension": true,
         "health": 200,
@@ -63,8 +63,8 @@ fn a_silent_node_ends_all_that_is_in_sync_after_the_same_time() {
     });
     let nothing = json!({
         "data": {
-            "snapshot": { "inSync": false, "mempoolInSync": false },
-            "sync": { "ready": false, "phase": "WAITING_FOR_NODE" },
+            "snapshot": { "isInSync": false, "isMempoolInSync": false },
+            "sync": { "isReady": false, "phase": "WAITING_FOR_NODE" },
         },
         "extension": false,
         "health": 503,
@@ -74,7 +74,7 @@ fn a_silent_node_ends_all_that_is_in_sync_after_the_same_time() {
     assert_eq!(served.query("{ sync { silenceSeconds } }")["data"]["sync"]["silenceSeconds"], json!(2.0));
     node.stop_serving();
     wait_for("the silence to be too long", PATIENCE, || {
-        (served.query("{ snapshot { inSync } }")["data"]["snapshot"]["inSync"] == json!(false)).then_some(())
+        (served.query("{ snapshot { isInSync } }")["data"]["snapshot"]["isInSync"] == json!(false)).then_some(())
     });
     assert_eq!(in_sync(&served), nothing, "what is false at once is false everywhere");
     assert_eq!(served.query("{ tip { height } }")["data"]["tip"]["height"], json!(5), "what is indexed is answered");
@@ -86,7 +86,7 @@ fn a_silent_node_ends_all_that_is_in_sync_after_the_same_time() {
 fn an_answer_that_says_in_sync_is_not_kept() {
     let (_node, served, _directory) = followed();
     served.wait_for_height(5);
-    for query in ["{snapshot{inSync}}", "{snapshot{mempoolInSync}}", "{sync{ready}}"] {
+    for query in ["{snapshot{isInSync}}", "{snapshot{isMempoolInSync}}", "{sync{isReady}}"] {
         let url = format!("http://{}/graphql?query={query}", served.address).replace('{', "%7B").replace('}', "%7D");
         let response = ureq::get(url).call().unwrap();
         assert_eq!(

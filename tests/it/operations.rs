@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs::File;
+use std::io::Write;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
@@ -141,7 +142,15 @@ fn value(text: &str, sample: &str) -> f64 {
 #[cfg(target_os = "linux")]
 #[test]
 fn both_addresses_report_exactly_the_documented_metrics() {
-    let server = Running::start(&[("BTCGRAPH_SERVER__METRICS", "true")]);
+    // the metrics of webhooks are there with the first
+    let mut settings = tempfile::NamedTempFile::new().unwrap();
+    let hook = "[[webhook]]\nname = 'shop'\nurl = 'http://127.0.0.1:9/'\nallow_private = true\nblocks = true\n\
+                secret = 'whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8='\n";
+    settings.write_all(hook.as_bytes()).unwrap();
+    let server = Running::start_as(&[("BTCGRAPH_SERVER__METRICS", "true")], |mut program| {
+        program.arg("--config").arg(settings.path());
+        program
+    });
     let (status, text) = server.get("/metrics");
     assert_eq!(status, 200);
     assert_eq!(metrics_of(&text), documented());
@@ -344,4 +353,39 @@ fn a_server_out_of_files_pauses_and_serves_again_later() {
         (server.get("/health/ready").0 == 200).then_some(())
     });
     assert_eq!(server.process.try_wait().unwrap(), None);
+}
+
+#[test]
+fn a_server_that_drains_is_not_ready_and_answers() {
+    let server = Running::start(&[]);
+    let command = |arguments: &[&str]| run(&mut btcgraph(server.directory.path(), arguments));
+    for (arguments, status) in [(&["drain"][..], 503), (&["drain"], 503), (&["drain", "--undo"], 200)] {
+        assert_eq!(command(arguments), (Some(0), String::new()));
+        let (found, body) = server.get("/health/ready");
+        let body: Value = serde_json::from_str(&body).unwrap();
+        assert_eq!((found, &body["draining"], &body["ready"]), (status, &json!(status == 503), &json!(status == 200)));
+        let height = json!({ "data": { "tip": { "height": 3 } } });
+        assert_eq!(server.post(&json!({ "query": "{ tip { height } }" }), &[]), (200, height));
+    }
+}
+
+#[test]
+fn the_log_of_a_running_server_changes() {
+    let server = Running::start(&[("BTCGRAPH_LOG__FILTER", "info")]);
+    let command = |arguments: &[&str]| run(&mut btcgraph(server.directory.path(), arguments));
+    let block = "00".repeat(32);
+    let debug_lines = || {
+        // the server logs every notice at the level debug
+        command(&["notify", &block]);
+        server.log().lines().filter(|line| line.contains("the node has a new block")).count()
+    };
+    assert_eq!(debug_lines(), 0);
+    assert_eq!(command(&["log", "btcgraph=debug"]), (Some(0), "btcgraph=debug\n".to_owned()));
+    assert_eq!(debug_lines(), 1);
+    let (code, printed) = command(&["log", "btcgraph=loud"]);
+    assert_eq!(code, Some(1), "{printed}");
+    assert!(printed.contains("\"btcgraph=loud\" is not a filter of the log"), "{printed}");
+    assert_eq!(debug_lines(), 2, "a refused filter changes nothing");
+    assert_eq!(command(&["log"]), (Some(0), "info\n".to_owned()));
+    assert_eq!(debug_lines(), 2);
 }

@@ -26,7 +26,7 @@ async fn a_new_block_reaches_subscribers_and_queries_at_once() {
     let send = |message: Value| Message::text(message.to_string());
     socket.send(send(json!({ "type": "connection_init" }))).await.unwrap();
     assert_eq!(next(&mut socket).await["type"], "connection_ack");
-    let query = "subscription { newBlock { height hash previous { height } } }";
+    let query = "subscription { newBlock { height hash previousBlock { height } } }";
     socket.send(send(json!({ "type": "subscribe", "id": "1", "payload": { "query": query } }))).await.unwrap();
 
     // a subscription begins at some moment after its message: mine until a block is reported
@@ -41,7 +41,7 @@ async fn a_new_block_reaches_subscribers_and_queries_at_once() {
     let block = &event["payload"]["data"]["newBlock"];
     let height = block["height"].as_u64().unwrap();
     assert_eq!(node.must("getblockhash", &[json!(height)]), block["hash"]);
-    assert_eq!(block["previous"]["height"], json!(height - 1));
+    assert_eq!(block["previousBlock"]["height"], json!(height - 1));
     let answer = served.query("{ tip { height } }");
     assert!(answer["data"]["tip"]["height"].as_u64().unwrap() >= height, "{answer}");
 }
@@ -67,20 +67,20 @@ fn queries_work_without_the_node_and_a_signal_stops_cleanly() {
     node.stop();
     let mut served = Served::start(&node, directory.path());
     assert_eq!(served.query("{ tip { height } }"), json!({ "data": { "tip": { "height": 2 } } }));
-    let question = "{ snapshot { height inSync } sync { phase ready } bitcoinNode { reachable network } }";
+    let question = "{ snapshot { height isInSync } sync { phase isReady } bitcoinNode { isReachable network } }";
     let away = json!({
-        "snapshot": { "height": 2, "inSync": false },
-        "sync": { "phase": "WAITING_FOR_NODE", "ready": false },
-        "bitcoinNode": { "reachable": false, "network": null },
+        "snapshot": { "height": 2, "isInSync": false },
+        "sync": { "phase": "WAITING_FOR_NODE", "isReady": false },
+        "bitcoinNode": { "isReachable": false, "network": null },
     });
     assert_eq!(served.query(question)["data"], away);
     node.start_again();
     node.mine(1);
     served.wait_for_height(3);
     let back = json!({
-        "snapshot": { "height": 3, "inSync": true },
-        "sync": { "phase": "FOLLOWING", "ready": true },
-        "bitcoinNode": { "reachable": true, "network": "regtest" },
+        "snapshot": { "height": 3, "isInSync": true },
+        "sync": { "phase": "FOLLOWING", "isReady": true },
+        "bitcoinNode": { "isReachable": true, "network": "REGTEST" },
     });
     wait_for("the server to be in sync", Duration::from_secs(30), || {
         (served.query(question)["data"] == back).then_some(())

@@ -42,6 +42,11 @@ fn shipped_caches_are_generated_from_the_schema() {
 }
 
 #[test]
+fn operations_of_the_explorer_are_typed_by_the_schema() {
+    assert_no_fault("explorer-types.js", "@graphql-codegen/core", 8, &[]);
+}
+
+#[test]
 fn shipped_typescript_and_its_examples_compile() {
     assert_no_fault("clients.js", "typescript", 9, &[]);
 }

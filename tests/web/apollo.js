@@ -81,11 +81,11 @@ async function until(holds) {
 
 /** How many subscriptions the server has. */
 async function listening(count) {
-  const query = gql`{ server { id subscriptions } }`;
+  const query = gql`{ server { id subscriptionCount } }`;
   const { client, close } = connect(new InMemoryCache());
   for (;;) {
     const { data } = await client.query({ query, fetchPolicy: 'no-cache' });
-    if (data.server.subscriptions === count) break;
+    if (data.server.subscriptionCount === count) break;
   }
   await close();
 }
@@ -129,13 +129,13 @@ for (const [cache, keeps] of [['shipped', true], ['default', false]]) {
     assert.equal('balance' in data.node, keeps);
   });
   await check('sums without a bound are read as BigInt, and other figures as JSON has them', cache, async ({ client }) => {
-    const query = gql`query ($address: String!) { address(address: $address) { id stats { received firstSeen { id time } } balance { confirmed } } }`;
+    const query = gql`query ($address: String!) { address(address: $address) { id stats { received firstSeenBlock { id time } } balance { confirmed } } }`;
     for (const _ of ['from the server', 'from the cache']) {
       const { stats, balance } = (await client.query({ query, variables: { address } })).data.address;
       assert.equal(typeof stats.received, keeps ? 'bigint' : 'string');
       assert.ok(BigInt(stats.received) >= BigInt(balance.confirmed) && balance.confirmed > 0);
       assert.equal(typeof balance.confirmed, 'number');
-      assert.ok(Date.parse(stats.firstSeen.time) > 0);
+      assert.ok(Date.parse(stats.firstSeenBlock.time) > 0);
     }
   });
 }
@@ -266,11 +266,11 @@ await check('pages of txids, which are no objects, are kept', 'shipped', async (
   assert.deepEqual(client.readQuery({ query }), data);
 });
 
-const NEW = gql`subscription { newBlock { id hash height confirmations previous { id confirmations next { id hash } } } }`;
+const NEW = gql`subscription { newBlock { id hash height confirmations previousBlock { id confirmations nextBlock { id hash } } } }`;
 
 await both('what a subscription tells of an object is seen by those who watch it', async ({ client, requests }) => {
   const { hash } = (await client.query({ query: TIP })).data.tip;
-  const query = gql`query ($hash: BlockHash!) { block(hash: $hash) { id confirmations next { id hash } } }`;
+  const query = gql`query ($hash: BlockHash!) { block(hash: $hash) { id confirmations nextBlock { id hash } } }`;
   const watched = client.watchQuery({ query, variables: { hash } });
   const watching = watched.subscribe(() => {});
   await until(() => watched.getCurrentResult().data?.block !== undefined);
@@ -280,7 +280,7 @@ await both('what a subscription tells of an object is seen by those who watch it
   await listening(1);
   const mined = await mine();
   await until(() => watched.getCurrentResult().data.block.confirmations === 2);
-  assert.equal(watched.getCurrentResult().data.block.next.hash, mined);
+  assert.equal(watched.getCurrentResult().data.block.nextBlock.hash, mined);
   assert.deepEqual([told.map((block) => block.hash), requests.length], [[mined], 2]);
   blocks.unsubscribe();
   watching.unsubscribe();

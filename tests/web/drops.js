@@ -37,7 +37,7 @@ async function ask(question) {
   return JSON.parse((await lines.next()).value);
 }
 
-const BLOCK = 'cursor block { hash previous { hash } }';
+const BLOCK = 'seq cursor block { hash previousBlock { hash } }';
 const STREAMS = {
   mempool: { query: documents[0], variables: {} },
   chain: {
@@ -45,8 +45,8 @@ const STREAMS = {
     variables: {},
   },
   ledger: {
-    query: `subscription ($after: String, $watch: WatchInput!) {
-      ledgerEvents(after: $after, watch: $watch, depths: [1, 2, 4]) { cursor kind depth reason replacedByTxid entry { net transaction { txid } } }
+    query: `subscription ($after: String, $watch: LedgerInput!) {
+      ledgerEvents(after: $after, watch: $watch, depths: [1, 2, 4]) { seq cursor kind depth reason replacedByTxid entry { net transaction { txid } } }
     }`,
     variables: { watch },
   },
@@ -243,7 +243,7 @@ function applied(events, blocks = []) {
   const chain = [...blocks];
   for (const { __typename: what, block } of events) {
     if (what === 'BlockConnected') {
-      if (chain.length > 0) assert.equal(block.previous.hash, chain.at(-1), 'a block joins the newest');
+      if (chain.length > 0) assert.equal(block.previousBlock.hash, chain.at(-1), 'a block joins the newest');
       chain.push(block.hash);
     } else {
       assert.equal(chain.pop() ?? block.hash, block.hash, 'the newest block leaves');
@@ -261,9 +261,9 @@ const told = (events, ...without) =>
 const direct = createClient({ url: `${origin.replace('http', 'ws')}/graphql`, webSocketImpl: WebSocket, retryAttempts: 0 });
 const reference = read((request, sink) => direct.subscribe(request, sink));
 const listening = async () => {
-  const body = JSON.stringify({ query: '{ server { subscriptions } }' });
+  const body = JSON.stringify({ query: '{ server { subscriptionCount } }' });
   const response = await fetch(`${origin}/graphql`, { method: 'POST', headers: { 'content-type': 'application/json' }, body });
-  return (await response.json()).data.server.subscriptions;
+  return (await response.json()).data.server.subscriptionCount;
 };
 await until('the reference listens', async () => (await listening()) === 3);
 
@@ -309,6 +309,10 @@ for (const reader of readers) {
     assert.deepEqual(told(reader.mempool), told(reference.mempool.slice(1)));
     assert.deepEqual(told(upToEnd(reader.ledger), 'cursor'), told(upToEnd(reference.ledger).slice(1), 'cursor'));
     assert.equal(applied([firsts.chain, ...reader.chain]).at(-1), end.tip);
+    for (const stream of Object.keys(STREAMS)) {
+      const numbers = reader[stream].map(({ seq }) => seq);
+      assert.deepEqual(numbers, numbers.map((_, index) => firsts[stream].seq + 1 + index), `numbers of the stream ${stream}`);
+    }
   } catch (error) {
     throw new Error(`${name}, after ${reader.proxy.drops} drops`, { cause: error });
   }

@@ -41,9 +41,9 @@ async function mine() {
 
 /** How many subscriptions the server has. */
 async function subscriptions() {
-  const body = JSON.stringify({ query: '{ server { subscriptions } }' });
+  const body = JSON.stringify({ query: '{ server { subscriptionCount } }' });
   const response = await fetch(url, { method: 'POST', headers: { 'content-type': 'application/json' }, body });
-  return (await response.json()).data.server.subscriptions;
+  return (await response.json()).data.server.subscriptionCount;
 }
 
 /** Waits until something holds. */

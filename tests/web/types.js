@@ -14,20 +14,7 @@ import * as typescriptOperations from '@graphql-codegen/typescript-operations';
 import { buildSchema, Kind, parse, visit } from 'graphql';
 import ts from 'typescript';
 import { examples, sdl } from './examples.js';
-
-/** What JSON has for each scalar. For one that is not here graphql-codegen fails. */
-const SCALARS = {
-  BigInt: 'string',
-  BlockHash: 'string',
-  DateTime: 'string',
-  Hex: 'string',
-  Int53: 'number',
-  Sats: 'number',
-  SignedSats: 'number',
-  Txid: 'string',
-  UInt53: 'number',
-  Wtxid: 'string',
-};
+import { SCALARS } from './scalars.js';
 
 /** `docs/api/blocks.md` and 7 as `DocsApiBlocks7`. */
 const nameOf = ({ page, line }) => {

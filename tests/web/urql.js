@@ -22,8 +22,11 @@ const schema = graphql.buildSchema(sdl);
 function withIds(document) {
   const types = new graphql.TypeInfo(schema);
   const id = { kind: graphql.Kind.FIELD, name: { kind: graphql.Kind.NAME, value: 'id' } };
+  const [{ selectionSet: { selections: [onNode] } }] = graphql.parse('{ ... on Node { id } }').definitions;
   const leave = (set) => {
     const type = types.getParentType();
+    // what a union finds has its id behind the interface of all that have one
+    if (graphql.isUnionType(type)) return { ...set, selections: [...set.selections, onNode] };
     const hasId = graphql.isInterfaceType(type) || graphql.isObjectType(type) ? 'id' in type.getFields() : false;
     return hasId ? { ...set, selections: [...set.selections, id] } : undefined;
   };

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use bitcoin::BlockHash;
 use bitcoin::hashes::Hash;
+use btcgraph::server::Draining;
 use btcgraph::server::admin::{Admin, AdminSocket, Job, NotNotified, serve};
 use btcgraph::server::metrics::Metrics;
 use tempfile::TempDir;
@@ -19,6 +20,7 @@ struct Served {
     directory: TempDir,
     notices: Receiver<String>,
     jobs: Receiver<(Vec<u8>, Job)>,
+    draining: Draining,
     shutdown: CancellationToken,
     serving: JoinHandle<std::io::Result<()>>,
 }
@@ -27,6 +29,7 @@ impl Served {
     async fn start() -> Self {
         let directory = tempfile::tempdir().unwrap();
         let ((notice, notices), (job, jobs)) = (channel(), channel());
+        let draining = Draining::default();
         let admin = Admin {
             notify: Box::new(move |hash| {
                 let answer = match hash {
@@ -43,12 +46,17 @@ impl Served {
                 b"nonsense" => Err("that is nonsense".into()),
                 question => job.send((question.into(), started)).map_err(|error| error.to_string()),
             }),
+            set_log: Box::new(|filter| match filter {
+                "nonsense" => Err("that is no filter".into()),
+                filter => Ok(format!("logs {filter}")),
+            }),
+            draining: draining.clone(),
             metrics: Some(Metrics::new().unwrap()),
         };
         let socket = AdminSocket::unix(&directory.path().join("s")).await.unwrap();
         let shutdown = CancellationToken::new();
         let serving = tokio::spawn(serve(socket, admin, shutdown.clone()));
-        Self { directory, notices, jobs, shutdown, serving }
+        Self { directory, notices, jobs, draining, shutdown, serving }
     }
 
     fn socket(&self) -> PathBuf {
@@ -97,10 +105,16 @@ async fn requests_are_answered_by_what_was_handed_in() {
         ("POST /notify/nonsense", "", 400, "\"nonsense\" is not a block hash: give 64 hexadecimal digits"),
         ("POST /notify/unknown", "", 404, "; the server still requests the newest block"),
         ("POST /verify", "nonsense", 400, "that is nonsense"),
+        ("POST /log", "nonsense", 400, "that is no filter"),
+        ("POST /log", "btcgraph=debug", 200, "logs btcgraph=debug"),
     ] {
         let answer = served.answer(line, body).await;
         assert_eq!(status(&answer), expected);
         assert!(answer.ends_with(reason), "{answer}");
+    }
+    for (line, is_draining) in [("POST /drain", true), ("POST /drain", true), ("POST /drain/undo", false)] {
+        assert_eq!(status(&served.answer(line, "").await), 200);
+        assert_eq!(served.draining.is_set(), is_draining);
     }
 }
 

@@ -74,6 +74,7 @@ fn while_it_is_switched_off_the_setting_is_named_and_asking_goes_on() {
         json!({ "name": "BROADCAST", "enabled": false, "setting": "api.broadcast" }),
         json!({ "name": "WTXIDS", "enabled": false, "setting": "index.wtxids" }),
         json!({ "name": "BLOCK_TEMPLATE", "enabled": false, "setting": "server.block_template" }),
+        json!({ "name": "RATES", "enabled": false, "setting": "rates.file" }),
     ];
     assert_eq!(api.data("{ server { features { name enabled setting } } }")["server"]["features"], json!(features));
     assert_eq!(api.refusal("{ testTransactions(hexes: [\"00\"]) { allowed } }"), json!("NOT_READY"));

@@ -38,7 +38,7 @@ fn the_program_sends_transactions_only_if_it_is_told_to() {
     let served = Served::start_with(&node, directory.path(), &[("BTCGRAPH_API__BROADCAST", "true")]);
     // the index is there before the node is
     wait_for("the node to be followed", Duration::from_secs(30), || {
-        (served.query("{ sync { ready } }")["data"]["sync"]["ready"] == json!(true)).then_some(())
+        (served.query("{ sync { isReady } }")["data"]["sync"]["isReady"] == json!(true)).then_some(())
     });
     let txid = json!(transaction.compute_txid().to_string());
     for outcome in ["ACCEPTED", "ALREADY_IN_MEMPOOL"] {

@@ -74,7 +74,7 @@ fn an_epoch_lasts_once_its_last_block_is_deep() {
         let api = Api::of(Network::Bitcoin, &blocks[..count]);
         for (index, lasting) in [(0, 0), (1, lasting), (2, 1), (3, 1)] {
             let query =
-                format!("{{ chain {{ epoch(index: {index}) {{ endTime change stats {{ hashrate }} complete }} }} }}");
+                format!("{{ chain {{ epoch(index: {index}) {{ endedAt change stats {{ hashrate }} isComplete }} }} }}");
             let (said, lasts) = ask_at(DEPTH, &api, &runtime, &query).unwrap();
             assert_eq!(kind(lasts), lasting, "{query} with {on_top} on top: {lasts:?}, {said}");
         }

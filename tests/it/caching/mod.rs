@@ -114,7 +114,7 @@ fn what_is_asked_in_earnest_lasts_as_long_as_it_can() {
     for (document, lasting) in [
         ("{ block(height: 1) { hash transactions { nodes { txid outputs { nodes { value script { id } } } } } } }", 0),
         (
-            "{ block(height: 1) { feeStats { feeRatePercentiles } stats { outputsByType { outputCount } } previous { id } } }",
+            "{ block(height: 1) { feeStats { feeRatePercentiles } stats { outputsByType { outputCount } } previousBlock { id } } }",
             0,
         ),
         (
@@ -130,9 +130,9 @@ fn what_is_asked_in_earnest_lasts_as_long_as_it_can() {
             0,
         ),
         ("{ transactions(first: 2, range: { heights: { from: 50, to: 60 } }) { totalCount nodes { fee } } }", 0),
-        ("{ chain { epochs { nodes { startTime } } } block(height: 1) { next { hash } } }", 1),
+        ("{ chain { epochs { nodes { startedAt } } } block(height: 1) { nextBlock { hash } } }", 1),
         (
-            "{ chain { supply { circulating } range(of: { heights: { from: 1 } }) { txCount } epoch(index: 0) { startTime } } }",
+            "{ chain { supply { circulating } range(of: { heights: { from: 1 } }) { txCount } epoch(index: 0) { startedAt } } }",
             1,
         ),
         ("{ chain { range(of: { lastBlocks: 3 }) { txCount } supply(at: { height: 109 }) { circulating } } }", 1),
@@ -163,12 +163,12 @@ fn what_was_right_after_a_deep_block_lasts_and_what_is_now_does_not() {
     for (asked, lasting) in [
         (at("balance", "height: 106", "confirmed immature spendable total"), 0),
         (at("balance", &deep, "confirmed"), 0),
-        (at("stats", "height: 106", "txCount received used mempoolTxCount firstSeen { hash }"), 0),
+        (at("stats", "height: 106", "txCount received used mempoolTxCount firstSeenBlock { hash }"), 0),
         (
             at(
                 "utxos",
                 "height: 106",
-                "totalCount totalValue nodes { outpoint { text } confirmations spendability { ok } }",
+                "totalCount totalValue nodes { outpoint { text } confirmations spendability { isSpendable } }",
             ),
             0,
         ),
@@ -209,7 +209,7 @@ fn a_field_that_moves_and_is_marked_as_fixed_is_found() {
     let found = play(3);
     let moving = [
         "Block.confirmations",
-        "Block.next",
+        "Block.nextBlock",
         "Block.siblings",
         "Transaction.confirmations",
         "Output.spendStatus",

@@ -11,7 +11,7 @@ use super::known::Known;
 /// What is told of a transaction of a block.
 const TRANSACTION: &str =
     "txid state confirmations block { hash } indexInBlock size weight isCoinbase inputCount outputCount
-    inputValue outputValue fee mempoolEntry { addedAt } merkleProof { blockHash height position branch root }";
+    totalInputValue totalOutputValue fee mempoolEntry { addedAt } merkleProof { blockHash height position branch root }";
 const SUMS: &str = "cumulative { txCount inputCount outputCount outputValue fees subsidy size weight utxoCount }";
 
 /// The tip, or a block by height or hash, on the main chain or off it.
@@ -26,8 +26,8 @@ pub(super) fn parts(known: &Known, random: &mut Rng) -> String {
         "asked: {block} {{
             hash height chainStatus confirmations txCount size weight subsidy totalFees coinbaseValue unclaimedReward
             merkleRoot txids feeStats {{ totalFees minFee maxFee averageFee }}
-            stats {{ inputCount outputCount inputValue outputValue utxoDelta outputsByType {{ outputCount totalValue }} }}
-            {SUMS} previous {{ hash height chainStatus next {{ hash }} {SUMS} }} next {{ hash previous {{ hash }} }}
+            stats {{ inputCount outputCount totalInputValue totalOutputValue utxoDelta outputsByType {{ outputCount totalValue }} }}
+            {SUMS} previousBlock {{ hash height chainStatus nextBlock {{ hash }} {SUMS} }} nextBlock {{ hash previousBlock {{ hash }} }}
             siblings {{ hash height chainStatus }}
             transactions(first: 25) {{ totalCount pageInfo {{ hasNextPage }} nodes {{ {TRANSACTION} }} }} }}
          mempool {{ txids(first: 100) {{ nodes }} }}"
@@ -44,9 +44,9 @@ pub(super) fn check(data: &Value) -> Checked {
     let is_main = text(block, "chainStatus") == "MAIN";
     let (hash, height) = (text(block, "hash"), int(block, "height"));
     same("confirmations", int(block, "confirmations"), if is_main { tip + 1 - height } else { 0 })?;
-    same("whether there is a next", !at(block, "next").is_null(), is_main && height < tip)?;
-    if !at(block, "next").is_null() {
-        same("what is before the next", text(block, "next.previous.hash"), hash)?;
+    same("whether there is a next", !at(block, "nextBlock").is_null(), is_main && height < tip)?;
+    if !at(block, "nextBlock").is_null() {
+        same("what is before the next", text(block, "nextBlock.previousBlock.hash"), hash)?;
     }
     let mains = list(block, "siblings").iter().filter(|sibling| text(sibling, "chainStatus") == "MAIN").count();
     holds("two blocks of one height on the main chain", mains <= usize::from(!is_main))?;
@@ -61,12 +61,12 @@ pub(super) fn check(data: &Value) -> Checked {
         }
     }
     if is_main {
-        let previous = at(block, "previous");
+        let previous = at(block, "previousBlock");
         same("whether there is a previous", !previous.is_null(), height > 0)?;
         if height > 0 {
             same("height of the previous", int(previous, "height"), height - 1)?;
             same("status of the previous", text(previous, "chainStatus"), "MAIN")?;
-            same("what is next to the previous", text(previous, "next.hash"), hash)?;
+            same("what is next to the previous", text(previous, "nextBlock.hash"), hash)?;
             check_cumulative(block)?;
         }
         for txid in list(data, "mempool.txids.nodes") {
@@ -81,14 +81,14 @@ fn check_sums(block: &Value) -> Checked {
     same("reward", figure("coinbaseValue") + figure("unclaimedReward"), figure("subsidy") + figure("totalFees"))?;
     same("fees", figure("feeStats.totalFees"), figure("totalFees"))?;
     // what is spent comes out again, less what nobody claimed, and what was issued
-    let created = figure("stats.outputValue") - figure("coinbaseValue");
-    same("what is paid", figure("stats.inputValue"), created + figure("totalFees"))?;
+    let created = figure("stats.totalOutputValue") - figure("coinbaseValue");
+    same("what is paid", figure("stats.totalInputValue"), created + figure("totalFees"))?;
     same("txids", count(list(block, "txids")), figure("txCount"))?;
     same("number of transactions", figure("transactions.totalCount"), figure("txCount"))?;
     if !at(block, "stats.outputsByType").is_null() {
         let types = list(block, "stats.outputsByType");
         same("outputs by type", sum(types, "outputCount"), figure("stats.outputCount"))?;
-        same("values by type", sum(types, "totalValue"), figure("stats.outputValue"))?;
+        same("values by type", sum(types, "totalValue"), figure("stats.totalOutputValue"))?;
     }
     if figure("txCount") > 1 {
         let average = figure("totalFees") / (figure("txCount") - 1);
@@ -100,13 +100,14 @@ fn check_sums(block: &Value) -> Checked {
 
 /// All that there was before it, and what it adds.
 fn check_cumulative(block: &Value) -> Checked {
-    let adds =
-        |part: &str| int(block, &format!("cumulative.{part}")) - int(block, &format!("previous.cumulative.{part}"));
+    let adds = |part: &str| {
+        int(block, &format!("cumulative.{part}")) - int(block, &format!("previousBlock.cumulative.{part}"))
+    };
     for (part, path) in [
         ("txCount", "txCount"),
         ("inputCount", "stats.inputCount"),
         ("outputCount", "stats.outputCount"),
-        ("outputValue", "stats.outputValue"),
+        ("outputValue", "stats.totalOutputValue"),
         ("fees", "totalFees"),
         ("subsidy", "subsidy"),
         ("size", "size"),
@@ -124,10 +125,10 @@ fn check_transactions(block: &Value, is_main: bool) -> Checked {
         let is_coinbase = index == 0;
         same("coinbase", at(transaction, "isCoinbase"), &Value::Bool(is_coinbase))?;
         // what a stale block spends may be of another one that is not kept any more
-        if !is_main && at(transaction, "inputValue").is_null() {
+        if !is_main && at(transaction, "totalInputValue").is_null() {
             same("fee", at(transaction, "fee"), &Value::Null)?;
         } else if !is_coinbase {
-            let left = int(transaction, "inputValue") - int(transaction, "outputValue");
+            let left = int(transaction, "totalInputValue") - int(transaction, "totalOutputValue");
             same("fee", int(transaction, "fee"), left)?;
         }
         if is_main {
@@ -141,8 +142,8 @@ fn check_transactions(block: &Value, is_main: bool) -> Checked {
     let (coinbase, others) = transactions.split_first().unwrap();
     same("inputs of the transactions", sum(others, "inputCount"), int(block, "stats.inputCount"))?;
     same("outputs of the transactions", sum(transactions, "outputCount"), int(block, "stats.outputCount"))?;
-    same("what they pay", sum(transactions, "outputValue"), int(block, "stats.outputValue"))?;
-    same("what the coinbase pays", int(coinbase, "outputValue"), int(block, "coinbaseValue"))?;
+    same("what they pay", sum(transactions, "totalOutputValue"), int(block, "stats.totalOutputValue"))?;
+    same("what the coinbase pays", int(coinbase, "totalOutputValue"), int(block, "coinbaseValue"))?;
     // a header, and how many transactions there are
     same("their size", sum(transactions, "size") + 81, int(block, "size"))?;
     same("their weight", sum(transactions, "weight") + 4 * 81, int(block, "weight"))?;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use bitcoin::hashes::{Hash, sha256};
 use btcgraph::sim::Rng;
 use serde_json::{Value, json};
 
@@ -9,16 +10,16 @@ use super::figures::{Checked, at, count, flag, holds, int, list, rows, same, sum
 use super::known::{Known, KnownScript};
 
 const FIGURES: &str = "
-    stats { txCount mempoolTxCount receivedCount received spentCount spent utxoCount used firstSeen { height }
-        lastSeen { height } minedBlocks }
+    stats { txCount mempoolTxCount receivedCount received spentCount spent utxoCount used firstSeenBlock { height }
+        lastSeenBlock { height } minedBlockCount statusHash }
     balance { confirmed immature spentInMempool pendingIn unconfirmedDelta total spendable }";
 const LISTS: &str = "
     utxos(first: 50) { totalCount totalValue pageInfo { hasNextPage } nodes { outpoint { text } value } }
     coins: utxos(first: 50, filter: { includeSpentInMempool: true }) { pageInfo { hasNextPage } nodes {
-        outpoint { text } value height confirmations isCoinbase matureAtHeight spentInMempoolByTxid spendability { ok reasons } } }
+        outpoint { text } value height confirmations isCoinbase matureAtHeight spentInMempoolByTxid spendability { isSpendable reasons } } }
     transactions(first: 50) { pageInfo { hasNextPage } nodes {
         net received spent balanceAfter sentToSelf transaction { txid isCoinbase state confirmations
-        block { height } } } }";
+        block { height } mempoolEntry { hasUnconfirmedInputs } } } }";
 
 /// One script, by itself or by its address, with its balance of a while ago.
 pub(super) fn of_one(known: &Known, random: &mut Rng) -> String {
@@ -94,7 +95,7 @@ pub(super) fn check_several(data: &Value) -> Checked {
         let path = format!("stats.{part}");
         same(&path, int(set, &path), sum(members.iter().copied(), &path))?;
     }
-    for part in ["txCount", "mempoolTxCount", "minedBlocks"] {
+    for part in ["txCount", "mempoolTxCount", "minedBlockCount"] {
         let path = format!("stats.{part}");
         let most = members.iter().map(|member| int(member, &path)).max().unwrap();
         let count = int(set, &path);
@@ -106,8 +107,8 @@ pub(super) fn check_several(data: &Value) -> Checked {
         seen.map(|member| int(member, &format!("{path}.height"))).collect()
     };
     let seen = |path: &str| (!at(set, path).is_null()).then(|| int(set, &format!("{path}.height")));
-    same("first seen", seen("stats.firstSeen"), heights("stats.firstSeen").into_iter().min())?;
-    same("last seen", seen("stats.lastSeen"), heights("stats.lastSeen").into_iter().max())
+    same("first seen", seen("stats.firstSeenBlock"), heights("stats.firstSeenBlock").into_iter().min())?;
+    same("last seen", seen("stats.lastSeenBlock"), heights("stats.lastSeenBlock").into_iter().max())
 }
 
 /// What holds of one ledger.
@@ -142,7 +143,7 @@ fn check_coins(ledger: &Value, tip: i128) -> Checked {
     let confirmed = |coin: &Value| !at(coin, "height").is_null();
     let spent = |coin: &Value| !at(coin, "spentInMempoolByTxid").is_null();
     let immature = |coin: &Value| flag(coin, "isCoinbase") && int(coin, "matureAtHeight") > tip + 1;
-    let ok = |coin: &Value| flag(coin, "spendability.ok");
+    let ok = |coin: &Value| flag(coin, "spendability.isSpendable");
     same("confirmed coins", part(&confirmed), balance("confirmed"))?;
     same("their number", count(coins.iter().filter(|coin| confirmed(coin))), int(ledger, "stats.utxoCount"))?;
     same("unconfirmed coins", part(&|coin| !confirmed(coin)), balance("pendingIn"))?;
@@ -226,11 +227,24 @@ fn check_entries(ledger: &Value, tip: i128) -> Checked {
     same("confirmed entries", count(&done), figure("stats.txCount"))?;
     same("what those paid", sum(done.iter().copied(), "received"), figure("stats.received"))?;
     same("what those spent", sum(done.iter().copied(), "spent"), figure("stats.spent"))?;
+    same("status", at(ledger, "stats.statusHash").as_str(), status(&done, &waiting).as_deref())?;
     let coinbases = done.iter().filter(|entry| flag(entry, "transaction.isCoinbase"));
-    same("coinbases", count(coinbases), figure("stats.minedBlocks"))?;
+    same("coinbases", count(coinbases), figure("stats.minedBlockCount"))?;
     let height = |entry: Option<&&Value>| entry.map(|entry| int(entry, "transaction.block.height"));
     let seen = |path: &str| (!at(ledger, path).is_null()).then(|| int(ledger, &format!("{path}.height")));
-    same("first seen", seen("stats.firstSeen"), height(done.last()))?;
-    same("last seen", seen("stats.lastSeen"), height(done.first()))?;
+    same("first seen", seen("stats.firstSeenBlock"), height(done.last()))?;
+    same("last seen", seen("stats.lastSeenBlock"), height(done.first()))?;
     same("whether it was used", flag(ledger, "stats.used"), !rows(ledger, "transactions").is_empty())
+}
+
+/// The status that an Electrum server shows for these entries, each list newest first; none without an entry.
+fn status(done: &[&Value], waiting: &[&Value]) -> Option<String> {
+    let confirmed = done.iter().rev().map(|entry| (entry, int(entry, "transaction.block.height")));
+    let unconfirmed = waiting.iter().rev().map(|entry| {
+        let has_unconfirmed_inputs = flag(entry, "transaction.mempoolEntry.hasUnconfirmedInputs");
+        (entry, if has_unconfirmed_inputs { -1 } else { 0 })
+    });
+    let line = |(entry, height): (&&Value, i128)| format!("{}:{height}:", text(entry, "transaction.txid"));
+    let lines: String = confirmed.chain(unconfirmed).map(line).collect();
+    (!lines.is_empty()).then(|| sha256::Hash::hash(lines.as_bytes()).to_string())
 }

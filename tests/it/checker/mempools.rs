@@ -18,7 +18,7 @@ pub(super) fn sums(random: &mut Rng) -> String {
             stats {{ txCount totalVsize totalWeight totalSize totalFees sequence outputCount }}
             txids(first: 100) {{ totalCount pageInfo {{ hasNextPage }} nodes }}
             transactions(first: 100, order: {order}) {{ totalCount pageInfo {{ hasNextPage }} nodes {{
-                txid fee vsize weight size outputCount inputValue outputValue }} }}
+                txid fee vsize weight size outputCount totalInputValue totalOutputValue }} }}
             recent(first: 5) {{ txid outputs(first: 5) {{ nodes {{ scriptPubKey address }} }} }}
             projectedBlocks(first: 8) {{ index txCount vsize weight totalFees
                 transactions(first: 100) {{ totalCount pageInfo {{ hasNextPage }} nodes {{ txid fee }} }} }}
@@ -30,12 +30,12 @@ pub(super) fn check_sums(data: &Value) -> Checked {
     let mempool = at(data, "mempool");
     let stats = |part: &str| int(mempool, &format!("stats.{part}"));
     same("sequence", stats("sequence"), int(data, "first.mempoolSequence"))?;
-    same("what every answer tells", stats("txCount"), int(data, "waiting.stats.txCount"))?;
-    same("the fees that every answer tells", stats("totalFees"), int(data, "waiting.stats.totalFees"))?;
+    same("the count in every answer", stats("txCount"), int(data, "waiting.stats.txCount"))?;
+    same("the fees in every answer", stats("totalFees"), int(data, "waiting.stats.totalFees"))?;
     same("txids", int(mempool, "txids.totalCount"), stats("txCount"))?;
     same("transactions", int(mempool, "transactions.totalCount"), stats("txCount"))?;
     for transaction in rows(mempool, "transactions") {
-        let left = int(transaction, "inputValue") - int(transaction, "outputValue");
+        let left = int(transaction, "totalInputValue") - int(transaction, "totalOutputValue");
         same("fee", int(transaction, "fee"), left)?;
         same("vsize", int(transaction, "vsize"), (int(transaction, "weight") + 3) / 4)?;
     }
@@ -179,7 +179,7 @@ pub(super) fn balance_changes() -> String {
         balanceChanges(first: 30) { totalCount pageInfo { hasNextPage } nodes {
             address net received spent txCount script { scriptHash address stats { mempoolTxCount }
                 balance { confirmed pendingIn spentInMempool unconfirmedDelta total } } } }
-        transactions(first: 100, order: ARRIVAL) { pageInfo { hasNextPage } nodes { txid inputValue outputValue } } }"
+        transactions(first: 100, order: ARRIVAL) { pageInfo { hasNextPage } nodes { txid totalInputValue totalOutputValue } } }"
         .to_owned()
 }
 
@@ -203,9 +203,9 @@ pub(super) fn check_balance_changes(data: &Value) -> Checked {
         return Ok(());
     };
     same("number of scripts", int(mempool, "balanceChanges.totalCount"), count(changes))?;
-    same("all that is spent", sum(changes, "spent"), sum(transactions, "inputValue"))?;
+    same("all that is spent", sum(changes, "spent"), sum(transactions, "totalInputValue"))?;
     // what is paid to nobody is missing
-    holds("all that is paid", sum(changes, "received") <= sum(transactions, "outputValue"))?;
-    let fees = sum(transactions, "inputValue") - sum(transactions, "outputValue");
+    holds("all that is paid", sum(changes, "received") <= sum(transactions, "totalOutputValue"))?;
+    let fees = sum(transactions, "totalInputValue") - sum(transactions, "totalOutputValue");
     same("all fees", int(mempool, "stats.totalFees"), fees)
 }

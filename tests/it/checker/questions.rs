@@ -70,7 +70,7 @@ impl Question {
             Kind::Transactions => transactions::parts(known, random),
             Kind::Reorgs => reorgs::parts(),
         };
-        let snapshot = "snapshot { hash height mempoolSequence takenAt inSync mempoolInSync }";
+        let snapshot = "snapshot { hash height mempoolSequence takenAt isInSync isMempoolInSync }";
         let document = format!(
             "{{ first: {snapshot} tip {{ hash height }} waiting: mempool {{ stats {{ sequence txCount totalFees }} }}
                 {parts}

@@ -11,13 +11,13 @@ pub(super) fn parts(random: &mut Rng) -> String {
         "chain {{
             summary {{ blockCount totals {{ txCount outputCount size }} last24h {{ toHeight }} }}
             range(of: {{ lastBlocks: {blocks} }}) {{ fromHeight toHeight blockCount txCount inputCount outputCount outputValue fees
-                subsidy size weight utxoDelta emptyBlocks }}
+                subsidy size weight utxoDelta emptyBlockCount }}
             supply {{ height subsidyIssued circulating unspendable genesis bip30 unspendableScripts unclaimedRewards
                 immatureCoinbase }} }}
          tipBlock: tip {{ cumulative {{ txCount outputCount size subsidy unspendable }} }}
          blocks(first: {blocks}) {{ totalCount nodes {{ hash height txCount size weight totalFees subsidy unclaimedReward
-            coinbaseValue stats {{ inputCount outputCount inputValue outputValue utxoDelta }}
-            previous {{ hash }} }} }}"
+            coinbaseValue stats {{ inputCount outputCount totalInputValue totalOutputValue utxoDelta }}
+            previousBlock {{ hash }} }} }}"
     )
 }
 
@@ -25,7 +25,7 @@ pub(super) fn check(data: &Value) -> Checked {
     let (tip, range, blocks) = (int(data, "tip.height"), at(data, "chain.range"), rows(data, "blocks"));
     same("newest of the blocks", at(&blocks[0], "hash"), at(data, "tip.hash"))?;
     for (height, pair) in (0..).zip(blocks.windows(2)) {
-        same("order of the blocks", at(&pair[0], "previous.hash"), at(&pair[1], "hash"))?;
+        same("order of the blocks", at(&pair[0], "previousBlock.hash"), at(&pair[1], "hash"))?;
         same("height", int(&pair[0], "height"), tip - height)?;
     }
     same("range", (int(range, "fromHeight"), int(range, "toHeight")), (tip + 1 - count(blocks), tip))?;
@@ -34,7 +34,7 @@ pub(super) fn check(data: &Value) -> Checked {
         ("txCount", "txCount"),
         ("inputCount", "stats.inputCount"),
         ("outputCount", "stats.outputCount"),
-        ("outputValue", "stats.outputValue"),
+        ("outputValue", "stats.totalOutputValue"),
         ("fees", "totalFees"),
         ("subsidy", "subsidy"),
         ("size", "size"),
@@ -44,12 +44,12 @@ pub(super) fn check(data: &Value) -> Checked {
         same(part, int(range, part), sum(blocks, path))?;
     }
     let empty = blocks.iter().filter(|block| int(block, "txCount") == 1);
-    same("empty blocks", int(range, "emptyBlocks"), count(empty))?;
+    same("empty blocks", int(range, "emptyBlockCount"), count(empty))?;
     for block in blocks {
         let due = int(block, "subsidy") + int(block, "totalFees");
         same("reward", int(block, "coinbaseValue") + int(block, "unclaimedReward"), due)?;
-        let paid = int(block, "stats.outputValue") - int(block, "coinbaseValue") + int(block, "totalFees");
-        same("what is paid", int(block, "stats.inputValue"), paid)?;
+        let paid = int(block, "stats.totalOutputValue") - int(block, "coinbaseValue") + int(block, "totalFees");
+        same("what is paid", int(block, "stats.totalInputValue"), paid)?;
     }
     check_whole_chain(data)
 }

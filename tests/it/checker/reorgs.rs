@@ -15,8 +15,8 @@ pub(super) fn parts() -> String {
             disconnected(first: {FIRST}) {{ totalCount nodes {{ hash height block {{ hash height chainStatus confirmations reorg {{ id }} }} }} }}
             connected(first: {FIRST}) {{ totalCount nodes {{ hash height block {{ hash height chainStatus confirmations }} }} }}
             returnedToMempool(first: {FIRST}) {{ totalCount nodes }}
-            conflicted(first: {FIRST}) {{ totalCount nodes {{ txid wasIn conflictingTxids }} }} }} }}
-         staleBlocks(first: 3) {{ nodes {{ hash height chainStatus confirmations next {{ hash }}
+            conflicted(first: {FIRST}) {{ totalCount nodes {{ txid disconnectedBlockHash conflictingTxids }} }} }} }}
+         staleBlocks(first: 3) {{ nodes {{ hash height chainStatus confirmations nextBlock {{ hash }}
             transactions(first: 3) {{ nodes {{ txid state confirmations block {{ hash chainStatus }} }} }} }} }}
          blocks(first: 30) {{ nodes {{ hash }} }}"
     )
@@ -61,7 +61,7 @@ pub(super) fn check(data: &Value) -> Checked {
             }
         }
         for one in rows(reorg, "conflicted") {
-            let was_in = |block: &Value| at(block, "hash") == at(one, "wasIn");
+            let was_in = |block: &Value| at(block, "hash") == at(one, "disconnectedBlockHash");
             holds("it was in no block that left", depth > FIRST || left.iter().any(was_in))?;
             let both = rows(reorg, "returnedToMempool").contains(at(one, "txid"));
             holds("it returned and could not", !both)?;
@@ -69,7 +69,7 @@ pub(super) fn check(data: &Value) -> Checked {
     }
     for block in rows(data, "staleBlocks") {
         same("status of a stale block", text(block, "chainStatus"), "STALE")?;
-        holds("something comes next to a stale block", at(block, "next").is_null())?;
+        holds("something comes next to a stale block", at(block, "nextBlock").is_null())?;
         stands(block)?;
         for transaction in rows(block, "transactions") {
             let is_confirmed = text(transaction, "state") == "CONFIRMED";

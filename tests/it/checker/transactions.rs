@@ -18,8 +18,8 @@ pub(super) fn parts(known: &Known, random: &mut Rng) -> String {
     format!(
         "transactionsByTxid(txids: {}) {{
             txid state confirmations block {{ hash height chainStatus }} indexInBlock isCoinbase mempoolEntry {{ addedAt }}
-            merkleProof {{ blockHash position branch root }} fee inputValue outputValue inputCount outputCount
-            occurrences {{ index onMainChain block {{ hash chainStatus }} }}
+            merkleProof {{ blockHash position branch root }} fee totalInputValue totalOutputValue inputCount outputCount
+            occurrences {{ index isOnMainChain block {{ hash chainStatus }} }}
             replacedBy {{ txid state }} conflicts
             inputs(first: 4) {{ pageInfo {{ hasNextPage }} nodes {{ index
                 prevout {{ outpoint {{ text }} value transaction {{ state }} {SPENDERS} }} }} }}
@@ -42,11 +42,11 @@ pub(super) fn check(data: &Value) -> Checked {
 fn check_one(data: &Value, transaction: &Value) -> Checked {
     let state = text(transaction, "state");
     check_proof(transaction)?;
-    let main = list(transaction, "occurrences").iter().filter(|one| at(one, "onMainChain") == &json!(true));
+    let main = list(transaction, "occurrences").iter().filter(|one| at(one, "isOnMainChain") == &json!(true));
     let main: Vec<_> = main.collect();
     same("blocks of the main chain that hold it", count(&main), i128::from(state == "CONFIRMED"))?;
     for occurrence in list(transaction, "occurrences") {
-        let status = if at(occurrence, "onMainChain") == &json!(true) { "MAIN" } else { "STALE" };
+        let status = if at(occurrence, "isOnMainChain") == &json!(true) { "MAIN" } else { "STALE" };
         same("status of a block that holds it", text(occurrence, "block.chainStatus"), status)?;
     }
     if let [main] = main[..] {
@@ -67,7 +67,11 @@ fn check_one(data: &Value, transaction: &Value) -> Checked {
         holds("no conflict with what replaced it", list(transaction, "conflicts").contains(at(by, "txid")))?;
     }
     if !at(transaction, "fee").is_null() && at(transaction, "isCoinbase") == &json!(false) {
-        same("fee", int(transaction, "fee"), int(transaction, "inputValue") - int(transaction, "outputValue"))?;
+        same(
+            "fee",
+            int(transaction, "fee"),
+            int(transaction, "totalInputValue") - int(transaction, "totalOutputValue"),
+        )?;
     }
     check_inputs(transaction, state)?;
     check_outputs(transaction, state)
@@ -108,7 +112,7 @@ fn check_inputs(transaction: &Value, state: &str) -> Checked {
         && is_there(state)
     {
         same("inputs", count(inputs), int(transaction, "inputCount"))?;
-        same("what it spends", sum(inputs, "prevout.value"), int(transaction, "inputValue"))?;
+        same("what it spends", sum(inputs, "prevout.value"), int(transaction, "totalInputValue"))?;
     }
     Ok(())
 }
@@ -119,7 +123,7 @@ fn check_outputs(transaction: &Value, state: &str) -> Checked {
     }
     let Some(outputs) = whole(transaction, "outputs") else { return Ok(()) };
     same("outputs", count(outputs), int(transaction, "outputCount"))?;
-    same("what it pays", sum(outputs, "value"), int(transaction, "outputValue"))
+    same("what it pays", sum(outputs, "value"), int(transaction, "totalOutputValue"))
 }
 
 /// Whether what is told of an output agrees with what spends it.

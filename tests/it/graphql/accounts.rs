@@ -12,24 +12,24 @@ use serde_json::{Value, json};
 use super::mempool::chain_with_coins;
 use crate::support::api::{Api, sat, spend_outputs};
 
-/// Whoever owns the coins of [`chain_with_coins`].
-const PAYER: Owner = Owner::new(ScriptKind::BareTrue, 1);
-const PRIVATE: &str =
+/// The owner of the coins of [`chain_with_coins`].
+pub(super) const PAYER: Owner = Owner::new(ScriptKind::BareTrue, 1);
+pub(super) const PRIVATE: &str =
     "tprv8ZgxMBicQKsPeDgjzdC36fs6bMjGApWDNLR9erAXMs5skhMv36j9MV5ecvfavji5khqjWaWSFhN3YcCUUdiKH6isR4Pwy3U5y5egddBr16m";
 
 /// The account key of a wallet for tests.
-fn account_key() -> Xpub {
+pub(super) fn account_key() -> Xpub {
     let secp = Secp256k1::new();
     let path: DerivationPath = "m/84h/1h/0h".parse().unwrap();
     let master = Xpriv::new_master(Network::Regtest, &[7; 32]).unwrap();
     Xpub::from_priv(&secp, &master.derive_priv(&secp, &path).unwrap())
 }
 
-fn wallet() -> String {
+pub(super) fn wallet() -> String {
     format!("wpkh([d34db33f/84'/1'/0']{}/<0;1>/*)", account_key())
 }
 
-fn script(text: &str, branch: usize, index: u32) -> ScriptBuf {
+pub(super) fn script(text: &str, branch: usize, index: u32) -> ScriptBuf {
     OutputDescriptor::parse(text, Network::Regtest).unwrap().branch(branch).unwrap().script(index).unwrap()
 }
 
@@ -38,7 +38,7 @@ fn address(branch: usize, index: u32) -> String {
 }
 
 /// A payment of a coin of the payer to these scripts of the wallet.
-fn pay(coin: OutPoint, outputs: &[(usize, u32, u64)]) -> Transaction {
+pub(super) fn pay(coin: OutPoint, outputs: &[(usize, u32, u64)]) -> Transaction {
     let wallet = OutputDescriptor::parse(&wallet(), Network::Regtest).unwrap();
     let branches = [0, 1].map(|branch| wallet.branch(branch).unwrap());
     let outputs = outputs.iter().map(|(branch, index, value)| TxOut {
@@ -49,7 +49,7 @@ fn pay(coin: OutPoint, outputs: &[(usize, u32, u64)]) -> Transaction {
 }
 
 /// A transaction that spends a coin of the wallet. The simulated chain does not execute scripts of strangers.
-fn spend_wallet(coin: OutPoint, output: Vec<TxOut>) -> Transaction {
+pub(super) fn spend_wallet(coin: OutPoint, output: Vec<TxOut>) -> Transaction {
     let input = TxIn { previous_output: coin, sequence: Sequence::MAX, ..TxIn::default() };
     Transaction { version: transaction::Version::TWO, lock_time: absolute::LockTime::ZERO, input: vec![input], output }
 }
@@ -144,17 +144,74 @@ fn an_account_answers_as_the_set_of_its_scripts() {
         let within = at.replace(['(', ')'], "");
         let fields = format!(
             "balance{at} {{ confirmed immature spentInMempool pendingIn unconfirmedDelta total spendable }}
-             stats{at} {{ txCount mempoolTxCount receivedCount received spentCount spent utxoCount firstSeen {{ height }}
-                lastSeen {{ height }} minedBlocks used }}
+             stats{at} {{ txCount mempoolTxCount receivedCount received spentCount spent utxoCount firstSeenBlock {{ height }}
+                lastSeenBlock {{ height }} minedBlockCount used }}
              utxos(first: 100 {within}) {{ totalCount totalValue nodes {{ outpoint {{ text }} value height }} }}
              transactions(first: 100) {{ totalCount nodes {{ net received spent balanceAfter touched transaction {{ txid }} }} }}
              coinbaseBlocks {{ totalCount }}"
         );
         let set = format!("ledgerSet(of: {{ scripts: {} }}) {{ {fields} }}", json!(scripts));
-        let found = api.data(&format!("{{ {} {{ {fields} }} {set} }}", field(&wallet(), "")));
+        // a script that is also derived counts once
+        let given = format!("descriptors: [{{ text: {} }}], scripts: [{}]", json!(wallet()), json!(scripts[1]));
+        let given = format!("given: ledgerSet(of: {{ {given} }}) {{ {fields} }}");
+        let found = api.data(&format!("{{ {} {{ {fields} }} {set} {given} }}", field(&wallet(), "")));
         assert_eq!(found["descriptor"], found["ledgerSet"], "{at}");
+        assert_eq!(found["descriptor"], found["given"], "{at}");
         assert_eq!(found["descriptor"]["transactions"]["totalCount"], json!(5));
     }
+}
+
+#[test]
+fn descriptors_are_members_of_a_set_and_lists_of_their_own() {
+    let (chain, _) = paid_wallet();
+    let api = Api::of_chain(&chain);
+    let given = |gap: u32| format!("{{ text: {}, gapLimit: {gap} }}", json!(wallet()));
+    let both = format!("{{ scripts: [\"51\"], descriptors: [{}, {}] }}", given(1), given(20));
+    let member = "ledger { __typename balance { confirmed } ... on DescriptorAccount { gapLimit } }";
+    let found = api.data(&format!(
+        "{{ ledgers(of: {both}) {{ input {member} error {{ code }} }} ledgerSet(of: {both}) {{ id balance {{ confirmed }} members {{ {member} }} }}
+            other: ledgerSet(of: {{ scripts: [\"51\"], descriptors: [{}, {}] }}) {{ id }} }}",
+        given(2), given(20)
+    ));
+    let account = |gap: u32, confirmed: u32| json!({ "__typename": "DescriptorAccount", "balance": { "confirmed": confirmed }, "gapLimit": gap });
+    let script = json!({ "__typename": "Script", "balance": { "confirmed": 0 } });
+    let ledgers = [script, account(1, 15_000), account(20, 42_000)];
+    let members: Vec<_> = ledgers.iter().map(|ledger| json!({ "ledger": ledger })).collect();
+    assert_eq!(found["ledgerSet"]["members"], json!(members));
+    // what both accounts have counts once
+    assert_eq!(found["ledgerSet"]["balance"], json!({ "confirmed": 42_000 }));
+    assert_ne!(found["ledgerSet"]["id"], found["other"]["id"], "other gap limits are another set");
+    let inputs = ["51".to_owned(), wallet(), wallet()];
+    let expected: Vec<_> = inputs
+        .iter()
+        .zip(&ledgers)
+        .map(|(input, ledger)| json!({ "input": input, "ledger": ledger, "error": null }))
+        .collect();
+    assert_eq!(found["ledgers"], json!(expected));
+    let refused = api.ask("{ ledgerSet(of: { descriptors: [{ text: \"raw(51)\" }, { text: \"raw(5)\" }] }) { id } }");
+    assert_eq!(refused["errors"][0]["extensions"]["code"], "BAD_USER_INPUT");
+    assert!(
+        refused["errors"][0]["message"].as_str().unwrap().starts_with("of.descriptors[1].text is not"),
+        "{refused}"
+    );
+}
+
+#[test]
+fn pages_of_a_set_go_on_when_another_script_of_its_descriptor_is_used() {
+    let (chain, coins) = paid_wallet();
+    let mut api = Api::of_chain(&chain);
+    let set = format!("ledgerSet(of: {{ descriptors: [{{ text: {} }}] }})", json!(wallet()));
+    let page = |api: &Api, after: &str| {
+        let found = api.data(&format!(
+            "{{ {set} {{ transactions(first: 2, order: ASC{after}) {{ pageInfo {{ endCursor }} nodes {{ transaction {{ txid }} }} }} }} }}"
+        ));
+        found["ledgerSet"]["transactions"].clone()
+    };
+    let all = page(&api, "")["pageInfo"]["endCursor"].clone();
+    let before = page(&api, &format!(", after: {all}"));
+    api.arrive([&pay(coins[3], &[(0, 1, 9_000)])]);
+    let after = page(&api, &format!(", after: {all}"));
+    assert_eq!(before["nodes"].as_array().unwrap()[0], after["nodes"][0]);
 }
 
 #[test]

@@ -33,7 +33,7 @@ fn amounts(confirmed: u64, immature: u64) -> Value {
 }
 
 const ALL: &str = "id address type balance { confirmed immature spendable } stats { txCount receivedCount received
-    spentCount spent utxoCount firstSeen { height } lastSeen { height } minedBlocks used }";
+    spentCount spent utxoCount firstSeenBlock { height } lastSeenBlock { height } minedBlockCount used }";
 
 #[test]
 fn an_address_adds_up_what_its_script_received_and_spent() {
@@ -63,9 +63,9 @@ fn an_address_adds_up_what_its_script_received_and_spent() {
                 "spentCount": 1,
                 "spent": "700",
                 "utxoCount": 2,
-                "firstSeen": { "height": 102 },
-                "lastSeen": { "height": 103 },
-                "minedBlocks": 0,
+                "firstSeenBlock": { "height": 102 },
+                "lastSeenBlock": { "height": 103 },
+                "minedBlockCount": 0,
                 "used": true,
             },
         } })
@@ -85,7 +85,7 @@ fn a_valid_address_that_was_never_used_has_zeros() {
             "balance": amounts(0, 0),
             "stats": {
                 "txCount": 0, "receivedCount": 0, "received": "0", "spentCount": 0, "spent": "0", "utxoCount": 0,
-                "firstSeen": null, "lastSeen": null, "minedBlocks": 0, "used": false,
+                "firstSeenBlock": null, "lastSeenBlock": null, "minedBlockCount": 0, "used": false,
             },
         } })
     );
@@ -134,8 +134,8 @@ fn coins_mature_one_block_at_a_time() {
             "with the tip at {height}"
         );
     }
-    let stats = api.data(&format!("{{ address(address: \"{}\") {{ stats {{ minedBlocks }} }} }}", address(owner)));
-    assert_eq!(stats, json!({ "address": { "stats": { "minedBlocks": 2 } } }));
+    let stats = api.data(&format!("{{ address(address: \"{}\") {{ stats {{ minedBlockCount }} }} }}", address(owner)));
+    assert_eq!(stats, json!({ "address": { "stats": { "minedBlockCount": 2 } } }));
 }
 
 #[test]
@@ -154,12 +154,12 @@ fn an_overwritten_coinbase_is_counted_once_while_it_matures() {
         api.connect(&chain.mine(Vec::new()).unwrap());
     }
     let stats = api.data(&format!(
-        "{{ address(address: \"{}\") {{ stats {{ received receivedCount utxoCount txCount minedBlocks }} }} }}",
+        "{{ address(address: \"{}\") {{ stats {{ received receivedCount utxoCount txCount minedBlockCount }} }} }}",
         address(owner)
     ));
     assert_eq!(
         stats["address"]["stats"],
-        json!({ "received": COIN.to_string(), "receivedCount": 1, "utxoCount": 1, "txCount": 2, "minedBlocks": 2 })
+        json!({ "received": COIN.to_string(), "receivedCount": 1, "utxoCount": 1, "txCount": 2, "minedBlockCount": 2 })
     );
 }
 

@@ -17,7 +17,7 @@ const FIGURES: &str = "
         height rawHex txids subsidy totalFees coinbaseValue unclaimedReward txCount
         feeStats { totalFees averageFee medianFee minFee maxFee medianFeeRate averageFeeRate feeRatePercentiles }
         stats {
-            inputCount outputCount inputValue outputValue segwitTxCount segwitSize segwitWeight taprootOutputCount
+            inputCount outputCount totalInputValue totalOutputValue segwitTxCount segwitSize segwitWeight taprootOutputCount
             opReturnCount opReturnBytes utxoDelta coinDaysDestroyed outputsByType { type outputCount totalValue }
         }
         cumulative {
@@ -61,7 +61,7 @@ fn every_block_comes_to_what_a_node_says_of_it() {
             "minfeerate": truncated(&percentiles[0]), "maxfeerate": truncated(&percentiles[6]),
             "feerate_percentiles": percentiles[1..6].iter().map(truncated).collect::<Vec<_>>(),
             "ins": stats["inputCount"], "outs": stats["outputCount"],
-            "total_out": stats["outputValue"].as_u64().unwrap() - block["coinbaseValue"].as_u64().unwrap(),
+            "total_out": stats["totalOutputValue"].as_u64().unwrap() - block["coinbaseValue"].as_u64().unwrap(),
             "swtxs": stats["segwitTxCount"], "swtotal_size": stats["segwitSize"],
             "swtotal_weight": stats["segwitWeight"], "utxo_increase_actual": stats["utxoDelta"],
             "subsidy": block["subsidy"], "txs": block["txCount"],
@@ -71,7 +71,7 @@ fn every_block_comes_to_what_a_node_says_of_it() {
         }
         assert_eq!(fees["medianFeeRate"], percentiles[3]);
         let spent = core["total_out"].as_u64().unwrap() + core["totalfee"].as_u64().unwrap();
-        assert_eq!(stats["inputValue"], json!(spent));
+        assert_eq!(stats["totalInputValue"], json!(spent));
         with_fees += u32::from(core["totalfee"] != json!(0));
 
         let hash = node.must("getblockhash", &[json!(height)]);
@@ -105,7 +105,7 @@ fn outputs_are_told_by_type_and_add_up_to_the_block() {
         let count: u64 = types.iter().map(|of_type| of_type["outputCount"].as_u64().unwrap()).sum();
         let value: u64 = types.iter().map(|of_type| of_type["totalValue"].as_u64().unwrap()).sum();
         assert_eq!(json!(count), told["stats"]["outputCount"]);
-        assert_eq!(json!(value), told["stats"]["outputValue"]);
+        assert_eq!(json!(value), told["stats"]["totalOutputValue"]);
         for (name, expected) in counted(block).as_object().unwrap() {
             assert_eq!(&told["stats"][name], expected, "{name} at height {height}");
         }
@@ -130,7 +130,7 @@ fn an_empty_block_has_no_fees_and_destroys_no_coin_days() {
             "feeRatePercentiles": vec![0.0; 7],
         })
     );
-    assert_eq!((&block["stats"]["coinDaysDestroyed"], &block["stats"]["inputValue"]), (&json!(0.0), &json!(0)));
+    assert_eq!((&block["stats"]["coinDaysDestroyed"], &block["stats"]["totalInputValue"]), (&json!(0.0), &json!(0)));
     assert_eq!(block["stats"]["utxoDelta"], json!(1));
 }
 
@@ -173,15 +173,15 @@ fn what_needs_a_previous_block_that_is_not_kept_is_null() {
     api.change(3, new.iter().map(Arc::as_ref));
     let stats = |block: &Arc<Block>| {
         let document = format!(
-            "{{ block(hash: \"{}\") {{ stats {{ outputCount utxoDelta outputsByType {{ outputCount }} }} previous {{ height }} }} }}",
+            "{{ block(hash: \"{}\") {{ stats {{ outputCount utxoDelta outputsByType {{ outputCount }} }} previousBlock {{ height }} }} }}",
             block.block_hash()
         );
         api.data(&document)["block"].take()
     };
     let none = json!({ "outputCount": 1, "utxoDelta": null, "outputsByType": null });
-    assert_eq!(stats(&old[4]), json!({ "stats": none, "previous": null }));
+    assert_eq!(stats(&old[4]), json!({ "stats": none, "previousBlock": null }));
     let one = json!({ "outputCount": 1, "utxoDelta": 1, "outputsByType": [{ "outputCount": 1 }] });
-    assert_eq!(stats(&old[5]), json!({ "stats": one, "previous": { "height": 4 } }));
+    assert_eq!(stats(&old[5]), json!({ "stats": one, "previousBlock": { "height": 4 } }));
 }
 
 #[test]
@@ -244,7 +244,7 @@ fn the_blocks_of_a_real_chain_hash_back_to_what_they_are_and_add_up_to_their_ran
     loop {
         let page = api.data(&format!(
             "{{ blocks(first: 15, order: ASC, range: {{ heights: {{ from: {height} }} }}) {{ nodes {{
-                hash rawHex txids size weight txCount totalFees subsidy stats {{ inputCount outputCount outputValue }}
+                hash rawHex txids size weight txCount totalFees subsidy stats {{ inputCount outputCount totalOutputValue }}
             }} }} }}"
         ));
         let nodes = page["blocks"]["nodes"].as_array().unwrap();
@@ -278,7 +278,7 @@ fn the_blocks_of_a_real_chain_hash_back_to_what_they_are_and_add_up_to_their_ran
     assert_eq!(height, blocks.len());
     let range = api.data(
         "{ chain { network genesisHash range { blockCount size weight txCount fees subsidy inputCount outputCount
-           difficultySum emptyBlocks } supply { circulating } } }",
+           difficultySum emptyBlockCount } supply { circulating } } }",
     );
     let [size, weight, transactions, fees, subsidy, inputs, outputs] = sums;
     let mut sums = range["chain"]["range"].clone();
@@ -290,10 +290,10 @@ fn the_blocks_of_a_real_chain_hash_back_to_what_they_are_and_add_up_to_their_ran
         json!({
             "blockCount": 4_522, "size": size, "weight": weight, "txCount": transactions, "fees": fees.to_string(),
             "subsidy": subsidy.to_string(), "inputCount": inputs, "outputCount": outputs, "difficultySum": null,
-            "emptyBlocks": blocks.iter().filter(|block| block.txdata.len() == 1).count(),
+            "emptyBlockCount": blocks.iter().filter(|block| block.txdata.len() == 1).count(),
         })
     );
-    assert_eq!(range["chain"]["network"], json!("mainnet"));
+    assert_eq!(range["chain"]["network"], json!("MAINNET"));
     assert_eq!(range["chain"]["genesisHash"], json!(blocks[0].block_hash().to_string()));
     assert_eq!(range["chain"]["supply"]["circulating"], json!(226_050_u64 * 100_000_000));
 }

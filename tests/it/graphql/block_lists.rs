@@ -310,8 +310,8 @@ fn pages_of_stale_blocks_put_together_are_all_of_them_while_others_become_stale(
     }
     let page = page(&api, "staleBlocks", "first: 1");
     assert_eq!(page["totalCount"], json!(stale.len()));
-    let told = api.data("{ staleBlocks(first: 100) { nodes { chainStatus confirmations next { hash } } } }");
+    let told = api.data("{ staleBlocks(first: 100) { nodes { chainStatus confirmations nextBlock { hash } } } }");
     assert!(told["staleBlocks"]["nodes"].as_array().unwrap().iter().all(|node| {
-        node["chainStatus"] == json!("STALE") && node["confirmations"] == json!(0) && node["next"].is_null()
+        node["chainStatus"] == json!("STALE") && node["confirmations"] == json!(0) && node["nextBlock"].is_null()
     }));
 }

@@ -35,9 +35,9 @@ fn a_block_is_answered_whole() {
         "{{ block(hash: \"{hash}\") {{
             id hash height headerHex version merkleRoot time medianTime timestamp bits nonce
             difficulty target chainwork size strippedSize weight txCount chainStatus confirmations
-            previous {{ hash height }} next {{ hash height previous {{ hash }} }}
+            previousBlock {{ hash height }} nextBlock {{ hash height previousBlock {{ hash }} }}
             subsidy totalFees coinbaseValue unclaimedReward
-            header {{ hash height hex version previousHash merkleRoot time timestamp bits nonce }}
+            header {{ hash height hex version previousBlockHash merkleRoot time timestamp bits nonce }}
             transactions {{ totalCount nodes {{ txid indexInBlock }} pageInfo {{ hasNextPage hasPreviousPage }} }}
         }} }}"
     ));
@@ -46,7 +46,7 @@ fn a_block_is_answered_whole() {
         "height": 102,
         "hex": serialize_hex(&header),
         "version": 0x2000_0000,
-        "previousHash": header.prev_blockhash.to_string(),
+        "previousBlockHash": header.prev_blockhash.to_string(),
         "merkleRoot": header.merkle_root.to_string(),
         "time": "2023-11-15T15:03:20Z",
         "timestamp": 1_700_000_000 + 101 * 600,
@@ -74,8 +74,8 @@ fn a_block_is_answered_whole() {
         "txCount": 2,
         "chainStatus": "MAIN",
         "confirmations": 2,
-        "previous": { "hash": header.prev_blockhash.to_string(), "height": 101 },
-        "next": { "hash": chain.tip().to_string(), "height": 103, "previous": { "hash": hash } },
+        "previousBlock": { "hash": header.prev_blockhash.to_string(), "height": 101 },
+        "nextBlock": { "hash": chain.tip().to_string(), "height": 103, "previousBlock": { "hash": hash } },
         "subsidy": 5_000_000_000_u64,
         "totalFees": 1_000,
         "coinbaseValue": 5_000_000_600_u64,
@@ -110,16 +110,16 @@ fn genesis_has_none_before_it_and_the_tip_none_after_it() {
     let (chain, _) = chain();
     let api = Api::of_chain(&chain);
     assert_eq!(
-        api.data("{ block(height: 0) { hash confirmations previous { id } next { height } header { previousHash } } tip { next { id } confirmations } }"),
+        api.data("{ block(height: 0) { hash confirmations previousBlock { id } nextBlock { height } header { previousBlockHash } } tip { nextBlock { id } confirmations } }"),
         json!({
             "block": {
                 "hash": bitcoin::constants::genesis_block(Network::Regtest).block_hash().to_string(),
                 "confirmations": 103,
-                "previous": null,
-                "next": { "height": 1 },
-                "header": { "previousHash": null },
+                "previousBlock": null,
+                "nextBlock": { "height": 1 },
+                "header": { "previousBlockHash": null },
             },
-            "tip": { "next": null, "confirmations": 1 },
+            "tip": { "nextBlock": null, "confirmations": 1 },
         })
     );
 }
@@ -183,7 +183,7 @@ fn a_stale_block_is_found_by_its_hash_and_says_so() {
     assert_eq!(
         api.data(&format!(
             "{{ block(hash: \"{hash}\") {{
-                hash height chainStatus confirmations previous {{ hash chainStatus next {{ hash }} }} next {{ hash }}
+                hash height chainStatus confirmations previousBlock {{ hash chainStatus nextBlock {{ hash }} }} nextBlock {{ hash }}
                 transactions {{ totalCount nodes {{ txid state confirmations indexInBlock block {{ id }} fee }} }}
             }} block102: block(height: 102) {{ hash }} }}"
         )),
@@ -193,8 +193,8 @@ fn a_stale_block_is_found_by_its_hash_and_says_so() {
                 "height": 102,
                 "chainStatus": "STALE",
                 "confirmations": 0,
-                "previous": { "hash": parent.to_string(), "chainStatus": "MAIN", "next": { "hash": branch[0].block_hash().to_string() } },
-                "next": null,
+                "previousBlock": { "hash": parent.to_string(), "chainStatus": "MAIN", "nextBlock": { "hash": branch[0].block_hash().to_string() } },
+                "nextBlock": null,
                 "transactions": {
                     "totalCount": 2,
                     "nodes": [

@@ -58,7 +58,7 @@ fn assert_range(api: &Api, model: &Model, from: u32, to: u32) {
         api,
         &format!(
             "range(of: {{ heights: {{ from: {from}, to: {to} }} }}) {{ fromHeight toHeight blockCount txCount inputCount outputCount
-                outputValue fees subsidy chainwork utxoDelta emptyBlocks }}"
+                outputValue fees subsidy chainwork utxoDelta emptyBlockCount }}"
         ),
     );
     let (first, last) = (usize::try_from(from).unwrap(), usize::try_from(to).unwrap());
@@ -77,7 +77,7 @@ fn assert_range(api: &Api, model: &Model, from: u32, to: u32) {
             // regtest: two hashes a block
             "chainwork": format!("{:064x}", u64::from(to - from + 1) * 2),
             "utxoDelta": utxos(model.blocks[last].utxo_count) - utxos(before),
-            "emptyBlocks": blocks.iter().filter(|block| block.transactions == 1).count(),
+            "emptyBlockCount": blocks.iter().filter(|block| block.transactions == 1).count(),
         })
     );
 }
@@ -182,7 +182,7 @@ fn a_range_is_timed_from_the_block_in_front_of_it() {
     let api = Api::of_chain(&quiet_chain());
     let range = chain_field(
         &api,
-        "range(of: { heights: { from: 21, to: 24 } }) { fromTime toTime averageInterval hashrate tps difficultySum averageFeeRate
+        "range(of: { heights: { from: 21, to: 24 } }) { startedAt endedAt averageInterval hashrate txPerSecond difficultySum averageFeeRate
            size weight }",
     );
     let of = |height: u32| {
@@ -190,13 +190,13 @@ fn a_range_is_timed_from_the_block_in_front_of_it() {
     };
     let blocks: Vec<Value> = (21..=24).map(of).collect();
     let total = |name: &str| blocks.iter().map(|block| block[name].as_u64().unwrap()).sum::<u64>();
-    assert_eq!((&range["fromTime"], &range["toTime"]), (&blocks[0]["medianTime"], &blocks[3]["medianTime"]));
+    assert_eq!((&range["startedAt"], &range["endedAt"]), (&blocks[0]["medianTime"], &blocks[3]["medianTime"]));
     assert_eq!((&range["size"], &range["weight"]), (&json!(total("size")), &json!(total("weight"))));
     // four blocks of two hashes and one transaction in forty minutes
     for (name, expected) in [
         ("averageInterval", 600.0),
         ("hashrate", 8.0 / 2_400.0),
-        ("tps", 4.0 / 2_400.0),
+        ("txPerSecond", 4.0 / 2_400.0),
         ("difficultySum", 4.0 * blocks[0]["difficulty"].as_f64().unwrap()),
         ("averageFeeRate", 0.0),
     ] {
@@ -312,10 +312,10 @@ fn on_a_chain_of_one_block_what_needs_time_is_null_and_the_rest_is_told() {
             "{{ chain {{ id network genesisHash
                 summary {{ blockCount staleBlockCount30d last24h {{ blockCount hashrate averageFee averageInterval }} }}
                 supply {{ {SUPPLY} immatureCoinbase }}
-                range {{ blockCount averageInterval hashrate tps utxoDelta averageFeeRate }} }} }}"
+                range {{ blockCount averageInterval hashrate txPerSecond utxoDelta averageFeeRate }} }} }}"
         )),
         json!({ "chain": {
-            "id": "Chain:main", "network": "regtest", "genesisHash": genesis,
+            "id": "Chain:main", "network": "REGTEST", "genesisHash": genesis,
             "summary": {
                 "blockCount": 1, "staleBlockCount30d": 0,
                 "last24h": { "blockCount": 1, "hashrate": null, "averageFee": null, "averageInterval": null },
@@ -326,7 +326,7 @@ fn on_a_chain_of_one_block_what_needs_time_is_null_and_the_rest_is_told() {
                 "immatureCoinbase": 0,
             },
             "range": {
-                "blockCount": 1, "averageInterval": null, "hashrate": null, "tps": null, "utxoDelta": 0,
+                "blockCount": 1, "averageInterval": null, "hashrate": null, "txPerSecond": null, "utxoDelta": 0,
                 "averageFeeRate": 0.0,
             },
         } })

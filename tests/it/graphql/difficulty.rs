@@ -6,10 +6,11 @@ use serde_json::{Value, json};
 
 use crate::support::api::{Api, branch, real_chain};
 
-const EPOCH: &str = "index startHeight endHeight startTime endTime bits difficulty change actualTimespan complete
+const EPOCH: &str = "index startHeight endHeight startedAt endedAt bits difficulty change actualTimespan isComplete
     stats { blockCount fromHeight toHeight }";
-const ADJUSTMENT: &str = "epoch { index } progress blocksDone blocksRemaining estimatedChange estimatedAt nextHeight
-    averageInterval expectedBlocks previousChange";
+const ADJUSTMENT: &str =
+    "epoch { index } progress minedBlockCount remainingBlockCount estimatedChange estimatedAt nextHeight
+    averageInterval expectedBlockCount previousChange";
 
 fn adjustment(api: &Api) -> Value {
     api.data(&format!("{{ chain {{ difficultyAdjustment {{ {ADJUSTMENT} }} }} }}"))["chain"]["difficultyAdjustment"]
@@ -25,16 +26,16 @@ fn the_first_epochs_of_mainnet_are_told_with_their_times() {
         api.data(&format!("{{ chain {{ one: epoch(index: 1) {{ {EPOCH} }} two: epoch(index: 2) {{ {EPOCH} }} }} }}"));
     let one = json!({
         "index": 1, "startHeight": 2_016, "endHeight": 4_031,
-        "startTime": "2009-01-27T13:38:51Z", "endTime": answer["chain"]["one"]["endTime"],
+        "startedAt": "2009-01-27T13:38:51Z", "endedAt": answer["chain"]["one"]["endedAt"],
         "bits": 0x1d00_ffff, "difficulty": 1.0, "change": 0.0, "actualTimespan": time(4_031) - time(2_016),
-        "complete": true, "stats": { "blockCount": 2_016, "fromHeight": 2_016, "toHeight": 4_031 },
+        "isComplete": true, "stats": { "blockCount": 2_016, "fromHeight": 2_016, "toHeight": 4_031 },
     });
     assert_eq!(answer["chain"]["one"], one);
     let two = json!({
         "index": 2, "startHeight": 4_032, "endHeight": 6_047,
-        "startTime": answer["chain"]["two"]["startTime"], "endTime": null,
+        "startedAt": answer["chain"]["two"]["startedAt"], "endedAt": null,
         "bits": 0x1d00_ffff, "difficulty": 1.0, "change": 0.0, "actualTimespan": null,
-        "complete": false, "stats": { "blockCount": 490, "fromHeight": 4_032, "toHeight": 4_521 },
+        "isComplete": false, "stats": { "blockCount": 490, "fromHeight": 4_032, "toHeight": 4_521 },
     });
     assert_eq!(answer["chain"]["two"], two);
 
@@ -47,12 +48,12 @@ fn the_first_epochs_of_mainnet_are_told_with_their_times() {
     };
     close("averageInterval", interval);
     close("progress", 490.0 / 2_016.0);
-    close("expectedBlocks", 1.0 + interval * 489.0 / 600.0);
+    close("expectedBlockCount", 1.0 + interval * 489.0 / 600.0);
     close("estimatedChange", 0.0);
     close("previousChange", 0.0);
     assert!(interval > 600.0);
     assert_eq!(told["epoch"], json!({ "index": 2 }));
-    assert_eq!((&told["blocksDone"], &told["blocksRemaining"]), (&json!(490), &json!(1_526)));
+    assert_eq!((&told["minedBlockCount"], &told["remainingBlockCount"]), (&json!(490), &json!(1_526)));
     assert_eq!(told["nextHeight"], json!(6_048));
 }
 
@@ -64,9 +65,9 @@ fn regtest_has_epochs_and_never_another_difficulty() {
     // block 2,016 is the first of its epoch, the next the second
     let told = adjustment(&api);
     assert_eq!(told["epoch"], json!({ "index": 1 }));
-    assert_eq!((&told["blocksDone"], &told["nextHeight"]), (&json!(2), &json!(4_032)));
+    assert_eq!((&told["minedBlockCount"], &told["nextHeight"]), (&json!(2), &json!(4_032)));
     assert_eq!((&told["averageInterval"], &told["estimatedChange"]), (&json!(300.0), &json!(0.0)));
-    assert_eq!((&told["previousChange"], &told["expectedBlocks"]), (&json!(0.0), &json!(1.5)));
+    assert_eq!((&told["previousChange"], &told["expectedBlockCount"]), (&json!(0.0), &json!(1.5)));
     // the tip, 2,014 blocks to come and the first of the next epoch
     let tip = api.data("{ tip { timestamp } }")["tip"]["timestamp"].as_u64().unwrap();
     let at = jiff_seconds(told["estimatedAt"].as_str().unwrap());
@@ -75,15 +76,15 @@ fn regtest_has_epochs_and_never_another_difficulty() {
     // one block alone has nothing to measure by
     api.change(1, []);
     let told = adjustment(&api);
-    for field in ["averageInterval", "estimatedAt", "expectedBlocks"] {
+    for field in ["averageInterval", "estimatedAt", "expectedBlockCount"] {
         assert_eq!(told[field], Value::Null, "{field}");
     }
-    assert_eq!(told["blocksDone"], json!(1));
+    assert_eq!(told["minedBlockCount"], json!(1));
     // the last of an epoch belongs to it
     api.change(1, []);
     let told = adjustment(&api);
     assert_eq!((&told["epoch"], &told["progress"]), (&json!({ "index": 0 }), &json!(1.0)));
-    assert_eq!((&told["blocksRemaining"], &told["previousChange"]), (&json!(0), &Value::Null));
+    assert_eq!((&told["remainingBlockCount"], &told["previousChange"]), (&json!(0), &Value::Null));
 }
 
 /// Seconds since 1970 of a time as answers have it.
@@ -98,7 +99,7 @@ fn epochs_are_a_list_whose_cursors_stand_on_the_first_block_of_each() {
     let mined = chain.mine_empty(4_100).unwrap();
     let mut api = Api::of_chain(&chain);
     let page = |api: &Api, arguments: &str| {
-        let fields = "totalCount nodes { index complete } edges { cursor } pageInfo { hasNextPage hasPreviousPage }";
+        let fields = "totalCount nodes { index isComplete } edges { cursor } pageInfo { hasNextPage hasPreviousPage }";
         api.data(&format!("{{ chain {{ epochs{arguments} {{ {fields} }} }} }}"))["chain"]["epochs"].take()
     };
     let indexes = |page: &Value| -> Vec<u64> {
@@ -134,14 +135,14 @@ fn the_pace_of_a_young_chain_is_that_of_its_mined_blocks() {
     chain.mine_empty(1).unwrap();
     let mut api = Api::of_chain(&chain);
     let found = adjustment(&api);
-    for field in ["averageInterval", "estimatedAt", "expectedBlocks"] {
+    for field in ["averageInterval", "estimatedAt", "expectedBlockCount"] {
         assert_eq!(found[field], Value::Null, "{field} of one mined block");
     }
     let mined = chain.mine_empty(10).unwrap();
     api.change(0, mined.iter().map(AsRef::as_ref));
     let found = adjustment(&api);
-    assert_eq!((&found["blocksDone"], &found["averageInterval"]), (&json!(12), &json!(300.0)));
-    assert_eq!(found["expectedBlocks"], json!(2.0 + 5.0));
+    assert_eq!((&found["minedBlockCount"], &found["averageInterval"]), (&json!(12), &json!(300.0)));
+    assert_eq!(found["expectedBlockCount"], json!(2.0 + 5.0));
     let tip = api.data("{ tip { timestamp } }")["tip"]["timestamp"].as_u64().unwrap();
     assert_eq!(jiff_seconds(found["estimatedAt"].as_str().unwrap()), tip + 2_005 * 300);
 }

@@ -12,7 +12,7 @@ use crate::sim_node::client;
 use crate::support::api::{Api, coinbase_output, sat, spend};
 
 const RECOMMENDED: &str =
-    "{ recommendedFees { nextBlock within3Blocks within6Blocks economy minimum asOf { height mempoolSequence } } }";
+    "{ recommendedFees { within1Block within3Blocks within6Blocks economy minimum asOf { height mempoolSequence } } }";
 
 fn recommended(api: &Api) -> Value {
     api.data(RECOMMENDED)["recommendedFees"].take()
@@ -48,7 +48,7 @@ fn an_empty_mempool_asks_for_the_minimum_of_the_node() {
     api.set_node_mempool(NODE);
     let minimum = |sequence: u32| {
         json!({
-            "nextBlock": 1.5, "within3Blocks": 1.5, "within6Blocks": 1.5, "economy": 1.5, "minimum": 1.5,
+            "within1Block": 1.5, "within3Blocks": 1.5, "within6Blocks": 1.5, "economy": 1.5, "minimum": 1.5,
             "asOf": { "height": 102, "mempoolSequence": sequence },
         })
     };
@@ -63,12 +63,12 @@ fn a_full_block_asks_for_its_median() {
     let (api, transactions) = full_blocks(8);
     let found = recommended(&api);
     let expected = json!({
-        "nextBlock": rate(&api, &transactions[0]), "within3Blocks": rate(&api, &transactions[4]),
+        "within1Block": rate(&api, &transactions[0]), "within3Blocks": rate(&api, &transactions[4]),
         "within6Blocks": rate(&api, &transactions[10]), "economy": 0.04, "minimum": 0.02,
         "asOf": { "height": 102, "mempoolSequence": 16 },
     });
     let close = |one: &Value, other: &Value| (one.as_f64().unwrap() - other.as_f64().unwrap()).abs() < 1e-12;
-    for field in ["nextBlock", "within3Blocks", "within6Blocks", "economy", "minimum"] {
+    for field in ["within1Block", "within3Blocks", "within6Blocks", "economy", "minimum"] {
         assert!(close(&found[field], &expected[field]), "{field}: {} {}", found[field], expected[field]);
     }
     assert_eq!(found["asOf"], expected["asOf"]);

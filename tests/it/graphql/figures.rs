@@ -87,16 +87,16 @@ async fn the_figures_of_the_mempool_come_each_second_to_each_hour() {
 async fn recommended_fees_come_once_the_mempool_is_known_and_then_when_they_are_others() {
     let (chain, coins) = chain_with_coins(3);
     let mut api = Api::of_chain(&chain);
-    let mut events = subscribe(&api, "recommendedFees { nextBlock minimum asOf { mempoolSequence } }");
+    let mut events = subscribe(&api, "recommendedFees { within1Block minimum asOf { mempoolSequence } }");
     is_quiet(&mut events).await;
     api.set_node_mempool(NODE);
-    let told = json!({ "nextBlock": 1.5, "minimum": 1.5, "asOf": { "mempoolSequence": 0 } });
+    let told = json!({ "within1Block": 1.5, "minimum": 1.5, "asOf": { "mempoolSequence": 0 } });
     assert_eq!(next(&mut events).await, told);
     // the next block has room for it
     api.arrive([&paying(coins[0], 10_000)]);
     is_quiet(&mut events).await;
     api.set_node_mempool(NodeMempool { min_fee_rate: 3.0, ..NODE });
-    let told = json!({ "nextBlock": 3.0, "minimum": 3.0, "asOf": { "mempoolSequence": 1 } });
+    let told = json!({ "within1Block": 3.0, "minimum": 3.0, "asOf": { "mempoolSequence": 1 } });
     assert_eq!(next(&mut events).await, told);
 }
 
@@ -104,8 +104,8 @@ async fn recommended_fees_come_once_the_mempool_is_known_and_then_when_they_are_
 async fn the_next_difficulty_comes_at_once_and_then_with_each_tip() {
     let (mut chain, coins) = chain_with_coins(1);
     let mut api = Api::of_chain(&chain);
-    let mut events = subscribe(&api, "difficultyAdjustment { blocksDone blocksRemaining nextHeight }");
-    let told = |done: u32| json!({ "blocksDone": done, "blocksRemaining": 2_016 - done, "nextHeight": 2_016 });
+    let mut events = subscribe(&api, "difficultyAdjustment { minedBlockCount remainingBlockCount nextHeight }");
+    let told = |done: u32| json!({ "minedBlockCount": done, "remainingBlockCount": 2_016 - done, "nextHeight": 2_016 });
     assert_eq!(next(&mut events).await, told(103));
     api.arrive([&paying(coins[0], 100)]);
     is_quiet(&mut events).await;
@@ -125,11 +125,11 @@ async fn the_next_difficulty_comes_at_once_and_then_with_each_tip() {
 async fn progress_is_told_also_before_any_block_is_indexed() {
     let mut api = Api::empty(Network::Regtest, Limits::default());
     let mut events =
-        subscribe(&api, "syncProgress { phase indexedHeight targetHeight progress blocksPerSecond ready }");
+        subscribe(&api, "syncProgress { phase indexedHeight targetHeight progress blocksPerSecond isReady }");
     let told = next(&mut events).await;
     let nothing = json!({
         "phase": "WAITING_FOR_NODE", "indexedHeight": null, "targetHeight": null, "progress": null,
-        "blocksPerSecond": null, "ready": false,
+        "blocksPerSecond": null, "isReady": false,
     });
     assert_eq!(told, nothing);
     is_quiet(&mut events).await;
@@ -139,7 +139,7 @@ async fn progress_is_told_also_before_any_block_is_indexed() {
     api.set_state(catching_up);
     let far = json!({
         "phase": "CATCHING_UP", "indexedHeight": null, "targetHeight": 9, "progress": 0.0, "blocksPerSecond": 7.0,
-        "ready": false,
+        "isReady": false,
     });
     assert_eq!(next(&mut events).await, far);
 
@@ -149,7 +149,7 @@ async fn progress_is_told_also_before_any_block_is_indexed() {
     api.set_state(SyncState { phase: SyncPhase::Following, node_tip: Some(chain.tip()), speed: None, ..catching_up });
     let ready = json!({
         "phase": "FOLLOWING", "indexedHeight": 9, "targetHeight": 9, "progress": 1.0, "blocksPerSecond": null,
-        "ready": true,
+        "isReady": true,
     });
     assert_eq!(next(&mut events).await, ready);
     is_quiet(&mut events).await;
@@ -191,9 +191,9 @@ async fn readers_that_do_not_read_hold_no_state() {
         api.connect(&chain.mine(Vec::new()).unwrap());
     }
     assert_eq!(api.live_heads(), 1, "only the published Head is held");
-    assert_eq!(data(&api, "{ server { subscriptions } }").await, json!({ "server": { "subscriptions": 6 } }));
+    assert_eq!(data(&api, "{ server { subscriptionCount } }").await, json!({ "server": { "subscriptionCount": 6 } }));
     drop(readers);
-    assert_eq!(data(&api, "{ server { subscriptions } }").await, json!({ "server": { "subscriptions": 0 } }));
+    assert_eq!(data(&api, "{ server { subscriptionCount } }").await, json!({ "server": { "subscriptionCount": 0 } }));
 }
 
 const DELTA: &str = "index sequence projectedBlock { index txCount } added { txid } removed";

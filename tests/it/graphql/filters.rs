@@ -12,7 +12,7 @@ use crate::support::api::{Api, response_json, sat};
 
 /// What a filter goes by.
 const FIELDS: &str =
-    "txid isCoinbase feeRate outputValue outputs(first: 100) { nodes { scriptType opReturn { pushes } } }";
+    "txid isCoinbase feeRate totalOutputValue outputs(first: 100) { nodes { scriptType opReturn { pushes } } }";
 
 /// What a filter lets through, by what a client reads of a transaction.
 type Keeps = fn(&Value) -> bool;
@@ -33,8 +33,8 @@ fn has_type(found: &Value, types: &[&str]) -> bool {
 const FILTERS: [(&str, Keeps); 9] = [
     ("minFeeRate: 2", |found| rate(found).is_some_and(|rate| rate >= 2.0)),
     ("maxFeeRate: 2", |found| rate(found).is_some_and(|rate| rate <= 2.0)),
-    ("minValue: 100000000", |found| found["outputValue"].as_u64().unwrap() >= 100_000_000),
-    ("maxValue: \"100000000\"", |found| found["outputValue"].as_u64().unwrap() <= 100_000_000),
+    ("minValue: 100000000", |found| found["totalOutputValue"].as_u64().unwrap() >= 100_000_000),
+    ("maxValue: \"100000000\"", |found| found["totalOutputValue"].as_u64().unwrap() <= 100_000_000),
     ("coinbase: true", |found| found["isCoinbase"] == true),
     ("coinbase: false", |found| found["isCoinbase"] == false),
     ("scriptTypes: [P2TR, P2SH]", |found| has_type(found, &["P2TR", "P2SH"])),

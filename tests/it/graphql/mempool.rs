@@ -80,7 +80,7 @@ fn an_empty_mempool_has_zeros_and_lists_without_items() {
     let api = Api::of_chain(&chain);
     let answer = api.data(&format!(
         "{{ mempool {{ id stats {{ {STATS} }} recent {{ txid }} feeHistogram {{ txCount }} projectedBlocks {{ index }} }}
-            snapshot {{ mempoolSequence mempoolInSync }} }}"
+            snapshot {{ mempoolSequence isMempoolInSync }} }}"
     ));
     let stats = json!({
         "txCount": 0, "totalVsize": 0, "totalWeight": 0, "totalSize": 0, "totalFees": 0, "memoryUsage": 0, "maxMemory": 0,
@@ -92,7 +92,7 @@ fn an_empty_mempool_has_zeros_and_lists_without_items() {
     assert_eq!(
         answer,
         json!({
-            "mempool": mempool, "snapshot": { "mempoolSequence": null, "mempoolInSync": false },
+            "mempool": mempool, "snapshot": { "mempoolSequence": null, "isMempoolInSync": false },
         })
     );
 }
@@ -110,7 +110,7 @@ fn figures_are_those_of_the_transactions_and_of_the_node() {
     api.set_state(SyncState { mempool_in_sync: true, ..SyncState::default() });
     let answer = api.data(&format!(
         "{{ node(id: \"Mempool:main\") {{ ... on Mempool {{ stats {{ {STATS} }} }} }}
-            snapshot {{ mempoolSequence mempoolInSync }} }}"
+            snapshot {{ mempoolSequence isMempoolInSync }} }}"
     ));
     let vbytes = f64::from(3 * u32::try_from(VSIZE).unwrap());
     let stats = json!({
@@ -119,7 +119,7 @@ fn figures_are_those_of_the_transactions_and_of_the_node() {
         "incrementalFeeRate": 0.1, "loaded": true, "sequence": 4,
         "txPerSecond": 3.0 / 60.0, "vbytesPerSecond": vbytes / 60.0, "outputCount": 4,
     });
-    let snapshot = json!({ "mempoolSequence": 4, "mempoolInSync": true });
+    let snapshot = json!({ "mempoolSequence": 4, "isMempoolInSync": true });
     assert_eq!(answer, json!({ "node": { "stats": stats }, "snapshot": snapshot }));
 
     // a block takes what it holds

@@ -40,7 +40,7 @@ fn mixed() -> (SimChain, Api, Vec<Transaction>) {
 /// The same in each order: by a key of each transaction, the highest first, and of equal ones the oldest first.
 fn expected(api: &Api, transactions: &[Transaction], order: &str) -> Vec<String> {
     let figures = |of: &Transaction| {
-        let fields = "feeRate effectiveFeeRate outputValue";
+        let fields = "feeRate effectiveFeeRate totalOutputValue";
         api.data(&format!("{{ transaction(txid: \"{}\") {{ {fields} }} }}", txid(of)))["transaction"].take()
     };
     let mut rows: Vec<_> = transactions.iter().enumerate().map(|(at, of)| (figures(of), at, txid(of))).collect();
@@ -49,7 +49,7 @@ fn expected(api: &Api, transactions: &[Transaction], order: &str) -> Vec<String>
         let by = match order {
             "FEE_RATE" => by("feeRate"),
             "EFFECTIVE_FEE_RATE" => by("effectiveFeeRate"),
-            "VALUE" => by("outputValue"),
+            "VALUE" => by("totalOutputValue"),
             _ => Reverse(one.1).cmp(&Reverse(other.1)),
         };
         by.then(one.1.cmp(&other.1))
@@ -220,8 +220,11 @@ type Keeps = fn(f64, u64, f64) -> bool;
 fn a_filter_leaves_out_what_does_not_meet_all_of_it() {
     let (_, api, transactions) = mixed();
     let figures = |of: &String| {
-        let answer = api.data(&format!("{{ transaction(txid: \"{of}\") {{ feeRate outputValue }} }}"));
-        (answer["transaction"]["feeRate"].as_f64().unwrap(), answer["transaction"]["outputValue"].as_u64().unwrap())
+        let answer = api.data(&format!("{{ transaction(txid: \"{of}\") {{ feeRate totalOutputValue }} }}"));
+        (
+            answer["transaction"]["feeRate"].as_f64().unwrap(),
+            answer["transaction"]["totalOutputValue"].as_u64().unwrap(),
+        )
     };
     // exactly what some of them pay: bounds belong to what they bound
     let rate = figures(&txid(&transactions[2])).0;

@@ -26,8 +26,7 @@ fn rivals(coin: OutPoint) -> [Transaction; 3] {
     [signalling(paying(coin, 500)), paying(coin, 700), signalling(paying(coin, 900))]
 }
 
-const FIELDS: &str =
-    "state signalsRbf firstSeenAt fee replaces { txid } replacedBy { txid } conflicts mempoolEntry { addedAtHeight }";
+const FIELDS: &str = "state isSignalingRbf firstSeenAt fee replaces { txid } replacedBy { txid } conflicts mempoolEntry { addedAtHeight }";
 
 #[test]
 fn a_replaced_transaction_is_kept_with_what_took_its_place() {
@@ -46,28 +45,28 @@ fn a_replaced_transaction_is_kept_with_what_took_its_place() {
     assert_eq!(
         transaction(&api, first.compute_txid(), FIELDS),
         json!({
-            "state": "REPLACED", "signalsRbf": true, "firstSeenAt": "2027-01-15T08:00:00Z", "fee": 500,
+            "state": "REPLACED", "isSignalingRbf": true, "firstSeenAt": "2027-01-15T08:00:00Z", "fee": 500,
             "replaces": [], "replacedBy": id(&second), "conflicts": sorted([&second, &third]), "mempoolEntry": null,
         })
     );
     assert_eq!(
         transaction(&api, second.compute_txid(), FIELDS),
         json!({
-            "state": "REPLACED", "signalsRbf": false, "firstSeenAt": "2027-01-15T08:00:01Z", "fee": 700,
+            "state": "REPLACED", "isSignalingRbf": false, "firstSeenAt": "2027-01-15T08:00:01Z", "fee": 700,
             "replaces": [id(&first)], "replacedBy": id(&third), "conflicts": sorted([&first, &third]), "mempoolEntry": null,
         })
     );
     assert_eq!(
         transaction(&api, third.compute_txid(), FIELDS),
         json!({
-            "state": "MEMPOOL", "signalsRbf": true, "firstSeenAt": "2027-01-15T08:00:02Z", "fee": 900,
+            "state": "MEMPOOL", "isSignalingRbf": true, "firstSeenAt": "2027-01-15T08:00:02Z", "fee": 900,
             "replaces": [id(&second)], "replacedBy": null, "conflicts": [txid(&second)],
             "mempoolEntry": { "addedAtHeight": 102 },
         })
     );
 }
 
-const TREE: &str = "{ txid fee vsize seenAt fullRbf mined replacedNodes { txid fee fullRbf replacedNodes { txid fullRbf replacedNodes { txid } } } }";
+const TREE: &str = "{ txid fee vsize seenAt isFullRbf isMined replacedNodes { txid fee isFullRbf replacedNodes { txid isFullRbf replacedNodes { txid } } } }";
 
 #[test]
 fn the_tree_of_replacements_is_the_same_from_wherever_it_is_asked() {
@@ -78,10 +77,10 @@ fn the_tree_of_replacements_is_the_same_from_wherever_it_is_asked() {
     let txid = |of: &Transaction| json!(of.compute_txid().to_string());
     let tree = |seen_at: Value, mined: bool| {
         json!({
-            "txid": txid(&third), "fee": 900, "vsize": VSIZE, "seenAt": seen_at, "fullRbf": true, "mined": mined,
+            "txid": txid(&third), "fee": 900, "vsize": VSIZE, "seenAt": seen_at, "isFullRbf": true, "isMined": mined,
             "replacedNodes": [{
-                "txid": txid(&second), "fee": 700, "fullRbf": false,
-                "replacedNodes": [{ "txid": txid(&first), "fullRbf": false, "replacedNodes": [] }],
+                "txid": txid(&second), "fee": 700, "isFullRbf": false,
+                "replacedNodes": [{ "txid": txid(&first), "isFullRbf": false, "replacedNodes": [] }],
             }],
         })
     };
@@ -111,10 +110,10 @@ fn what_a_block_holds_was_not_replaced_whatever_the_mempool_remembers() {
     api.arrive([&first, &second, &third]);
     api.connect(&chain.mine(vec![second.clone()]).unwrap());
     let fields =
-        "state replaces { txid } replacedBy { txid } rbfTree { txid mined fullRbf replacedNodes { txid mined } }";
+        "state replaces { txid } replacedBy { txid } rbfTree { txid isMined isFullRbf replacedNodes { txid isMined } }";
     let tree = json!({
-        "txid": second.compute_txid().to_string(), "mined": true, "fullRbf": false,
-        "replacedNodes": [{ "txid": first.compute_txid().to_string(), "mined": false }],
+        "txid": second.compute_txid().to_string(), "isMined": true, "isFullRbf": false,
+        "replacedNodes": [{ "txid": first.compute_txid().to_string(), "isMined": false }],
     });
     assert_eq!(
         transaction(&api, second.compute_txid(), fields),
@@ -212,18 +211,18 @@ fn of_a_transaction_whose_bytes_are_forgotten_only_the_tree_of_replacements_tell
     let answer = transaction(&api, new.compute_txid(), &format!("replaces {{ txid }} conflicts rbfTree {TREE}"));
     let txid = old.compute_txid().to_string();
     assert_eq!((&answer["replaces"], &answer["conflicts"]), (&json!([]), &json!([txid])));
-    let replaced = json!([{ "txid": txid, "fee": 500, "fullRbf": false, "replacedNodes": [] }]);
+    let replaced = json!([{ "txid": txid, "fee": 500, "isFullRbf": false, "replacedNodes": [] }]);
     assert_eq!(answer["rbfTree"]["replacedNodes"], replaced);
-    assert_eq!(answer["rbfTree"]["fullRbf"], json!(false), "nothing says whether it signalled");
+    assert_eq!(answer["rbfTree"]["isFullRbf"], json!(false), "nothing says whether it signalled");
 }
 
 #[test]
 fn a_coinbase_signals_nothing() {
     let (chain, _) = chain_with_coins(1);
     let api = Api::of_chain(&chain);
-    let answer = api.data("{ tip { transactions { nodes { isCoinbase signalsRbf replaces { txid } rbfTree { txid } conflicts firstSeenAt } } } }");
+    let answer = api.data("{ tip { transactions { nodes { isCoinbase isSignalingRbf replaces { txid } rbfTree { txid } conflicts firstSeenAt } } } }");
     let coinbase = json!({
-        "isCoinbase": true, "signalsRbf": false, "replaces": [], "rbfTree": null, "conflicts": [], "firstSeenAt": null,
+        "isCoinbase": true, "isSignalingRbf": false, "replaces": [], "rbfTree": null, "conflicts": [], "firstSeenAt": null,
     });
     assert_eq!(answer["tip"]["transactions"]["nodes"][0], coinbase);
 }

@@ -29,11 +29,11 @@ fn followed(real: &RealNode) -> Api {
 #[test]
 fn what_needs_no_block_is_answered_before_there_is_one() {
     let api = Api::empty(Network::Regtest, Limits::default());
-    let questions = "{ sync { phase indexedHeight targetHeight progress blocksPerSecond etaSeconds ready }
-        server { id version features { name enabled } subscriptions limits { depth } database { formatVersion fileBytes } }
+    let questions = "{ sync { phase indexedHeight targetHeight progress blocksPerSecond etaSeconds isReady }
+        server { id version features { name enabled } subscriptionCount limits { requests { depth } } database { formatVersion fileBytes } }
         node(id: \"Server:main\") { __typename }
-        bitcoinNode { reachable version subversion network height headerHeight bestBlockHash verificationProgress
-            initialBlockDownload pruned peerCount warnings } }";
+        bitcoinNode { isReachable version subversion network height headerHeight bestBlockHash verificationProgress
+            isInitialBlockDownload pruned peerCount warnings } }";
     let nothing_known = json!({
         "phase": "WAITING_FOR_NODE",
         "indexedHeight": null,
@@ -41,19 +41,19 @@ fn what_needs_no_block_is_answered_before_there_is_one() {
         "progress": null,
         "blocksPerSecond": null,
         "etaSeconds": null,
-        "ready": false,
+        "isReady": false,
     });
-    let features = ["BROADCAST", "WTXIDS", "BLOCK_TEMPLATE"];
+    let features = ["BROADCAST", "WTXIDS", "BLOCK_TEMPLATE", "RATES"];
     let server = json!({
         "id": "Server:main",
         "version": env!("CARGO_PKG_VERSION"),
         "features": features.map(|name| json!({ "name": name, "enabled": false })),
-        "subscriptions": 0,
-        "limits": { "depth": 20 },
+        "subscriptionCount": 0,
+        "limits": { "requests": { "depth": 20 } },
         "database": { "formatVersion": btcgraph::index::FORMAT_VERSION, "fileBytes": null },
     });
     let node = json!({
-        "reachable": false,
+        "isReachable": false,
         "version": null,
         "subversion": null,
         "network": null,
@@ -61,7 +61,7 @@ fn what_needs_no_block_is_answered_before_there_is_one() {
         "headerHeight": null,
         "bestBlockHash": null,
         "verificationProgress": null,
-        "initialBlockDownload": null,
+        "isInitialBlockDownload": null,
         "pruned": null,
         "peerCount": null,
         "warnings": null,
@@ -69,11 +69,11 @@ fn what_needs_no_block_is_answered_before_there_is_one() {
     let typename = json!({ "__typename": "ServerInfo" });
     let expected = json!({ "sync": nothing_known, "server": server, "node": typename, "bitcoinNode": node });
     assert_eq!(api.data(questions), expected);
-    let response = api.ask("{ chain { network } mempool { id } sync { ready } }");
-    assert_eq!(response["data"], json!({ "chain": null, "mempool": null, "sync": { "ready": false } }));
+    let response = api.ask("{ chain { network } mempool { id } sync { isReady } }");
+    assert_eq!(response["data"], json!({ "chain": null, "mempool": null, "sync": { "isReady": false } }));
     let codes = [0, 1].map(|at| response["errors"][at]["extensions"]["code"].clone());
     assert_eq!(codes, [json!("NOT_READY"), json!("NOT_READY")]);
-    let response = api.ask("{ server { database { tables { rows } } } }");
+    let response = api.ask("{ server { database { tables { rowCount } } } }");
     assert_eq!(response["data"], json!({ "server": { "database": { "tables": null } } }));
     assert_eq!(response["errors"][0]["extensions"]["code"], json!("NOT_READY"));
 }
@@ -115,16 +115,16 @@ fn an_answer_is_in_sync_only_if_its_own_tip_is_the_nodes() {
     let mut chain = SimChain::new(63);
     chain.mine_empty(3).unwrap();
     let mut api = Api::of_chain(&chain);
-    let question = "{ snapshot { height hash nodeHeight nodeHeaders inSync } sync { ready progress } }";
+    let question = "{ snapshot { height hash nodeHeight nodeHeaderHeight isInSync } sync { isReady progress } }";
     let tip = api.view().tip();
     let (node_height, node_headers) = (Some(tip.height), Some(7.into()));
     let following = SyncState { phase: SyncPhase::Following, node_height, node_headers, ..SyncState::default() };
     let expected = |in_sync: bool| {
         json!({
             "snapshot": {
-                "height": 3, "hash": tip.hash.to_string(), "nodeHeight": 3, "nodeHeaders": 7, "inSync": in_sync,
+                "height": 3, "hash": tip.hash.to_string(), "nodeHeight": 3, "nodeHeaderHeight": 7, "isInSync": in_sync,
             },
-            "sync": { "ready": in_sync, "progress": 1.0 },
+            "sync": { "isReady": in_sync, "progress": 1.0 },
         })
     };
     api.set_state(SyncState { node_tip: Some(tip.hash), ..following });
@@ -136,7 +136,7 @@ fn an_answer_is_in_sync_only_if_its_own_tip_is_the_nodes() {
     let other = chain.mine_on(parent, Vec::new()).unwrap();
     api.change(1, [other.as_ref()]);
     api.set_state(SyncState { node_tip: Some(tip.hash), ..following });
-    assert_eq!(api.data("{ snapshot { height inSync } }"), json!({ "snapshot": { "height": 3, "inSync": false } }));
+    assert_eq!(api.data("{ snapshot { height isInSync } }"), json!({ "snapshot": { "height": 3, "isInSync": false } }));
 }
 
 #[test]
@@ -145,7 +145,7 @@ fn following_tells_the_phase_and_that_it_is_in_sync() {
     real.mine(20);
     let api = followed(&real);
     assert_eq!(
-        api.data("{ sync { phase indexedHeight targetHeight progress blocksPerSecond etaSeconds ready } snapshot { inSync } }"),
+        api.data("{ sync { phase indexedHeight targetHeight progress blocksPerSecond etaSeconds isReady } snapshot { isInSync } }"),
         json!({
             "sync": {
                 "phase": "FOLLOWING",
@@ -154,9 +154,9 @@ fn following_tells_the_phase_and_that_it_is_in_sync() {
                 "progress": 1.0,
                 "blocksPerSecond": null,
                 "etaSeconds": null,
-                "ready": true,
+                "isReady": true,
             },
-            "snapshot": { "inSync": true },
+            "snapshot": { "isInSync": true },
         })
     );
 }
@@ -169,24 +169,27 @@ fn every_declared_limit_is_a_field_with_its_value() {
         limit.set(&mut limits, limit.bounds.end() - below_highest).unwrap();
     }
     let api = Api::empty(Network::Regtest, limits);
-    let described = api.data("{ __type(name: \"Limits\") { fields { name description } } }");
-    let described = described["__type"]["fields"].as_array().unwrap();
-    let names: Vec<_> = described.iter().map(|field| field["name"].as_str().unwrap()).collect();
-    let values = api.data(&format!("{{ server {{ limits {{ {} }} }} }}", names.join(" ")));
-    let values = &values["server"]["limits"];
+    let described =
+        api.data("{ __type(name: \"Limits\") { fields { name type { ofType { fields { name description } } } } } }");
+    let groups =
+        described["__type"]["fields"].as_array().unwrap().iter().filter(|group| group["name"] != "packageSize");
+    let fields = groups.flat_map(|group| {
+        let fields = group["type"]["ofType"]["fields"].as_array().unwrap().iter();
+        fields.map(move |field| (group["name"].as_str().unwrap(), field))
+    });
 
-    let not_a_setting = ["packageSize"];
-    let settings = described.iter().filter(|field| !not_a_setting.contains(&field["name"].as_str().unwrap()));
     let mut read_by_operators_only = DECLARED.iter();
-    for (field, limit) in settings.zip(read_by_operators_only.by_ref()) {
-        let value = values[field["name"].as_str().unwrap()].as_f64().unwrap();
+    for ((group, field), limit) in fields.zip(read_by_operators_only.by_ref()) {
+        let name = field["name"].as_str().unwrap();
+        let values = api.data(&format!("{{ server {{ limits {{ {group} {{ {name} }} }} }} }}"));
+        let value = values["server"]["limits"][group][name].as_f64().unwrap();
         assert_eq!((value, limit.setting), (f64_of(limit.get(&limits)), limit.setting), "{}", field["name"]);
         let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
         assert_eq!(words(field["description"].as_str().unwrap()), words(limit.description));
     }
     let operators: Vec<_> = read_by_operators_only.map(|limit| limit.setting).collect();
     assert_eq!(operators, ["server.socket_init_timeout_seconds", "server.socket_ping_seconds"]);
-    assert_eq!(values["packageSize"], 25);
+    assert_eq!(api.data("{ server { limits { packageSize } } }")["server"]["limits"]["packageSize"], 25);
 }
 
 /// Exact for every value of a limit, which is below 2^53.
@@ -200,12 +203,13 @@ fn the_rows_of_every_table_and_the_size_of_the_file_are_told_and_not_where_it_is
     let mut chain = SimChain::new(62);
     chain.mine_empty(4).unwrap();
     let api = Api::of_chain(&chain);
-    let answer = api.data("{ server { database { formatVersion fileBytes tables { name rows } } } }");
+    let answer = api.data("{ server { database { formatVersion fileBytes tables { name rowCount } } } }");
     let database = &answer["server"]["database"];
     assert!(database["fileBytes"].as_u64().unwrap() > 0);
     let rows = |name: &str| {
         let tables = database["tables"].as_array().unwrap();
-        tables.iter().find(|table| table["name"] == name).unwrap_or_else(|| panic!("no table {name}"))["rows"].clone()
+        tables.iter().find(|table| table["name"] == name).unwrap_or_else(|| panic!("no table {name}"))["rowCount"]
+            .clone()
     };
     assert_eq!((rows("blocks"), rows("block_hashes"), rows("transactions")), (json!(5), json!(5), json!(5)));
     assert_eq!((rows("spends"), rows("stale_blocks")), (json!(0), json!(0)));
@@ -217,8 +221,8 @@ async fn subscriptions_count_from_their_start_to_their_end() {
     let mut chain = SimChain::new(64);
     let mut api = Api::of_chain(&chain);
     let open = async |api: &Api| {
-        let response = api.schema.execute(Request::new("{ server { subscriptions } }")).await;
-        response.data.into_json().unwrap()["server"]["subscriptions"].clone()
+        let response = api.schema.execute(Request::new("{ server { subscriptionCount } }")).await;
+        response.data.into_json().unwrap()["server"]["subscriptionCount"].clone()
     };
     let subscribe = || api.schema.execute_stream(Request::new("subscription { newBlock { height } }"), None);
     let (mut first, second) = (subscribe(), subscribe());
@@ -272,21 +276,21 @@ fn the_node_tells_of_itself_and_only_its_own_fields_miss_it_when_it_is_gone() {
     let Some(mut real) = RealNode::start(&[]) else { return };
     let tip = real.mine(2)[1];
     let api = followed(&real);
-    let question = "{ bitcoinNode { reachable version subversion network height headerHeight bestBlockHash
-        verificationProgress initialBlockDownload pruned peerCount warnings } chainTips { hash } tip { hash } }";
+    let question = "{ bitcoinNode { isReachable version subversion network height headerHeight bestBlockHash
+        verificationProgress isInitialBlockDownload pruned peerCount warnings } chainTips { hash } tip { hash } }";
     let answer = api.data(question);
     let (network, chain) = (real.must("getnetworkinfo", &[]), real.must("getblockchaininfo", &[]));
     let version = network["version"].as_u64().unwrap();
     let expected = json!({
-        "reachable": true,
+        "isReachable": true,
         "version": format!("{}.{}.{}", version / 10_000, version / 100 % 100, version % 100),
         "subversion": network["subversion"],
-        "network": "regtest",
+        "network": "REGTEST",
         "height": 2,
         "headerHeight": 2,
         "bestBlockHash": tip,
         "verificationProgress": chain["verificationprogress"].as_f64(),
-        "initialBlockDownload": chain["initialblockdownload"],
+        "isInitialBlockDownload": chain["initialblockdownload"],
         "pruned": false,
         "peerCount": 0,
         "warnings": network["warnings"],
@@ -298,10 +302,10 @@ fn the_node_tells_of_itself_and_only_its_own_fields_miss_it_when_it_is_gone() {
     let response = api.ask(question);
     assert_eq!(response["data"]["tip"], json!({ "hash": tip }));
     assert_eq!(
-        (&response["data"]["chainTips"], &response["data"]["bitcoinNode"]["reachable"]),
+        (&response["data"]["chainTips"], &response["data"]["bitcoinNode"]["isReachable"]),
         (&json!(null), &json!(false))
     );
-    let rest = response["data"]["bitcoinNode"].as_object().unwrap().iter().filter(|(name, _)| *name != "reachable");
+    let rest = response["data"]["bitcoinNode"].as_object().unwrap().iter().filter(|(name, _)| *name != "isReachable");
     assert!(rest.clone().count() == 11 && rest.clone().all(|(_, value)| value.is_null()), "{response}");
     assert_eq!(response["errors"].as_array().map(Vec::len), Some(1), "{response}");
     let error = &response["errors"][0];
@@ -332,10 +336,10 @@ fn all_that_a_request_asks_of_the_node_goes_out_in_one_request() {
     let answer = api.data(
         "{ chainTips { hash } again: chainTips { height } bitcoinNode { height subversion } other: bitcoinNode { network } }",
     );
-    assert_eq!((&answer["again"], &answer["other"]), (&json!([{ "height": 1 }]), &json!({ "network": "regtest" })));
+    assert_eq!((&answer["again"], &answer["other"]), (&json!([{ "height": 1 }]), &json!({ "network": "REGTEST" })));
     assert_eq!(proxy.posts(), before + 1);
-    api.data("{ tip { height } sync { ready } server { id } snapshot { height } }");
+    api.data("{ tip { height } sync { isReady } server { id } snapshot { height } }");
     assert_eq!(proxy.posts(), before + 1, "what the index knows is not asked");
-    api.data("{ bitcoinNode { reachable } }");
+    api.data("{ bitcoinNode { isReachable } }");
     assert_eq!(proxy.posts(), before + 2);
 }

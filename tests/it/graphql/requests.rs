@@ -141,7 +141,7 @@ fn a_bad_value_is_refused_with_its_place_and_what_is_expected() {
             r#"Invalid value for argument "hash", expected type "BlockHash": a string of 64 hexadecimal digits"#,
         ),
         (
-            "query($of: WatchInput!) { ledgerSet(of: $of) { id } }".to_owned(),
+            "query($of: LedgerInput!) { ledgerSet(of: $of) { id } }".to_owned(),
             json!({ "of": { "scripts": ["51", "5"] } }),
             r#"Invalid value for argument "of.scripts.1", expected type "Hex": a string of hexadecimal digits, two for each byte, without 0x"#,
         ),
@@ -158,7 +158,8 @@ fn a_bad_value_is_refused_with_its_place_and_what_is_expected() {
 #[test]
 fn a_query_that_is_too_deep_or_asks_for_too_much_is_refused_with_the_limit() {
     let api = Api::of_chain(&SimChain::new(22));
-    let deep = |levels: usize| format!("{{ tip {}{{ hash }}{} }}", "{ previous ".repeat(levels), " }".repeat(levels));
+    let deep =
+        |levels: usize| format!("{{ tip {}{{ hash }}{} }}", "{ previousBlock ".repeat(levels), " }".repeat(levels));
     assert_eq!(api.ask(&deep(18)).get("errors"), None);
     let extensions = |document: &str| api.ask(document)["errors"][0]["extensions"].clone();
     assert_eq!(

@@ -80,7 +80,7 @@ fn every_stream_begins_behind_the_snapshot_of_a_query() {
     let txid = |of: &Transaction| of.compute_txid().to_string();
     let expected = [
         json!({ "seq": 1, "added": txid(&unseen) }),
-        json!({ "seq": 2, "removed": txid(&known), "reason": "MINED" }),
+        json!({ "seq": 2, "removed": txid(&known), "reason": "CONFIRMED" }),
         json!({ "seq": 3, "added": txid(&late) }),
     ];
     assert_eq!(events(&api, &format!("mempoolEvents(after: {cursor}) {{ {fields} }}")), expected);

@@ -66,7 +66,7 @@ async fn a_thousand_events_are_answered_from_a_thousand_tips_and_leave_no_read_o
     let mut api = Api::of_chain(&chain);
     let mut blocks = subscribe(
         &api,
-        "height hash confirmations next { hash } transactions { nodes { confirmations block { confirmations } } }",
+        "height hash confirmations nextBlock { hash } transactions { nodes { confirmations block { confirmations } } }",
     );
     settle(&mut blocks).await;
     for height in 2..=1_001 {
@@ -76,7 +76,7 @@ async fn a_thousand_events_are_answered_from_a_thousand_tips_and_leave_no_read_o
             "height": height,
             "hash": hash(&block),
             "confirmations": 1,
-            "next": null,
+            "nextBlock": null,
             "transactions": { "nodes": [{ "confirmations": 1, "block": { "confirmations": 1 } }] },
         });
         assert_eq!(next(&mut blocks).await, json!({ "data": { "newBlock": expected } }));

@@ -9,8 +9,7 @@ use serde_json::json;
 use crate::sim_node::client;
 use crate::support::api::Api;
 
-const TEMPLATE: &str =
-    "{ mempool { nextBlockTemplate { height previousHash totalFees txCount weight txids takenAt } } tip { height } }";
+const TEMPLATE: &str = "{ mempool { nextBlockTemplate { height previousBlockHash totalFees txCount weight txids takenAt } } tip { height } }";
 const ALLOWED: NodeLimits =
     NodeLimits { requests: 1, timeout: std::time::Duration::from_secs(20), block_template: true };
 
@@ -43,7 +42,7 @@ fn the_template_of_the_node_is_told_where_the_settings_allow_it() {
     let weight: u64 = paid.iter().map(|tx| tx.weight().to_wu()).sum();
     let txids: Vec<_> = paid.iter().map(|tx| tx.compute_txid().to_string()).collect();
     let expected = json!({
-        "height": 106, "previousHash": chain.tip().to_string(), "totalFees": fees, "txCount": 2, "weight": weight,
+        "height": 106, "previousBlockHash": chain.tip().to_string(), "totalFees": fees, "txCount": 2, "weight": weight,
         "txids": txids, "takenAt": null,
     });
     assert_eq!(template, expected);

@@ -31,7 +31,7 @@ fn the_first_payment_ever_made_is_shown_with_what_it_spent() {
     let txid = "f4184fc596403b9d638783cf57adfe4c75c605f6356fbc91338530e9831e9e16";
     let answer = api.data(
         "{ block(height: 170) { hash time transactions(first: 1, after: null) { totalCount } last: transactions(last: 1) { nodes {
-            txid fee feeRate inputValue outputValue size vsize isCoinbase
+            txid fee feeRate totalInputValue totalOutputValue size vsize isCoinbase
             inputs { nodes { outpoint { txid vout } prevout { value scriptType address isCoinbase spentHeight spentBy { index transaction { txid } } transaction { block { height } } } } }
             outputs { totalCount nodes { vout value scriptType address spendStatus } }
         } } } }",
@@ -46,8 +46,8 @@ fn the_first_payment_ever_made_is_shown_with_what_it_spent() {
                 "txid": txid,
                 "fee": 0,
                 "feeRate": 0.0,
-                "inputValue": 5_000_000_000_u64,
-                "outputValue": 5_000_000_000_u64,
+                "totalInputValue": 5_000_000_000_u64,
+                "totalOutputValue": 5_000_000_000_u64,
                 "size": 275,
                 "vsize": 275,
                 "isCoinbase": false,
@@ -93,7 +93,7 @@ fn a_transaction_is_answered_whole() {
         "{{ transaction(txid: \"{txid}\") {{
             id txid wtxid version size strippedSize weight vsize isCoinbase hex state confirmations indexInBlock
             lockTime {{ raw height time isFinalAtNextBlock }} block {{ hash }}
-            inputCount outputCount inputValue outputValue fee feeRate
+            inputCount outputCount totalInputValue totalOutputValue fee feeRate
             inputs {{ totalCount nodes {{
                 index transaction {{ txid }} outpoint {{ txid vout }} sequence isCoinbase scriptSigHex witness
                 prevout {{ id value spendStatus spentBy {{ index transaction {{ id }} }} }}
@@ -132,7 +132,7 @@ fn a_transaction_is_answered_whole() {
             "transaction": { "txid": txid.to_string() },
             "value": 1_000_000,
             "scriptPubKey": payee_script.to_hex_string(),
-            "asm": payee_script.to_asm_string(),
+            "asm": format!("0 {}", payee_script[2..].to_hex_string()),
             "scriptType": "P2WPKH",
             "address": address_of(&payee_script),
             "isCoinbase": false,
@@ -150,7 +150,7 @@ fn a_transaction_is_answered_whole() {
             "transaction": { "txid": txid.to_string() },
             "value": 4_998_999_000_u64,
             "scriptPubKey": change_script.to_hex_string(),
-            "asm": change_script.to_asm_string(),
+            "asm": format!("1 {}", change_script[2..].to_hex_string()),
             "scriptType": "P2TR",
             "address": address_of(&change_script),
             "isCoinbase": false,
@@ -180,8 +180,8 @@ fn a_transaction_is_answered_whole() {
         "block": { "hash": block.block_hash().to_string() },
         "inputCount": 1,
         "outputCount": 2,
-        "inputValue": 5_000_000_000_u64,
-        "outputValue": 4_999_999_000_u64,
+        "totalInputValue": 5_000_000_000_u64,
+        "totalOutputValue": 4_999_999_000_u64,
         "fee": 1_000,
         "feeRate": feerate,
         "inputs": { "totalCount": 1, "nodes": inputs },
@@ -201,7 +201,7 @@ fn a_coinbase_has_nulls_where_there_is_nothing_and_no_errors() {
     let txid = first.txdata[0].compute_txid();
     assert_eq!(
         api.data(&format!(
-            "{{ transaction(txid: \"{txid}\") {{ isCoinbase fee feeRate inputValue outputValue inputCount
+            "{{ transaction(txid: \"{txid}\") {{ isCoinbase fee feeRate totalInputValue totalOutputValue inputCount
                 inputs {{ nodes {{ isCoinbase outpoint {{ txid vout }} prevout {{ id }} sequence witness }} }}
                 outputs(first: 1) {{ nodes {{ isCoinbase matureAtHeight isMature }} }} }} }}"
         )),
@@ -209,8 +209,8 @@ fn a_coinbase_has_nulls_where_there_is_nothing_and_no_errors() {
             "isCoinbase": true,
             "fee": null,
             "feeRate": null,
-            "inputValue": null,
-            "outputValue": 5_000_000_000_u64,
+            "totalInputValue": null,
+            "totalOutputValue": 5_000_000_000_u64,
             "inputCount": 1,
             "inputs": { "nodes": [{
                 "isCoinbase": true,
@@ -321,7 +321,7 @@ fn a_transaction_that_only_stale_blocks_hold_is_reorged_out() {
     api.change(2, []);
     assert_eq!(
         api.data(&format!(
-            "{{ transaction(txid: \"{}\") {{ state confirmations block {{ id }} indexInBlock fee inputValue
+            "{{ transaction(txid: \"{}\") {{ state confirmations block {{ id }} indexInBlock fee totalInputValue
                 inputs {{ nodes {{ prevout {{ value transaction {{ state }} }} }} }}
                 outputs {{ nodes {{ value spendStatus spentBy {{ index }} matureAtHeight isMature }} }} }} }}",
             next.compute_txid()
@@ -332,7 +332,7 @@ fn a_transaction_that_only_stale_blocks_hold_is_reorged_out() {
             "block": null,
             "indexInBlock": null,
             "fee": 1_000_000,
-            "inputValue": 4_999_000_000_u64,
+            "totalInputValue": 4_999_000_000_u64,
             "inputs": { "nodes": [{ "prevout": { "value": 4_999_000_000_u64, "transaction": { "state": "REORGED_OUT" } } }] },
             "outputs": { "nodes": [{ "value": 4_998_000_000_u64, "spendStatus": null, "spentBy": null, "matureAtHeight": null, "isMature": true }] },
         } })

@@ -233,7 +233,7 @@ async fn health_and_schema_are_served_beside() {
         let followed = if ready { json!(0) } else { Value::Null };
         json!({
             "ready": ready, "indexedHeight": 3, "nodeHeight": node, "blocksBehind": followed,
-            "secondsSinceNode": followed, "secondsMempoolBehind": followed, "diskShortage": null,
+            "draining": false, "secondsSinceNode": followed, "secondsMempoolBehind": followed, "diskShortage": null,
         })
         .to_string()
     };

@@ -53,6 +53,26 @@ async fn a_request_waits_until_its_block_is_there() {
 }
 
 #[tokio::test]
+async fn a_request_waits_for_another_tip_also_at_the_same_height() {
+    const HASH: &str = "{ tip { hash } }";
+    let mut chain = SimChain::new(93);
+    let genesis = chain.tip();
+    let old = branch(&mut chain, genesis, 1, &[]);
+    let mut api = Api::of_chain(&chain);
+    let new = branch(&mut chain, genesis, 2, &[]);
+    let [genesis, old, other] = [genesis, old[0].block_hash(), new[0].block_hash()].map(|hash| hash.to_string());
+    let tip = |hash: &str| json!({ "data": { "tip": { "hash": hash } } });
+    assert_eq!(ask(&api.schema, HASH, json!({ "after": genesis, "timeoutMs": 0 })).await, tip(&old));
+    let none = ask(&api.schema, HASH, json!({ "after": old, "timeoutMs": 50 })).await;
+    assert_eq!(none["errors"][0]["extensions"], json!({ "code": "TIP_NOT_REACHED", "height": 1, "hash": old }));
+    let schema = api.schema.clone();
+    let waiting = tokio::spawn(async move { ask(&schema, HASH, json!({ "after": old })).await });
+    tokio::task::yield_now().await;
+    api.change(1, new.iter().take(1).map(Arc::as_ref));
+    assert_eq!(waiting.await.unwrap(), tip(&other));
+}
+
+#[tokio::test]
 async fn a_block_that_does_not_come_in_time_is_an_error_with_the_tip_that_there_is() {
     let mut chain = SimChain::new(92);
     let genesis = chain.tip();

@@ -43,7 +43,9 @@ impl Target {
         let (address, agent) = (format!("127.0.0.1:{port}"), config.build().into());
         let target = Self { process, address, agent, _directory: directory };
         let ready = || {
-            target.ask(br#"{"query": "{ sync { ready } }"}"#).filter(|answer| answer["data"]["sync"]["ready"] == true)
+            target
+                .ask(br#"{"query": "{ sync { isReady } }"}"#)
+                .filter(|answer| answer["data"]["sync"]["isReady"] == true)
         };
         wait_for("the history to be indexed", PATIENCE, ready);
         target

@@ -103,7 +103,7 @@ fn a_response_tells_its_cost_and_its_state_when_it_is_asked_to() {
     assert_eq!(usage["fields"], json!(2));
     assert!(usage["milliseconds"].as_f64() > Some(0.0), "{usage}");
     let snapshot = &answer["extensions"]["snapshot"];
-    assert_eq!((&snapshot["height"], &snapshot["inSync"]), (&json!(3), &json!(false)));
+    assert_eq!((&snapshot["height"], &snapshot["isInSync"]), (&json!(3), &json!(false)));
     assert_eq!(snapshot["hash"].as_str().map(str::len), Some(64));
     let by_extension = json!({ "query": QUERY, "extensions": { "include": "usage" } });
     let answer = served.post(&by_extension, &[]).json();

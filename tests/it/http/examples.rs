@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use bitcoin::Network;
 use btcgraph::server::admin::{self, Admin, AdminSocket};
 use btcgraph::server::metrics::Metrics;
-use btcgraph::server::{Options, Token, TokenPolicy, Tokens};
+use btcgraph::server::{Draining, Options, Token, TokenPolicy, Tokens};
 use btcgraph::sim::SimChain;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -36,6 +36,7 @@ const NOT_RUN: &[(&str, &str)] = &[
     ("docs/operations.md", "BTCGRAPH_SERVER__MAX_PAGE_SIZE=200 btcgraph serve"),
     ("docs/operations.md", "BTCGRAPH_SERVER__PLAYGROUND=false btcgraph serve"),
     ("docs/operations.md", "BTCGRAPH_LOG__FILTER=info,btcgraph::sync=debug btcgraph serve"),
+    ("docs/operations.md", "btcgraph log info,btcgraph::sync=debug"),
     ("docs/operations.md", "btcgraph verify"),
     ("docs/operations.md", "BTCGRAPH_SYNC__LOST_BLOCK_SECONDS=0 btcgraph serve"),
     ("docs/operations.md", "systemctl stop btcgraph"),
@@ -47,6 +48,8 @@ const NOT_RUN: &[(&str, &str)] = &[
     ("docs/testing.md", "cargo test --test it through_any_history -- --nocapture"),
     ("docs/testing.md", "BTCGRAPH_HISTORY=17 cargo test --test it through_any_history_the_index -- --nocapture"),
     ("docs/testing.md", "cargo install cargo-fuzz"),
+    ("docs/webhooks.md", "echo \"whsec_$(openssl rand -base64 32)\" > /etc/btcgraph/shop.secret"),
+    ("docs/webhooks.md", "btcgraph webhook resend shop --config /etc/btcgraph/btcgraph.toml"),
 ];
 
 /// How fences of shell examples are marked.
@@ -151,6 +154,8 @@ impl Stage {
         let admin = Admin {
             notify: Box::new(|_| Box::pin(async { Ok(()) })),
             verify: Box::new(|_, _| Err("no example asks for this".into())),
+            set_log: Box::new(|filter| Ok(filter.to_owned())),
+            draining: Draining::default(),
             metrics: Some(Metrics::new().unwrap()),
         };
         let runtime = &stage.served.runtime;
@@ -196,7 +201,7 @@ impl Stage {
     }
 
     fn subscriptions(&self) -> Value {
-        self.served.post(&json!({ "query": "{ server { subscriptions } }" }), &[]).json()["data"]["server"]["subscriptions"].clone()
+        self.served.post(&json!({ "query": "{ server { subscriptionCount } }" }), &[]).json()["data"]["server"]["subscriptionCount"].clone()
     }
 
     /// The first event that an example prints that goes on until it is stopped, once the chain has grown.

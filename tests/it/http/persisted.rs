@@ -1,5 +1,6 @@
 //! Automatic persisted queries. What the cache keeps is tested beside it; here is when.
 
+use btcgraph::server::{AllowedOperations, Options};
 use serde_json::{Value, json};
 
 use super::{Answer, Served, encoded};
@@ -65,4 +66,21 @@ fn a_query_whose_answer_is_a_stream_is_kept_once_it_was_executed_too() {
         served.post(&json!({ "query": query, "extensions": extensions(hash) }), &[events]);
         assert!(by_hash(hash).contains(expected), "{query}");
     }
+}
+
+#[test]
+fn a_server_with_a_list_executes_nothing_else() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), json!({ TIP.1: TIP.0, MUTATION.1: MUTATION.0 }).to_string()).unwrap();
+    let allowed_operations = Some(AllowedOperations::read(file.path()).unwrap());
+    let served = Served::start_with(Options { allowed_operations, ..Options::default() });
+    let expected = json!({ "data": { "tip": { "height": 3 } } });
+    assert_eq!(by_hash(&served, TIP.1).json(), expected);
+    assert_eq!(served.post(&json!({ "query": TIP.0 }), &[]).json(), expected);
+    for refused in ["{ tip { hash } }", "{ __schema { queryType { name } } }", "{ tip { height }}"] {
+        let answer = served.post(&json!({ "query": refused }), &[]);
+        assert_eq!(answer.code(), json!("FORBIDDEN"), "{refused}");
+    }
+    assert_eq!(with_text(&served, UNKNOWN_FIELD).code(), json!("FORBIDDEN"));
+    assert_eq!(by_hash(&served, UNKNOWN_FIELD.1).code(), json!("PERSISTED_QUERY_NOT_FOUND"));
 }

@@ -16,8 +16,8 @@ use crate::support::api::Api;
 fn requests() -> Vec<Value> {
     let documents = [
         "{ __typename }",
-        "{ tip { height hash previous { hash } } a: tip { id } }",
-        "{ blocks(first: 20) { edges { cursor node { id stats { outputValue } } } pageInfo { endCursor hasNextPage } } }",
+        "{ tip { height hash previousBlock { hash } } a: tip { id } }",
+        "{ blocks(first: 20) { edges { cursor node { id stats { totalOutputValue } } } pageInfo { endCursor hasNextPage } } }",
         "{ blocks(first: 5) { nodes { transactions(first: 5) { nodes { txid fee outputs { nodes { ...O } } } } } } } \
          fragment O on Output { id value address scriptType spentBy { index transaction { txid } } }",
         "{ node(id: \"Chain:main\") { id ... on Chain { supply { circulating } } } }",

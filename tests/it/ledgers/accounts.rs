@@ -9,6 +9,7 @@ use btcgraph::sim::Rng;
 use serde_json::{Value, json};
 
 use super::real_node::sats;
+use crate::graphql::ledger_events::Told;
 use crate::support::api::Api;
 use crate::support::bitcoind::RealNode;
 
@@ -139,5 +140,84 @@ fn random_descriptors_are_those_of_the_node() {
         assert_eq!(ours, theirs, "{text}");
         assert_eq!(account["usedCount"], json!(theirs.len()));
         assert_eq!(account["balance"]["confirmed"], sats(&scan["total_amount"]), "{text}");
+    }
+}
+
+/// The events of a stream that watches a descriptor with a gap limit of 4.
+fn watching(text: &str) -> String {
+    let watch = format!("{{ descriptors: [{{ text: {}, gapLimit: 4 }}] }}", json!(text));
+    let fields = "kind isBackfill entry { net transaction { txid } } matches { derived { branch index address } }";
+    format!("subscription {{ ledgerEvents(watch: {watch}) {{ {fields} }} }}")
+}
+
+#[test]
+fn streams_follow_the_wallets_that_the_node_pays() {
+    let Some(node) = RealNode::start(&[]) else { return };
+    let settings = NodeOptions::new(Network::Regtest, node.rpc_url(), Auth::Cookie(node.cookie_path()));
+    let client = Node::connect(settings).unwrap();
+    let (mut api, mut random) = (Api::empty(Network::Regtest, Limits::default()), Rng::new(21));
+    node.mine_to(&node.wallet_address("bech32"), 120);
+    api.follow(&client);
+
+    let texts: Vec<String> = (0..10).map(|form| descriptor(form, &mut random)).collect();
+    let mut streams: Vec<_> = texts.iter().map(|text| Told::patient(&api, &watching(text))).collect();
+    assert!(streams.iter_mut().all(|stream| stream.more().is_empty()));
+    let addresses: Vec<Vec<Value>> = texts
+        .iter()
+        .map(|text| {
+            let derive = |branch| {
+                node.must("deriveaddresses", &[json!(with_checksum(&node, &single(text, branch))), json!([0, 60])])
+            };
+            (0..2).map(derive).collect()
+        })
+        .collect();
+    let mut used = vec![[0_u64; 2]; texts.len()];
+    let (mut paid, mut found) = (vec![std::collections::BTreeSet::new(); texts.len()], vec![Vec::new(); texts.len()]);
+    for round in 0..8 {
+        let mut outputs = serde_json::Map::new();
+        for (number, ends) in used.iter_mut().enumerate() {
+            for (branch, end) in ends.iter_mut().enumerate() {
+                // at the end of the gap, or within it
+                let index = random.between(*end, *end + 3);
+                *end = index + 1;
+                let address = addresses[number][branch][usize::try_from(index).unwrap()].as_str().unwrap().to_owned();
+                paid[number].insert((branch, index));
+                outputs.insert(address, json!("0.00020000"));
+            }
+        }
+        node.must("sendmany", &[json!(""), Value::Object(outputs)]);
+        node.mine(1);
+        if round % 3 == 2 {
+            // the payment comes again in the next block
+            node.must("invalidateblock", &[node.must("getbestblockhash", &[])]);
+            node.mine(2);
+        }
+        api.follow(&client);
+        if round % 2 == 1 {
+            found.iter_mut().zip(&mut streams).for_each(|(found, stream)| found.extend(stream.more()));
+        }
+    }
+    for (number, events) in found.iter().enumerate() {
+        let (mut seen, mut total) = (std::collections::BTreeSet::new(), 0);
+        for event in events {
+            let net = event["entry"]["net"].as_i64().unwrap();
+            total += match event["kind"].as_str().unwrap() {
+                "CONFIRMED" => net,
+                "UNCONFIRMED_BY_REORG" => -net,
+                other => panic!("{other} of a server that has no mempool"),
+            };
+            assert_eq!(event["isBackfill"], false);
+            for derived in event["matches"].as_array().unwrap().iter().map(|found| &found["derived"]) {
+                let place = [&derived["branch"], &derived["index"]]
+                    .map(|part| usize::try_from(part.as_u64().unwrap()).unwrap());
+                assert_eq!(derived["address"], addresses[number][place[0]][place[1]]);
+                seen.insert((place[0], u64::try_from(place[1]).unwrap()));
+            }
+        }
+        assert_eq!(seen, paid[number], "{}", texts[number]);
+        let scanned =
+            (0..2).map(|branch| json!({ "desc": with_checksum(&node, &single(&texts[number], branch)), "range": 100 }));
+        let scan = node.must("scantxoutset", &[json!("start"), json!(scanned.collect::<Vec<_>>())]);
+        assert_eq!(json!(total), sats(&scan["total_amount"]), "{}", texts[number]);
     }
 }

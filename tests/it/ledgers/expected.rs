@@ -79,9 +79,9 @@ impl Truth {
                 "spentCount": spends,
                 "spent": spent.to_string(),
                 "utxoCount": receipts - spends,
-                "firstSeen": block(seen.first()),
-                "lastSeen": block(seen.last()),
-                "minedBlocks": self.payouts(scripts).len(),
+                "firstSeenBlock": block(seen.first()),
+                "lastSeenBlock": block(seen.last()),
+                "minedBlockCount": self.payouts(scripts).len(),
                 "used": !seen.is_empty(),
             },
             "balance": { "confirmed": confirmed, "immature": immature, "spendable": confirmed - immature },
@@ -165,7 +165,7 @@ impl Truth {
 }
 
 pub(super) const FIGURES: &str = "stats { txCount receivedCount received spentCount spent utxoCount
-    firstSeen { height } lastSeen { height } minedBlocks used } balance { confirmed immature spendable }";
+    firstSeenBlock { height } lastSeenBlock { height } minedBlockCount used } balance { confirmed immature spendable }";
 pub(super) const UTXO: &str = "outpoint { text } value height confirmations isCoinbase matureAtHeight";
 pub(super) const ENTRY: &str = "transaction { txid } net received spent balanceAfter sentToSelf touched";
 

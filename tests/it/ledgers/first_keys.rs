@@ -52,11 +52,11 @@ fn the_ledger_of_the_first_payer_is_found_by_script_and_by_its_hash_in_either_by
         "scriptHash": natural,
         "electrumScriptHash": reversed,
         "balance": { "confirmed": balance, "immature": 0 },
-        "stats": { "received": turnover.0.to_string(), "spent": turnover.1.to_string(), "txCount": moves.len(), "minedBlocks": 1 },
+        "stats": { "received": turnover.0.to_string(), "spent": turnover.1.to_string(), "txCount": moves.len(), "minedBlockCount": 1 },
         "transactions": { "nodes": entries.collect::<Vec<_>>() },
         "coinbaseBlocks": { "nodes": [{ "height": 9 }] },
     });
-    let ask = "id hex address scriptHash electrumScriptHash balance { confirmed immature } stats { received spent txCount minedBlocks }
+    let ask = "id hex address scriptHash electrumScriptHash balance { confirmed immature } stats { received spent txCount minedBlockCount }
         transactions(order: ASC, first: 100) { nodes { received spent sentToSelf touched transaction { block { height } } } }
         coinbaseBlocks { nodes { height } }";
     for arguments in [
@@ -80,12 +80,12 @@ fn the_ledger_of_the_first_payer_is_found_by_script_and_by_its_hash_in_either_by
 fn the_address_of_a_key_that_was_paid_bare_knows_the_key_and_counts_none_of_it() {
     let Some(blocks) = real_chain("mainnet-0-4521.blk") else { return };
     let ask = format!(
-        "{{ address(address: \"{ADDRESS}\") {{ publicKey stats {{ used }} p2pkScripts {{ hex stats {{ firstSeen {{ height }} }} }} }} }}"
+        "{{ address(address: \"{ADDRESS}\") {{ publicKey stats {{ used }} p2pkScripts {{ hex stats {{ firstSeenBlock {{ height }} }} }} }} }}"
     );
     let before = Api::of(Network::Bitcoin, &blocks[..9]).data(&ask);
     assert_eq!(before["address"], json!({ "publicKey": null, "stats": { "used": false }, "p2pkScripts": [] }));
     let found = Api::of(Network::Bitcoin, &blocks[..10]).data(&ask);
-    let script = json!({ "hex": format!("41{KEY}ac"), "stats": { "firstSeen": { "height": 9 } } });
+    let script = json!({ "hex": format!("41{KEY}ac"), "stats": { "firstSeenBlock": { "height": 9 } } });
     assert_eq!(found["address"], json!({ "publicKey": KEY, "stats": { "used": false }, "p2pkScripts": [script] }));
     let together = Api::of(Network::Bitcoin, &blocks[..=170]).data(&format!(
         "{{ ledgerSet(of: {{ addresses: [\"{ADDRESS}\"], scripts: [\"41{KEY}ac\"] }}) {{ balance {{ confirmed }}

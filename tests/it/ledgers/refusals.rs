@@ -71,12 +71,6 @@ fn arguments_of_root_fields() {
             vec!["scriptPubKey"],
             Null::Root,
         ),
-        (
-            format!("script(electrumScriptHash: \"{thirty_one}\") {{ id }}"),
-            input,
-            vec!["electrumScriptHash has 31"],
-            Null::Root,
-        ),
         ("script(scriptHash: \"\") {{ id }}".replace("{{", "{").replace("}}", "}"), input, vec!["0 bytes"], Null::Root),
         ("address(address: \"1BoatSLRHtKNngkdXEeobR76b53LETtpyT?\") { id }".to_owned(), input, vec!["?"], Null::Root),
         (
@@ -193,6 +187,7 @@ fn values_that_no_scalar_takes_are_errors_of_the_request_as_literals_and_as_vari
             "transactionByIndex(index: $v) { id }",
             vec![json!(-1), json!(9_007_199_254_740_992_u64), json!("x")],
         ),
+        ("Hash256", "script(electrumScriptHash: $v) { id }", vec![short.clone(), json!("zz".repeat(32)), json!(5)]),
         ("Hex", "script(scriptPubKey: $v) { id }", vec![json!("5"), json!("0x51"), json!("gg"), json!(51)]),
         ("Int", "block(height: $v) { id }", vec![json!(2_147_483_648_u64), json!("1"), json!(1.5), json!(true)]),
         ("DateTime", "OWNER { balance(at: { time: $v }) { confirmed } }", vec![json!("yesterday"), json!(0)]),

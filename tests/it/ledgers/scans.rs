@@ -92,7 +92,7 @@ fn a_filter_hides_the_totals_and_a_long_history_of_several_scripts_its_count() {
     let scripts: Scripts = known_scripts(&chain).into_iter().collect();
     let owner = set(&scripts, &mut Rng::new(4));
     let count = truth.txnums(&scripts).len();
-    let ask = "stats { txCount minedBlocks received } all: transactions(first: 1) { totalCount nodes { net } }
+    let ask = "stats { txCount minedBlockCount received } all: transactions(first: 1) { totalCount nodes { net } }
         some: transactions(first: 1, filter: { direction: IN }) { totalCount }
         from: transactions(first: 1, filter: { range: { heights: { from: 101 } } }) { totalCount }
         coins: utxos(first: 1) { totalCount totalValue }
@@ -103,7 +103,7 @@ fn a_filter_hides_the_totals_and_a_long_history_of_several_scripts_its_count() {
         let found = &data["owner"];
         let or_null = |value: Value| if known { value } else { Value::Null };
         assert_eq!(found["stats"]["txCount"], or_null(json!(count)));
-        assert_eq!(found["stats"]["minedBlocks"], or_null(figures["stats"]["minedBlocks"].clone()));
+        assert_eq!(found["stats"]["minedBlockCount"], or_null(figures["stats"]["minedBlockCount"].clone()));
         assert_eq!(found["stats"]["received"], figures["stats"]["received"]);
         assert_eq!(found["all"]["totalCount"], or_null(json!(count)));
         let late = truth.txnums(&scripts).into_iter().filter(|txnum| truth.height(*txnum) > 100).count();

@@ -32,7 +32,8 @@ fn input_weight(output: &Value) -> Option<i64> {
 
 #[test]
 fn outputs_that_can_be_spent_now_add_up_to_what_is_spendable_and_tell_what_spending_costs() {
-    const FIELDS: &str = "value height matureAtHeight spentInMempoolByTxid spendability { ok reasons notBeforeHeight }
+    const FIELDS: &str =
+        "value height matureAtHeight spentInMempoolByTxid spendability { isSpendable reasons notBeforeHeight }
         output { scriptType scriptPubKey } dear: effectiveValue(feeRate: 10) cheap: effectiveValue(feeRate: 0.25)";
     let mut seen = BTreeSet::new();
     for seed in [330, 331] {
@@ -56,7 +57,8 @@ fn outputs_that_can_be_spent_now_add_up_to_what_is_spendable_and_tell_what_spend
                     ] {
                         reasons.extend(there.then_some(reason));
                     }
-                    let told = json!({ "ok": reasons.is_empty(), "reasons": reasons, "notBeforeHeight": mature });
+                    let told =
+                        json!({ "isSpendable": reasons.is_empty(), "reasons": reasons, "notBeforeHeight": mature });
                     assert_eq!(utxo["spendability"], told, "{utxo:#}");
                     let value = utxo["value"].as_i64().unwrap();
                     spendable += if reasons.is_empty() { value } else { 0 };
@@ -78,12 +80,12 @@ fn at_a_block_outputs_are_spendable_as_they_were_behind_it() {
     stage.go_on(60);
     let owner = one(&SimChain::miner().script_pubkey(), &mut stage.random);
     let at = stage.world.chain().height().to_u32() - 3;
-    let fields = "height matureAtHeight spendability { ok reasons notBeforeHeight }";
+    let fields = "height matureAtHeight spendability { isSpendable reasons notBeforeHeight }";
     let utxos = List::new(&owner, "utxos", &format!("at: {{ height: {at} }}"), fields).all(&mut stage.api);
     for utxo in &utxos {
         let mature = utxo["matureAtHeight"].as_u64().filter(|height| *height > u64::from(at) + 1);
         let reasons = if mature.is_some() { vec!["IMMATURE"] } else { Vec::new() };
-        let told = json!({ "ok": mature.is_none(), "reasons": reasons, "notBeforeHeight": mature });
+        let told = json!({ "isSpendable": mature.is_none(), "reasons": reasons, "notBeforeHeight": mature });
         assert_eq!(utxo["spendability"], told);
     }
     assert!(!utxos.is_empty());

@@ -134,9 +134,9 @@ fn a_script_that_only_the_mempool_pays_is_found_by_its_hash_and_is_used() {
     let payment = Payment::of(coin).to(payee, Amount::from_sat(5_000)).change(SimChain::miner(), 2).sign().unwrap();
     let (mut pool, mut api) = (Pool::new(), Api::of(Network::Regtest, []));
     pool.follow(&mut api, &world);
-    let asked = "hex stats { received used firstSeen { height } lastSeen { height } mempoolTxCount } balance { total spendable }";
+    let asked = "hex stats { received used firstSeenBlock { height } lastSeenBlock { height } mempoolTxCount } balance { total spendable }";
     let document = format!("{{ owner: {} {{ {asked} }} }}", by_hash(&payee.script_pubkey()));
-    let stats = |used: bool, waiting: u32| json!({ "received": "0", "used": used, "firstSeen": null, "lastSeen": null, "mempoolTxCount": waiting });
+    let stats = |used: bool, waiting: u32| json!({ "received": "0", "used": used, "firstSeenBlock": null, "lastSeenBlock": null, "mempoolTxCount": waiting });
     let unused = json!({ "hex": null, "stats": stats(false, 0), "balance": { "total": 0, "spendable": 0 } });
     assert_eq!(api.data(&document)["owner"], unused);
     world.submit(payment).unwrap();

@@ -159,8 +159,8 @@ fn chain() -> SimChain {
 
 /// How many subscriptions the server has open.
 async fn subscriptions(client: &mut Client) -> u64 {
-    client.ask("count", "{ server { subscriptions } }").await;
-    let count = client.told().await["payload"]["data"]["server"]["subscriptions"].as_u64().unwrap();
+    client.ask("count", "{ server { subscriptionCount } }").await;
+    let count = client.told().await["payload"]["data"]["server"]["subscriptionCount"].as_u64().unwrap();
     assert_eq!(client.told().await["type"], "complete");
     count
 }

@@ -57,7 +57,7 @@ async fn a_request_that_is_not_executed_gets_one_error_and_nothing_else() {
             "GRAPHQL_VALIDATION_FAILED",
         ),
         (
-            refused(&format!("{{ tip {}{} }}", "{ previous ".repeat(70), "}".repeat(70)), nothing()),
+            refused(&format!("{{ tip {}{} }}", "{ previousBlock ".repeat(70), "}".repeat(70)), nothing()),
             "QUERY_LIMIT_EXCEEDED",
         ),
         (refused("query A { tip { id } }", json!({ "operationName": "B" })), "BAD_USER_INPUT"),

@@ -68,9 +68,9 @@ async fn a_silent_node_shows_to_all_who_share_a_subscription() {
     api.set_state(SyncState { phase: SyncPhase::Following, node_height, node_tip, ..SyncState::default() });
     let served = Served::start(&api).await;
     let (mut first, mut late) = (served.client().await, served.client().await);
-    let query = "subscription { syncProgress { phase ready } }";
+    let query = "subscription { syncProgress { phase isReady } }";
     first.ask("1", query).await;
-    let silent = json!({ "data": { "syncProgress": { "phase": "WAITING_FOR_NODE", "ready": false } } });
+    let silent = json!({ "data": { "syncProgress": { "phase": "WAITING_FOR_NODE", "isReady": false } } });
     // on a slow machine the silence is long before the first event
     within(async { while told(&mut first).await != silent {} }).await;
     late.ask("1", query).await;
@@ -153,8 +153,8 @@ async fn who_comes_later_is_told_a_value_at_once() {
     let mut chain = chain();
     let mut api = Api::of_chain(&chain);
     let served = Served::start(&api).await;
-    let query = "subscription { difficultyAdjustment { blocksDone } }";
-    let expected = |done: u32| json!({ "data": { "difficultyAdjustment": { "blocksDone": done } } });
+    let query = "subscription { difficultyAdjustment { minedBlockCount } }";
+    let expected = |done: u32| json!({ "data": { "difficultyAdjustment": { "minedBlockCount": done } } });
     let mut first = served.client().await;
     first.ask("1", query).await;
     assert_eq!(told(&mut first).await, expected(4));

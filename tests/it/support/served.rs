@@ -36,19 +36,26 @@ impl Served {
 
     /// Starts a server on the node that these flags describe.
     pub(crate) fn start_on(node: &[OsString], directory: &Path, variables: &[(&str, &str)]) -> Self {
-        Self::start_to(node, directory, variables, Stdio::null())
+        Self::start_to("127.0.0.1:0", node, directory, variables, Stdio::null())
     }
 
     /// A server on the node of these flags, whose log is written to a file as JSON.
     pub(crate) fn start_logged(node: &[OsString], directory: &Path, variables: &[(&str, &str)], log: File) -> Self {
         let variables = [variables, &[("BTCGRAPH_LOG__FORMAT", "json")]].concat();
-        Self::start_to(node, directory, &variables, log.into())
+        Self::start_to("127.0.0.1:0", node, directory, &variables, log.into())
     }
 
-    fn start_to(node: &[OsString], directory: &Path, variables: &[(&str, &str)], log: Stdio) -> Self {
+    /// Stops it, and starts another one at the same address; `meanwhile` runs while there is none.
+    pub(crate) fn restart(&mut self, node: &RealNode, directory: &Path, meanwhile: impl FnOnce()) {
+        assert!(self.stop().success());
+        meanwhile();
+        *self = Self::start_to(&self.address, &login(node), directory, &[], Stdio::null());
+    }
+
+    fn start_to(listen: &str, node: &[OsString], directory: &Path, variables: &[(&str, &str)], log: Stdio) -> Self {
         let port_file = directory.join("port");
         let _ = std::fs::remove_file(&port_file);
-        let mut program = btcgraph(directory, &["serve", "--listen", "127.0.0.1:0"]);
+        let mut program = btcgraph(directory, &["serve", "--listen", listen]);
         program.args(node).envs(variables.iter().copied()).arg("--port-file").arg(&port_file);
         let process = program.stderr(log).spawn().unwrap();
         let port = wait_for("the port file", PATIENCE, || {

@@ -45,7 +45,7 @@ impl Client {
                 assert!(!confirmed.contains(&txid), "{event}: it is confirmed already");
                 assert!(waiting.insert(txid), "{event}: it is in the mempool already");
             }
-            ("REPLACED" | "EVICTED", Some(txid)) => {
+            ("REPLACED" | "CONFLICTED" | "REORGED_OUT" | "EVICTED", Some(txid)) => {
                 assert!(!self.within_gap, "{event}: the gap is not over");
                 let was_there = waiting.remove(&txid);
                 let is_correction = event["isCorrection"] == true;

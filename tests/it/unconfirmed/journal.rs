@@ -46,11 +46,11 @@ fn tip(sim: &SimNode) -> String {
 }
 
 const REORG: &str = "
-    id at depth forkHeight forkHash isComplete
+    id observedAt depth forkHeight forkHash isComplete
     disconnected { totalCount nodes { hash height block { chainStatus reorg { id } } } }
     connected { totalCount nodes { hash height block { chainStatus reorg { id } } } }
     returnedToMempool { totalCount nodes }
-    conflicted { totalCount nodes { txid wasIn conflictingTxids } }";
+    conflicted { totalCount nodes { txid disconnectedBlockHash conflictingTxids } }";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_reorg_is_reported_with_its_effect_on_payments() {
@@ -83,10 +83,11 @@ async fn a_reorg_is_reported_with_its_effect_on_payments() {
     let id = format!("Reorg:{}", tip(&sim));
     let on_main = |(block, height): (&Value, u32)| json!({ "hash": block["hash"], "height": height, "block": { "chainStatus": "MAIN", "reorg": null } });
     let gone = json!({ "hash": left, "height": 121, "block": { "chainStatus": "STALE", "reorg": { "id": id } } });
-    let dead = json!({ "txid": dies, "wasIn": left, "conflictingTxids": [other.compute_txid().to_string()] });
+    let dead =
+        json!({ "txid": dies, "disconnectedBlockHash": left, "conflictingTxids": [other.compute_txid().to_string()] });
     let expected = json!({
         "id": id,
-        "at": reported["at"],
+        "observedAt": reported["observedAt"],
         "depth": 1,
         "forkHeight": 120,
         "forkHash": fork,
@@ -202,7 +203,7 @@ async fn the_mempool_reports_its_history() {
     let (from, to) = (moment(now() / 60 * 60 - 3_600), moment(now() + 3_600));
     let history = |arguments: String| {
         format!(
-            "{{ mempool {{ history({arguments}) {{ at txCount totalVsize totalFees minFeeRate vsizeByFeeRate {{ fromRate txCount totalVsize }} }} }} }}"
+            "{{ mempool {{ history({arguments}) {{ takenAt txCount totalVsize totalFees minFeeRate vsizeByFeeRate {{ fromRate txCount totalVsize }} }} }} }}"
         )
     };
     let found = ask(&schema, history(format!("from: \"{from}\", to: \"{to}\", stepSeconds: 7200"))).await;

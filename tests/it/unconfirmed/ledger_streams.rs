@@ -19,7 +19,7 @@ use super::simulated::{live, start};
 use super::streams::{listening, read_all};
 
 const SEED: u64 = 23;
-pub(super) const DOCUMENT: &str = "subscription ($watch: WatchInput!, $after: String) {
+pub(super) const DOCUMENT: &str = "subscription ($watch: LedgerInput!, $after: String) {
     ledgerEvents(watch: $watch, after: $after, depths: [1, 2, 4]) {
         cursor kind depth reason replacedByTxid isCorrection entry { net received spent touched transaction { txid } }
     }
@@ -65,7 +65,7 @@ fn applied((mut confirmed, mut waiting): Known, events: &[Value]) -> Known {
                 assert!(!confirmed.contains(&txid), "{event}: it is confirmed already");
                 assert!(waiting.insert(txid), "{event}: it is in the mempool already");
             }
-            "REPLACED" | "EVICTED" => {
+            "REPLACED" | "CONFLICTED" | "REORGED_OUT" | "EVICTED" => {
                 assert_eq!(
                     waiting.remove(&txid),
                     event["isCorrection"] == false,

@@ -66,21 +66,25 @@ const MEMPOOL: &str = "mempoolEvents(after: $after) {
     ... on TransactionRemoved { cursor txid reason replacedByTxid isCorrection block { hash } }
 }";
 const CHAIN: &str = "chainEvents(after: $after) {
-    ... on BlockConnected { cursor joined: block { hash previous { hash } } }
-    ... on BlockDisconnected { cursor left: block { hash previous { hash } } }
+    ... on BlockConnected { cursor joined: block { hash previousBlock { hash } } }
+    ... on BlockDisconnected { cursor left: block { hash previousBlock { hash } } }
 }";
 
 /// How many subscriptions are open.
 pub(super) async fn listening(schema: &Schema) -> usize {
-    let answer = schema.execute(Request::new("{ server { subscriptions } }")).await.data.into_json().unwrap();
-    answer["server"]["subscriptions"].as_u64().unwrap().try_into().unwrap()
+    let answer = schema.execute(Request::new("{ server { subscriptionCount } }")).await.data.into_json().unwrap();
+    answer["server"]["subscriptionCount"].as_u64().unwrap().try_into().unwrap()
 }
 
 /// The hashes of a chain after these events.
 fn applied(mut chain: Vec<Value>, events: &[Value]) -> Vec<Value> {
     for event in events {
         if event["joined"].is_object() {
-            assert_eq!(chain.last().unwrap(), &event["joined"]["previous"]["hash"], "a block is connected to the tip");
+            assert_eq!(
+                chain.last().unwrap(),
+                &event["joined"]["previousBlock"]["hash"],
+                "a block is connected to the tip"
+            );
             chain.push(event["joined"]["hash"].clone());
         } else {
             assert_eq!(chain.pop().unwrap(), event["left"]["hash"], "the disconnected block is the tip");

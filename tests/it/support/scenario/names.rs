@@ -284,7 +284,7 @@ fn scripts_of_the_test_are_shown_and_random_ones_are_not() {
     let scripts = |key: &str, alice: &str, other: &str| {
         serde_json::json!({
             "scripts": [{ "scriptPubKey": alice }, { "scriptPubKey": "51024e73" }, { "scriptPubKey": other }],
-            "asm": format!("OP_PUSHNUM_1 OP_PUSHBYTES_32 {key}"),
+            "asm": format!("1 {key}"),
             "opReturn": { "pushes": ["68656c6c6f"], "payload": "0568656c6c6f" },
             "hex": "",
         })

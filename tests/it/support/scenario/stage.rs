@@ -198,14 +198,14 @@ impl Stage {
         let Some(served) = self.served.as_ref().filter(|_| self.node_runs) else { return };
         let (tip, waiting) = (self.chain.node.tip(), self.chain.node.waiting());
         let expected = json!({
-            "snapshot": { "hash": tip, "inSync": true, "mempoolInSync": true },
-            "sync": { "ready": true },
+            "snapshot": { "hash": tip, "isInSync": true, "isMempoolInSync": true },
+            "sync": { "isReady": true },
         });
         self.notify();
         let mut notified = Instant::now();
         wait_for("the server to catch up", PATIENCE, || {
             let mut answer = served.query(
-                "{ snapshot { hash inSync mempoolInSync } sync { ready }
+                "{ snapshot { hash isInSync isMempoolInSync } sync { isReady }
                    mempool { txids(first: 100) { totalCount nodes } } }",
             );
             let mut txids = answer["data"]["mempool"]["txids"].take();

@@ -99,5 +99,5 @@ impl Subscription {
 
 /// How many subscriptions the server has open.
 fn count(served: &Served) -> u64 {
-    served.query("{ server { subscriptions } }")["data"]["server"]["subscriptions"].as_u64().unwrap()
+    served.query("{ server { subscriptionCount } }")["data"]["server"]["subscriptionCount"].as_u64().unwrap()
 }

@@ -1,0 +1,5 @@
+//! What texts and bytes are that a client submits, against what a real node says of the same.
+
+mod addresses;
+mod psbts;
+mod scripts;

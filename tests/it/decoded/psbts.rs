@@ -1,0 +1,308 @@
+//! `decodePsbt`: what partially signed transactions spend, and what they lack.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use bitcoin::consensus::deserialize;
+use bitcoin::hashes::{Hash, hash160};
+use bitcoin::hex::{DisplayHex, FromHex};
+use bitcoin::psbt::raw;
+use bitcoin::{Amount, Network, Psbt, Transaction, TxOut};
+use btcgraph::limits::Limits;
+use btcgraph::node::{Auth, Node, NodeOptions};
+use btcgraph::sim::{Owner, Rng, ScriptKind, SimChain};
+use serde_json::{Value, json};
+
+use crate::support::api::{Api, coinbase_output, sat, spend};
+use crate::support::bitcoind::RealNode;
+
+const FIELDS: &str = "version nextRole isFinalized fee estimatedVsize estimatedFeeRate
+    unsignedTransaction { txid state inputCount outputCount } finalTransaction { txid hex }
+    inputs { totalCount nodes { index outpoint { text } hasUtxo isUtxoConsistent value script { hex } prevout { value }
+        redeemScript { hex } witnessScript { hex } sighashType derivations { publicKey fingerprint path }
+        signatures { publicKey signature } requiredSignatureCount unsignedKeys missingKeyHash missingRedeemScriptHash
+        missingWitnessScriptHash isFinalized finalScriptSig finalWitness nextRole } }
+    outputs { totalCount nodes { index value script { hex } redeemScript { hex } witnessScript { hex }
+        derivations { publicKey fingerprint path } isChange } }";
+
+fn decode(api: &Api, psbt: &str) -> Value {
+    api.data(&format!("{{ decodePsbt(psbt: {}) {{ {FIELDS} }} }}", json!(psbt)))["decodePsbt"].take()
+}
+
+/// An amount of the node, which it writes in bitcoin.
+fn sats(amount: &Value) -> Value {
+    json!(Amount::from_btc(amount.as_f64().unwrap()).unwrap().to_sat())
+}
+
+/// The HASH160 of each key.
+fn key_hashes(keys: &Value) -> Value {
+    let hash = |key: &Value| {
+        let key = Vec::<u8>::from_hex(key.as_str().unwrap()).unwrap();
+        json!(hash160::Hash::hash(&key).to_byte_array().to_lower_hex_string())
+    };
+    keys.as_array().unwrap().iter().map(hash).collect()
+}
+
+/// The derivations as the node writes them.
+fn derivations(ours: &Value) -> Value {
+    let ours = ours.as_array().unwrap().iter().filter(|one| one["publicKey"].as_str().unwrap().len() == 66);
+    let ours = ours.map(
+        |one| json!({ "pubkey": one["publicKey"], "master_fingerprint": one["fingerprint"], "path": one["path"] }),
+    );
+    ours.collect()
+}
+
+fn or_empty(value: &Value) -> Value {
+    if value.is_null() { json!([]) } else { value.clone() }
+}
+
+/// Compares everything that the node says of a PSBT. Returns its next role.
+fn compare(api: &Api, node: &RealNode, psbt: &str) -> String {
+    let found = decode(api, psbt);
+    let (decoded, analysed) = (node.must("decodepsbt", &[json!(psbt)]), node.must("analyzepsbt", &[json!(psbt)]));
+    assert_eq!(found["unsignedTransaction"]["txid"], decoded["tx"]["txid"]);
+    if !analysed["fee"].is_null() {
+        assert_eq!(found["fee"], sats(&analysed["fee"]), "{analysed}");
+    }
+    if !analysed["estimated_vsize"].is_null() {
+        assert_eq!(found["estimatedVsize"], analysed["estimated_vsize"], "{psbt}\n{analysed}\n{found:#}");
+    }
+    let mut taproot = false;
+    for (at, ours) in found["inputs"]["nodes"].as_array().unwrap().iter().enumerate() {
+        let (theirs, state) = (&decoded["inputs"][at], &analysed["inputs"][at]);
+        assert_eq!(ours["hasUtxo"], state["has_utxo"]);
+        assert_eq!(ours["isFinalized"], state["is_final"]);
+        assert_ne!(ours["isUtxoConsistent"], false);
+        assert_eq!(ours["value"], ours["prevout"]["value"], "the chain has every output that is spent");
+        let signatures: serde_json::Map<_, _> = ours["signatures"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|one| !one["publicKey"].is_null())
+            .map(|one| (one["publicKey"].as_str().unwrap().to_owned(), one["signature"].clone()))
+            .collect();
+        let empty = json!({});
+        assert_eq!(json!(signatures), *theirs.get("partial_signatures").unwrap_or(&empty));
+        assert_eq!(derivations(&ours["derivations"]), or_empty(&theirs["bip32_derivs"]));
+        assert_eq!(ours["redeemScript"]["hex"], theirs["redeem_script"]["hex"]);
+        assert_eq!(ours["witnessScript"]["hex"], theirs["witness_script"]["hex"]);
+        assert_eq!(ours["finalScriptSig"], theirs["final_scriptSig"]["hex"]);
+        assert_eq!(ours["finalWitness"], theirs["final_scriptwitness"]);
+        // of a taproot output the node does not say that a signature is missing
+        if ours["script"]["hex"].as_str().unwrap().starts_with("5120") && ours["nextRole"] == "SIGNER" {
+            taproot = true;
+            continue;
+        }
+        assert_eq!(
+            ours["nextRole"].as_str().unwrap().to_lowercase(),
+            state["next"].as_str().unwrap(),
+            "{psbt} {state}"
+        );
+        if state["has_utxo"] == true && state["is_final"] == false {
+            let missing = &state["missing"];
+            assert_eq!(key_hashes(&ours["unsignedKeys"]), or_empty(&missing["signatures"]), "{psbt} {state}");
+            assert_eq!(ours["missingKeyHash"], missing["pubkeys"][0], "{state}");
+            assert_eq!(ours["missingRedeemScriptHash"], missing["redeemscript"], "{state}");
+            assert_eq!(ours["missingWitnessScriptHash"], missing["witnessscript"], "{state}");
+        }
+    }
+    for (at, ours) in found["outputs"]["nodes"].as_array().unwrap().iter().enumerate() {
+        assert_eq!(ours["value"], sats(&decoded["tx"]["vout"][at]["value"]));
+        assert_eq!(ours["script"]["hex"], decoded["tx"]["vout"][at]["scriptPubKey"]["hex"]);
+        assert_eq!(derivations(&ours["derivations"]), or_empty(&decoded["outputs"][at]["bip32_derivs"]));
+    }
+    if !taproot {
+        assert_eq!(found["nextRole"].as_str().unwrap().to_lowercase(), analysed["next"].as_str().unwrap(), "{psbt}");
+    }
+    found["nextRole"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn random_psbts_are_what_the_node_says() {
+    let Some(node) = RealNode::start(&[]) else { return };
+    let settings = NodeOptions::new(Network::Regtest, node.rpc_url(), Auth::Cookie(node.cookie_path()));
+    let client = Node::connect(settings).unwrap();
+    let limits = Limits { complexity: usize::MAX, ..Limits::default() };
+    let (mut api, mut random) = (Api::empty(Network::Regtest, limits), Rng::new(174));
+    let kinds = ["legacy", "p2sh-segwit", "bech32", "bech32m"];
+    let miner = node.wallet_address("bech32");
+    node.mine_to(&miner, 110);
+    let mut paid = serde_json::Map::new();
+    for kind in kinds {
+        for _ in 0..8 {
+            paid.insert(node.wallet_address(kind), json!(format!("0.0{}", random.between(10_000, 99_999))));
+        }
+    }
+    // a multisig of keys of the wallet, in three forms
+    let keys: Vec<_> = (0..3)
+        .map(|_| {
+            node.must("getaddressinfo", &[json!(node.wallet_address("bech32"))])["pubkey"].as_str().unwrap().to_owned()
+        })
+        .collect();
+    let mut shared = Vec::new();
+    for form in ["wsh(X)", "sh(X)", "sh(wsh(X))"] {
+        let text = form.replace('X', &format!("multi(2,{})", keys.join(",")));
+        let text = node.must("getdescriptorinfo", &[json!(text)])["descriptor"].as_str().unwrap().to_owned();
+        let address = node.must("deriveaddresses", &[json!(text)])[0].as_str().unwrap().to_owned();
+        paid.insert(address.clone(), json!("0.01"));
+        shared.push((text, address));
+    }
+    let txid = node.must("sendmany", &[json!(""), Value::Object(paid)]);
+    node.mine(1);
+    api.follow(&client);
+
+    let mut roles = std::collections::BTreeMap::<String, u32>::new();
+    let mut check = |psbt: &Value| *roles.entry(compare(&api, &node, psbt.as_str().unwrap())).or_default() += 1;
+    for _ in 0..12 {
+        let coins = node.must("listunspent", &[json!(1)]);
+        let mut coins: Vec<_> = coins.as_array().unwrap().iter().filter(|coin| coin["spendable"] == true).collect();
+        let mut inputs = Vec::new();
+        for _ in 0..random.between(1, 4) {
+            let coin = coins.remove(random.index(coins.len()));
+            inputs.push(json!({ "txid": coin["txid"], "vout": coin["vout"] }));
+        }
+        let to = node.wallet_address(kinds[random.index(4)]);
+        let outputs = json!([{ (to): format!("0.00{}", random.between(10_000, 99_999)) }, { "data": "00010203" }]);
+        check(&node.must("createpsbt", &[json!(inputs), outputs.clone()]));
+        let options = json!({ "add_inputs": true, "fee_rate": random.between(1, 50) });
+        let funded = node.must("walletcreatefundedpsbt", &[json!(inputs), outputs, json!(0), options])["psbt"].clone();
+        check(&funded);
+        let sighash = ["ALL", "NONE", "SINGLE", "ALL|ANYONECANPAY"][random.index(4)];
+        let sign = |finalize: bool| {
+            let arguments = [funded.clone(), json!(true), json!(sighash), json!(true), json!(finalize)];
+            node.must("walletprocesspsbt", &arguments)["psbt"].clone()
+        };
+        check(&sign(false));
+        check(&sign(true));
+    }
+    let outputs = node.must("gettransaction", &[txid])["hex"].as_str().unwrap().to_owned();
+    let funding: Transaction = deserialize(&Vec::<u8>::from_hex(&outputs).unwrap()).unwrap();
+    for (text, address) in &shared {
+        let script = node.must("validateaddress", &[json!(address)])["scriptPubKey"].as_str().unwrap().to_owned();
+        let vout = funding.output.iter().position(|output| output.script_pubkey.to_hex_string() == script).unwrap();
+        let input = json!([{ "txid": funding.compute_txid().to_string(), "vout": vout }]);
+        let bare = node.must("createpsbt", &[input, json!([{ (miner.clone()): "0.00990000" }])]);
+        check(&bare);
+        check(&node.must("utxoupdatepsbt", std::slice::from_ref(&bare)));
+        let known = node.must("utxoupdatepsbt", &[bare, json!([text])]);
+        check(&known);
+        let found = decode(&api, known.as_str().unwrap());
+        let input = &found["inputs"]["nodes"][0];
+        assert_eq!((&input["requiredSignatureCount"], &input["unsignedKeys"]), (&json!(2), &json!(keys)));
+        assert_eq!(found["fee"], 10_000);
+    }
+    assert!(roles.len() == 4 && roles.values().all(|count| *count > 5), "{roles:?}");
+}
+
+/// A chain with a coin, and a PSBT that spends it.
+fn unsigned() -> (Api, Psbt, TxOut) {
+    let (mut chain, owner) = (SimChain::new(5), Owner::new(ScriptKind::P2wpkh, 9));
+    let first = chain.mine(Vec::new()).unwrap();
+    chain.mine_empty(100).unwrap();
+    let miner = Owner::new(ScriptKind::P2wsh, 0);
+    let paid = spend(&chain, miner, &[coinbase_output(&first, 0)], vec![owner.output(sat(70_000))]);
+    chain.mine(vec![paid.clone()]).unwrap();
+    let mut parts = paid.clone();
+    parts.input[0].previous_output = bitcoin::OutPoint { txid: paid.compute_txid(), vout: 0 };
+    parts.input[0].witness.clear();
+    parts.input[0].script_sig = bitcoin::ScriptBuf::new();
+    parts.output = vec![owner.output(sat(69_000))];
+    (Api::of_chain(&chain), Psbt::from_unsigned_tx(parts).unwrap(), paid.output[0].clone())
+}
+
+fn text(psbt: &Psbt) -> String {
+    STANDARD.encode(psbt.serialize())
+}
+
+#[test]
+fn the_chain_knows_what_a_psbt_does_not_say() {
+    let (api, mut psbt, coin) = unsigned();
+    let found = decode(&api, &text(&psbt));
+    let input = &found["inputs"]["nodes"][0];
+    assert_eq!(
+        (&found["fee"], &found["nextRole"], &found["estimatedVsize"], &found["finalTransaction"]),
+        (&json!(1_000), &json!("UPDATER"), &Value::Null, &Value::Null)
+    );
+    assert_eq!(
+        (&input["hasUtxo"], &input["isUtxoConsistent"], &input["value"], &input["prevout"]["value"]),
+        (&json!(false), &Value::Null, &json!(70_000), &json!(70_000))
+    );
+    // an amount that is too high makes a fee look low
+    psbt.inputs[0].witness_utxo = Some(TxOut { value: sat(90_000), ..coin.clone() });
+    let found = decode(&api, &text(&psbt));
+    let input = &found["inputs"]["nodes"][0];
+    assert_eq!(
+        (&found["fee"], &input["isUtxoConsistent"], &input["value"]),
+        (&json!(1_000), &json!(false), &json!(70_000))
+    );
+    psbt.inputs[0].witness_utxo = Some(coin);
+    let found = decode(&api, &psbt.serialize().to_lower_hex_string());
+    let input = &found["inputs"]["nodes"][0];
+    assert_eq!((&input["hasUtxo"], &input["isUtxoConsistent"]), (&json!(true), &json!(true)));
+    assert_eq!((&found["nextRole"], &input["requiredSignatureCount"]), (&json!("UPDATER"), &json!(1)));
+    assert_eq!(input["missingKeyHash"], input["script"]["hex"].as_str().unwrap()[4..]);
+
+    // an output that nobody knows, and an amount that there cannot be
+    psbt.unsigned_tx.input[0].previous_output.vout = 7;
+    for (utxo, value) in [(sat(5), json!(5)), (Amount::MAX_MONEY + sat(1), Value::Null)] {
+        psbt.inputs[0].witness_utxo.as_mut().unwrap().value = utxo;
+        let found = decode(&api, &text(&psbt));
+        let input = &found["inputs"]["nodes"][0];
+        assert_eq!((&found["fee"], &input["value"], &input["prevout"]), (&Value::Null, &value, &Value::Null));
+        assert_eq!(input["isUtxoConsistent"], Value::Null);
+    }
+}
+
+#[test]
+fn what_is_no_psbt_is_refused_by_a_code() {
+    let (api, psbt, _) = unsigned();
+    let bytes = psbt.serialize();
+    let encode = |bytes: &[u8]| STANDARD.encode(bytes);
+    let mut version2 = psbt.clone();
+    version2.unknown.insert(raw::Key { type_value: 0xfb, key: vec![] }, 2_u32.to_le_bytes().to_vec());
+    // the global map, once more within itself
+    let twice = [&bytes[..bytes.len() - 3], &bytes[5..]].concat();
+    let mut costly = psbt.clone();
+    costly.unsigned_tx.output[0].value = Amount::MAX_MONEY + sat(1);
+    for (given, message) in [
+        (String::new(), "the PSBT is empty"),
+        ("nonsense!".to_owned(), "neither base64 nor hexadecimal digits"),
+        (encode(b"psbt"), "malformed"),
+        (encode(b"nothing of that kind"), "do not begin with"),
+        (bytes.to_lower_hex_string() + "0", "hexadecimal digits"),
+        (encode(&bytes[..bytes.len() - 1]), "malformed"),
+        (encode(&[&bytes[..], b"x"].concat()), "1 bytes more"),
+        (text(&version2), "BIP370"),
+        (encode(&twice), "a key twice"),
+        (text(&costly), "exceed the coin supply"),
+        (encode(&[b"psbt\xff\xfe\xff\xff\xff\xff".as_slice(), &[0; 40]].concat()), "malformed"),
+    ] {
+        let answer = api.ask(&format!("{{ decodePsbt(psbt: {}) {{ fee }} }}", json!(given)));
+        let error = &answer["errors"][0];
+        assert_eq!(error["extensions"]["code"], "BAD_USER_INPUT", "{answer}");
+        let found = error["message"].as_str().unwrap();
+        assert!(found.starts_with("psbt does not decode: ") && found.contains(message), "{found}, not {message}");
+    }
+}
+
+#[test]
+fn a_psbt_of_many_inputs_has_pages() {
+    let (api, mut psbt, _) = unsigned();
+    for vout in 1..250 {
+        let mut input = psbt.unsigned_tx.input[0].clone();
+        input.previous_output.vout = vout;
+        psbt.unsigned_tx.input.push(input);
+        psbt.inputs.push(bitcoin::psbt::Input::default());
+    }
+    let page = |arguments: &str| {
+        let fields = "totalCount nodes { index outpoint { text } } pageInfo { hasNextPage endCursor }";
+        let given = json!(text(&psbt));
+        api.data(&format!("{{ decodePsbt(psbt: {given}) {{ inputs{arguments} {{ {fields} }} }} }}"))["decodePsbt"]["inputs"].take()
+    };
+    let first = page("");
+    assert_eq!((&first["totalCount"], &first["pageInfo"]["hasNextPage"]), (&json!(250), &json!(true)));
+    assert_eq!(first["nodes"].as_array().unwrap().len(), 100);
+    let rest = page(&format!("(first: 100, after: {})", first["pageInfo"]["endCursor"]));
+    assert_eq!(rest["nodes"][0]["index"], 100);
+    let last = page("(last: 1)");
+    assert_eq!(last["nodes"][0]["outpoint"]["text"], psbt.unsigned_tx.input[249].previous_output.to_string());
+}

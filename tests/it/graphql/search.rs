@@ -1,0 +1,179 @@
+//! Search: what texts mean to a chain, and to its mempool.
+
+use bitcoin::hashes::{Hash, sha256};
+use bitcoin::{Network, OutPoint, ScriptBuf, Transaction};
+use btcgraph::chain::address_of;
+use btcgraph::index::OptionalTables;
+use btcgraph::sim::{Owner, ScriptKind, SimChain};
+use serde_json::{Value, json};
+
+use super::mempool::chain_with_coins;
+use crate::support::api::{Api, sat, spend};
+
+const PAYER: Owner = Owner::new(ScriptKind::BareTrue, 1);
+const TAPROOT: Owner = Owner::new(ScriptKind::P2trKey, 7);
+const XPUB: &str =
+    "tpubD6NzVbkrYhZ4XgiXtGrdW5XDAPFCL9h7we1vwNCpn8tGbBcgfVYjXyhWo4E1xkh56hjod1RhGjxbaTLV3X4FyWuejifB9jusQ46QzG87VKp";
+
+/// What is found, each by its type and what names it.
+fn found(api: &Api, text: &str) -> Value {
+    let fields =
+        "__typename ... on Block { hash height } ... on Transaction { txid wtxid } ... on Output { outpoint { text } }
+        ... on Address { address } ... on Script { hex scriptHash } ... on DescriptorAccount { usedCount scriptType }";
+    let page = api.data(&format!(
+        "{{ search(text: {}) {{ totalCount nodes {{ {fields} }} pageInfo {{ hasNextPage hasPreviousPage }} }} }}",
+        json!(text)
+    ));
+    let page = &page["search"];
+    assert_eq!(page["totalCount"], page["nodes"].as_array().unwrap().len());
+    assert_eq!(page["pageInfo"], json!({ "hasNextPage": false, "hasPreviousPage": false }));
+    page["nodes"].clone()
+}
+
+fn script_node(script: &ScriptBuf) -> Value {
+    let hash = sha256::Hash::hash(script.as_bytes()).to_byte_array();
+    json!({ "__typename": "Script", "hex": script.to_hex_string(), "scriptHash": hex(&hash) })
+}
+
+fn hex(bytes: &[u8]) -> String {
+    use bitcoin::hex::DisplayHex;
+    bytes.to_lower_hex_string()
+}
+
+fn transaction_node(transaction: &Transaction) -> Value {
+    let (txid, wtxid) = (transaction.compute_txid().to_string(), transaction.compute_wtxid().to_string());
+    json!({ "__typename": "Transaction", "txid": txid, "wtxid": wtxid })
+}
+
+/// A chain in which the taproot owner was paid, and spends in the mempool.
+fn paid() -> (SimChain, Transaction, Transaction) {
+    let (mut chain, coins) = chain_with_coins(1);
+    let payment = spend(&chain, PAYER, &coins[..1], vec![TAPROOT.output(sat(50_000))]);
+    chain.mine(vec![payment.clone()]).unwrap();
+    let coin = OutPoint { txid: payment.compute_txid(), vout: 0 };
+    let unconfirmed = spend(&chain, TAPROOT, &[coin], vec![PAYER.output(sat(40_000))]);
+    (chain, payment, unconfirmed)
+}
+
+#[test]
+fn each_text_finds_what_it_names() {
+    let (chain, payment, unconfirmed) = paid();
+    let mut api = Api::of_chain(&chain);
+    api.arrive([&unconfirmed]);
+    let block = chain.active_blocks().last().unwrap();
+    let height = chain.active_blocks().count() - 1;
+    let block_node = json!([{ "__typename": "Block", "hash": block.block_hash().to_string(), "height": height }]);
+    let script = TAPROOT.script_pubkey();
+    let address = address_of(&script, Network::Regtest).unwrap();
+    let address_node = json!([{ "__typename": "Address", "address": address }]);
+    let mut reversed = sha256::Hash::hash(script.as_bytes()).to_byte_array();
+    reversed.reverse();
+    let unused = address_of(&Owner::new(ScriptKind::P2wpkh, 99).script_pubkey(), Network::Regtest).unwrap();
+    let outpoint = format!("{}:0", payment.compute_txid());
+    let output_node = json!([{ "__typename": "Output", "outpoint": { "text": outpoint } }]);
+    for (text, expected) in [
+        (height.to_string(), block_node.clone()),
+        (format!(" 0{height}\n"), block_node.clone()),
+        (block.block_hash().to_string(), block_node.clone()),
+        (block.block_hash().to_string().to_uppercase(), block_node),
+        (payment.compute_txid().to_string(), json!([transaction_node(&payment)])),
+        (unconfirmed.compute_txid().to_string(), json!([transaction_node(&unconfirmed)])),
+        (unconfirmed.compute_wtxid().to_string().to_uppercase(), json!([transaction_node(&unconfirmed)])),
+        (outpoint.clone(), output_node.clone()),
+        (outpoint.to_uppercase(), output_node),
+        (address.clone(), address_node.clone()),
+        (format!("bitcoin:{address}?amount=0.1&label=x"), address_node.clone()),
+        (format!("\tBITCOIN:{}?AMOUNT=1 ", address.to_uppercase()), address_node.clone()),
+        (unused.clone(), json!([{ "__typename": "Address", "address": unused }])),
+        // the key of the output
+        (hex(&script.as_bytes()[2..]), address_node),
+        (script.to_hex_string().to_uppercase(), json!([script_node(&script)])),
+        (sha256::Hash::hash(script.as_bytes()).to_string(), json!([script_node(&script)])),
+        (hex(&reversed), json!([script_node(&script)])),
+        (PAYER.script_pubkey().to_hex_string(), json!([script_node(&PAYER.script_pubkey())])),
+        (XPUB.to_owned(), json!([{ "__typename": "DescriptorAccount", "usedCount": 0, "scriptType": "P2PKH" }])),
+        (
+            format!(" addr( {address} ) "),
+            json!([{ "__typename": "DescriptorAccount", "usedCount": 1, "scriptType": "P2TR" }]),
+        ),
+    ] {
+        assert_eq!(found(&api, &text), expected, "{text:?}");
+    }
+}
+
+#[test]
+fn a_text_with_two_meanings_finds_both() {
+    let (chain, _) = chain_with_coins(1);
+    // OP_TRUE, which simulated chains pay, has the digits of a height
+    let script = ScriptBuf::from_hex("51").unwrap();
+    let owner = Owner::new(ScriptKind::BareTrue, 0);
+    let api = Api::of_chain(&chain);
+    let nodes = found(&api, "51");
+    assert_eq!((&nodes[0]["__typename"], &nodes[0]["height"]), (&json!("Block"), &json!(51)));
+    let is_used = owner.script_pubkey() == script && nodes.as_array().unwrap().len() == 2;
+    assert!(is_used == nodes[1]["hex"].is_string(), "{nodes}");
+
+    // a key and a hash are found by the same digits only if both exist, and pages may part them
+    let page = |arguments: &str| {
+        api.data(&format!(
+            "{{ search(text: \"51\", {arguments}) {{ totalCount edges {{ cursor node {{ __typename }} }}
+                pageInfo {{ hasNextPage hasPreviousPage endCursor }} }} }}"
+        ))["search"]
+            .take()
+    };
+    let first = page("first: 1");
+    assert_eq!(first["edges"][0]["node"]["__typename"], "Block");
+    let rest = page(&format!("first: 5, after: {}", first["pageInfo"]["endCursor"]));
+    assert_eq!(rest["pageInfo"]["hasPreviousPage"], true);
+    assert_eq!(rest["edges"].as_array().unwrap().len() + 1, nodes.as_array().unwrap().len());
+    let last = page("last: 1");
+    assert_eq!(last["edges"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn a_wtxid_of_the_chain_is_found_with_its_table() {
+    let (mut chain, _, unconfirmed) = paid();
+    chain.mine(vec![unconfirmed.clone()]).unwrap();
+    let wtxid = unconfirmed.compute_wtxid().to_string();
+    let mut api = Api::of_chain(&chain);
+    assert_eq!(found(&api, &wtxid), json!([]));
+    api.switch_tables(OptionalTables { wtxids: true }, u32::MAX);
+    assert_eq!(found(&api, &wtxid), json!([transaction_node(&unconfirmed)]));
+}
+
+#[test]
+fn what_means_nothing_finds_nothing() {
+    let (chain, ..) = paid();
+    let api = Api::of_chain(&chain);
+    for text in [
+        "",
+        "nothing",
+        "1000000",
+        "99999999999999999999",
+        "6a00",
+        "deadbeef",
+        &"ab".repeat(32),
+        &format!("{}:0", "ab".repeat(32)),
+        "bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4",
+        "bitcoin:?amount=1",
+        "wpkh(nothing)",
+        &XPUB[..50],
+        &"(".repeat(20_000),
+        &"ab".repeat(10_000),
+    ] {
+        assert_eq!(found(&api, text), json!([]), "{text:?}");
+    }
+    // no beginning of an address is an address
+    let address = address_of(&TAPROOT.script_pubkey(), Network::Regtest).unwrap();
+    assert_eq!(found(&api, &address[..20]), json!([]));
+}
+
+#[test]
+fn a_text_that_is_too_long_is_refused() {
+    let (chain, ..) = paid();
+    let api = Api::of_chain(&chain);
+    let answer = api.ask(&format!("{{ search(text: {}) {{ totalCount }} }}", json!("a".repeat(20_001))));
+    let error = &answer["errors"][0];
+    assert_eq!(error["extensions"]["code"], "BAD_USER_INPUT", "{answer}");
+    assert_eq!(error["message"], "text has 20001 bytes: give a text of at most 20000");
+}
