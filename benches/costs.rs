@@ -72,6 +72,11 @@ fn main() -> Result<()> {
             "an account of 2 × 300 scripts of three keys",
             &account(&format!("wsh(sortedmulti(2,{key}/<0;1>/*,{key}/<2;3>/*,{key}/<4;5>/*))"), 300),
         ),
+        ("a search for a txid", &search(&middle.to_string())),
+        ("a search for an address", &search(&address.to_string())),
+        ("a search for what does not exist", &search(&"ab".repeat(32))),
+        ("a search for an extended key", &search(&key.to_string())),
+        ("an address of two mistyped characters", &mistyped(&address.to_string())),
         ("the stale blocks of a month", "{ chain { summary { staleBlockCount30d } } }"),
         ("a question to the node", "{ bitcoinNode { version } }"),
     ] {
@@ -90,6 +95,17 @@ fn main() -> Result<()> {
 /// The account of a descriptor, with this gap limit.
 fn account(descriptor: &str, gap_limit: u32) -> String {
     format!("{{ descriptor(text: {descriptor:?}, gapLimit: {gap_limit}) {{ balance {{ confirmed }} usedCount }} }}")
+}
+
+/// What a text means.
+fn search(text: &str) -> String {
+    format!("{{ search(text: {text:?}) {{ totalCount nodes {{ __typename }} }} }}")
+}
+
+/// Where an address is mistyped whose last two characters are changed.
+fn mistyped(address: &str) -> String {
+    let (rest, _) = address.split_at(address.len() - 2);
+    format!("{{ validateAddress(address: \"{rest}qq\") {{ error {{ positions }} }} }}")
 }
 
 /// What a query takes and costs.

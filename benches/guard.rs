@@ -86,7 +86,7 @@ fn two_kilobytes() -> String {
         let list = format!(
             "transactions(first: $first, after: $after) {{ nodes {{ {transaction} }} pageInfo {{ hasNextPage }} }}"
         );
-        let _ = writeln!(query, "  b{alias}: block(height: $height) {{ {block} previous {{ {block} }} {list} }}");
+        let _ = writeln!(query, "  b{alias}: block(height: $height) {{ {block} previousBlock {{ {block} }} {list} }}");
     }
     query + "}\n"
 }
@@ -113,7 +113,7 @@ fn request(query: &str) -> Option<Request> {
 
 fn throughput(runtime: &Runtime, schema: &Schema, baseline: Duration) -> Result<(), Box<dyn std::error::Error>> {
     println!("from text to response, without transport");
-    for query in [BASELINE, "{ server { subscriptions limits { depth complexity } } }"] {
+    for query in [BASELINE, "{ server { subscriptionCount limits { depth complexity } } }"] {
         let taken = time(|| request(query).map(|request| runtime.block_on(schema.execute(request))));
         told(query, taken, baseline);
         println!("    {:.0} a second on one core", 1.0 / taken.as_secs_f64());
@@ -137,8 +137,10 @@ const SHAPES: [Shape; 18] = [
     ("unknown fields, each with a guess at what is meant", |n| {
         format!("{{ tip {{ {} }} }}", joined(n, |i| format!("hasj{i}")))
     }),
-    ("one field with a selection many times", |n| format!("{{ tip {{ {} }} }}", "previous { hash } ".repeat(n))),
-    ("aliases", |n| format!("{{ tip {{ {} }} }}", joined(n.min(100), |i| format!("a{i}: previous {{ hash height }}")))),
+    ("one field with a selection many times", |n| format!("{{ tip {{ {} }} }}", "previousBlock { hash } ".repeat(n))),
+    ("aliases", |n| {
+        format!("{{ tip {{ {} }} }}", joined(n.min(100), |i| format!("a{i}: previousBlock {{ hash height }}")))
+    }),
     ("fields within each other", |n| {
         let (levels, each) = (18, n / 18);
         let level = format!("{} previous {{ ", "hash ".repeat(each));

@@ -29,7 +29,7 @@ const TURNS: u32 = 3;
 const QUERIES: [(&str, &str); 5] = [
     ("the least, which is kept", "{ __typename }"),
     ("a height", "{ tip { height } }"),
-    ("a block", "{ tip { height hash time txCount previous { hash } } }"),
+    ("a block", "{ tip { height hash time txCount previousBlock { hash } } }"),
     ("25 transactions", "{ tip { transactions(first: 25) { nodes { txid fee vsize feeRate } } } }"),
     (
         "25 transactions with all that they pay",

@@ -50,10 +50,10 @@ impl Served {
     pub(crate) fn wait_for_mempool(&self, transactions: usize) -> Result<()> {
         let started = Instant::now();
         loop {
-            let answer = self.ask("{ sync { ready } snapshot { mempoolInSync } mempool { stats { txCount } } }")?;
+            let answer = self.ask("{ sync { isReady } snapshot { isMempoolInSync } mempool { stats { txCount } } }")?;
             let data = &answer["data"];
-            if data["sync"]["ready"] == json!(true)
-                && data["snapshot"]["mempoolInSync"] == json!(true)
+            if data["sync"]["isReady"] == json!(true)
+                && data["snapshot"]["isMempoolInSync"] == json!(true)
                 && data["mempool"]["stats"]["txCount"] == json!(transactions)
             {
                 return Ok(());

@@ -12,6 +12,7 @@ export const possibleTypes: Record<string, string[]> = {
   Ledger: ['Address', 'AddressSet', 'DescriptorAccount', 'Script'],
   MempoolEvent: ['TransactionAdded', 'TransactionRemoved'],
   Node: ['Address', 'AddressSet', 'Block', 'Chain', 'DescriptorAccount', 'DifficultyEpoch', 'Mempool', 'Output', 'Reorg', 'Script', 'ServerInfo', 'Transaction'],
+  SearchResult: ['Address', 'Block', 'DescriptorAccount', 'Output', 'Script', 'Transaction'],
 };
 
 export const typePolicies: TypePolicies = {
@@ -34,7 +35,9 @@ export const typePolicies: TypePolicies = {
       coinbaseBlocks: connection(),
     },
   },
+  AddressValidation: { keyFields: false, merge: true },
   Balance: { keyFields: false, merge: true },
+  BalancePoint: { keyFields: false, merge: true },
   BitcoinNode: { keyFields: false, merge: true },
   Block: {
     keyFields: ['id'],
@@ -62,6 +65,7 @@ export const typePolicies: TypePolicies = {
   ConflictedTransaction: { keyFields: false, merge: true },
   ConflictedTransactionConnection: { keyFields: false, merge: true },
   ConflictedTransactionEdge: { keyFields: false, merge: true },
+  ConnectionLimits: { keyFields: false, merge: true },
   CumulativeTotals: {
     keyFields: false,
     merge: true,
@@ -72,7 +76,16 @@ export const typePolicies: TypePolicies = {
       unspendable: bigInt,
     },
   },
+  CurrencyValue: { keyFields: false, merge: true },
   DatabaseInfo: { keyFields: false, merge: true },
+  DecodedPsbt: {
+    keyFields: false,
+    merge: true,
+    fields: {
+      inputs: connection(),
+      outputs: connection(),
+    },
+  },
   DecodedTransaction: { keyFields: false, merge: true },
   DerivedAddress: { keyFields: false, merge: true },
   DerivedAddressConnection: { keyFields: false, merge: true },
@@ -89,6 +102,7 @@ export const typePolicies: TypePolicies = {
   DescriptorBranch: { keyFields: false, merge: true },
   DescriptorError: { keyFields: false, merge: true },
   DescriptorInfo: { keyFields: false, merge: true },
+  DescriptorMatch: { keyFields: false, merge: true },
   DifficultyAdjustment: { keyFields: false, merge: true },
   DifficultyEpoch: { keyFields: ['id'] },
   DifficultyEpochConnection: { keyFields: false, merge: true },
@@ -100,7 +114,14 @@ export const typePolicies: TypePolicies = {
   Input: { keyFields: false, merge: true },
   InputConnection: { keyFields: false, merge: true },
   InputEdge: { keyFields: false, merge: true },
-  LedgerEntry: { keyFields: false, merge: true },
+  LedgerEntry: {
+    keyFields: false,
+    merge: true,
+    fields: {
+      inputs: connection(),
+      outputs: connection(),
+    },
+  },
   LedgerEntryConnection: { keyFields: false, merge: true },
   LedgerEntryEdge: { keyFields: false, merge: true },
   LedgerEvent: { keyFields: false, merge: true },
@@ -127,6 +148,7 @@ export const typePolicies: TypePolicies = {
   MempoolSample: { keyFields: false, merge: true },
   MempoolStats: { keyFields: false, merge: true },
   MerkleProof: { keyFields: false, merge: true },
+  NetEffect: { keyFields: false, merge: true },
   OpReturn: { keyFields: false, merge: true },
   OutPoint: { keyFields: false, merge: true },
   Output: { keyFields: ['id'] },
@@ -135,6 +157,7 @@ export const typePolicies: TypePolicies = {
   OutputSpentEvent: { keyFields: false, merge: true },
   PackageResult: { keyFields: false, merge: true },
   PageInfo: { keyFields: false, merge: true },
+  PageLimits: { keyFields: false, merge: true },
   ProjectedBlock: {
     keyFields: false,
     merge: true,
@@ -143,12 +166,21 @@ export const typePolicies: TypePolicies = {
     },
   },
   ProjectedBlockDelta: { keyFields: false, merge: true },
+  PsbtDerivation: { keyFields: false, merge: true },
+  PsbtInput: { keyFields: false, merge: true },
+  PsbtInputConnection: { keyFields: false, merge: true },
+  PsbtInputEdge: { keyFields: false, merge: true },
+  PsbtOutput: { keyFields: false, merge: true },
+  PsbtOutputConnection: { keyFields: false, merge: true },
+  PsbtOutputEdge: { keyFields: false, merge: true },
+  PsbtSignature: { keyFields: false, merge: true },
   Query: {
     fields: {
       blocks: connection('range', 'order'),
       staleBlocks: connection(),
       reorgs: connection(),
       transactions: connection('filter', 'range', 'order'),
+      search: connection('text'),
     },
   },
   RangeTotals: {
@@ -160,6 +192,7 @@ export const typePolicies: TypePolicies = {
       subsidy: bigInt,
     },
   },
+  Rate: { keyFields: false, merge: true },
   RbfNode: { keyFields: false, merge: true },
   RecommendedFees: { keyFields: false, merge: true },
   RejectInfo: { keyFields: false, merge: true },
@@ -177,6 +210,7 @@ export const typePolicies: TypePolicies = {
   ReorgBlockEdge: { keyFields: false, merge: true },
   ReorgConnection: { keyFields: false, merge: true },
   ReorgEdge: { keyFields: false, merge: true },
+  RequestLimits: { keyFields: false, merge: true },
   Script: {
     keyFields: ['id'],
     fields: {
@@ -188,10 +222,14 @@ export const typePolicies: TypePolicies = {
   ScriptDelta: { keyFields: false, merge: true },
   ScriptDeltaConnection: { keyFields: false, merge: true },
   ScriptDeltaEdge: { keyFields: false, merge: true },
+  ScriptInfo: { keyFields: false, merge: true },
   ScriptTypeCount: { keyFields: false, merge: true },
+  SearchResultConnection: { keyFields: false, merge: true },
+  SearchResultEdge: { keyFields: false, merge: true },
   ServerInfo: { keyFields: ['id'] },
   Snapshot: { keyFields: false, merge: true },
   Spendability: { keyFields: false, merge: true },
+  SubscriptionLimits: { keyFields: false, merge: true },
   Supply: { keyFields: false, merge: true },
   SyncProgress: { keyFields: false, merge: true },
   TableInfo: { keyFields: false, merge: true },
@@ -207,6 +245,14 @@ export const typePolicies: TypePolicies = {
   TransactionEdge: { keyFields: false, merge: true },
   TransactionRemoved: { keyFields: false, merge: true },
   TransactionStatusEvent: { keyFields: false, merge: true },
+  TurnoverTotals: {
+    keyFields: false,
+    merge: true,
+    fields: {
+      received: bigInt,
+      spent: bigInt,
+    },
+  },
   TxOccurrence: { keyFields: false, merge: true },
   TxidConnection: { keyFields: false, merge: true },
   TxidEdge: { keyFields: false, merge: true },
