@@ -9,9 +9,10 @@
 
 use std::collections::VecDeque;
 use std::num::NonZeroUsize;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::thread::available_parallelism;
 
+use parking_lot::Mutex;
 use tokio::sync::{OnceCell, Semaphore};
 
 use super::error::ApiError;
@@ -71,7 +72,7 @@ impl<K: PartialEq, T> SingleFlight<K, T> {
     }
 
     fn place(&self, key: K) -> SharedCell<T> {
-        let mut flights = self.flights.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut flights = self.flights.lock();
         if let Some((_, place)) = flights.iter().find(|(known, _)| *known == key) {
             return Arc::clone(place);
         }

@@ -7,12 +7,13 @@ mod watch;
 
 use std::io::Write;
 use std::ops::ControlFlow;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use btcgraph::index::{IndexError, IndexFile, IndexOptions};
 use btcgraph::node::StopFlag;
 use btcgraph::settings::Settings;
 use btcgraph::sync;
+use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use super::failure::{Exit, Failure, OrExit};
@@ -61,7 +62,7 @@ fn check_here(settings: &Settings, stop: &StopFlag, arguments: &VerifyArguments)
             if to_stop.is_raised() {
                 return ControlFlow::Break(());
             }
-            let mut watch = of_file.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut watch = of_file.lock();
             watch.step(progress.phase, progress.done, progress.total);
             ControlFlow::Continue(())
         }),
@@ -80,7 +81,7 @@ fn check_here(settings: &Settings, stop: &StopFlag, arguments: &VerifyArguments)
         }
     };
     let checked = file.check();
-    let mut watch = watch.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut watch = watch.lock();
     watch.finish();
     let index = match checked {
         Err(IndexError::Interrupted) => return stopped,

@@ -4,9 +4,10 @@
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use bitcoincore_rpc::jsonrpc::base64;
+use parking_lot::Mutex;
 
 use super::error::NodeError;
 use super::options::Auth;
@@ -27,7 +28,7 @@ impl Credentials {
 
     /// The value of the `Authorization` header.
     pub(super) fn header(&self) -> Result<Arc<str>, NodeError> {
-        let mut header = self.header.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut header = self.header.lock();
         match &*header {
             Some(header) => Ok(Arc::clone(header)),
             None => Ok(Arc::clone(header.insert(make_header(&self.auth)?))),
@@ -36,7 +37,7 @@ impl Credentials {
 
     /// The header to use after the node refused `rejected`; `None` when there is no other.
     pub(super) fn header_after(&self, rejected: &str) -> Result<Option<Arc<str>>, NodeError> {
-        let mut header = self.header.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut header = self.header.lock();
         if header.as_deref() == Some(rejected) {
             *header = None;
         }

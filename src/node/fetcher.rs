@@ -13,11 +13,12 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::num::NonZeroUsize;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
 use bitcoin::BlockHash;
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::error::NodeError;
 use super::node::Node;
@@ -128,8 +129,7 @@ impl Iterator for BlockFetcher {
                 break Err(NodeError::Threads(io::Error::other("it ended before it delivered its block")));
             }
             // raising the stop flag does not wake a waiting thread, so the flag is polled
-            let waited = self.queue.arrived.wait_timeout(state, STOP_CHECK);
-            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+            self.queue.arrived.wait_for(&mut state, STOP_CHECK);
         };
         if let Ok(block) = &result {
             state.next_out += 1;
@@ -159,9 +159,8 @@ impl Drop for BlockFetcher {
 }
 
 impl FetchQueue {
-    /// Locks the state. A poisoned lock is valid, since no change of the state panics halfway.
     fn lock(&self) -> MutexGuard<'_, FetchState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Waits for memory and takes the next hash; `None` at the end.
@@ -183,7 +182,7 @@ impl FetchQueue {
                 state.reserved += u64::from(MAX_BLOCK_SIZE);
                 return Some((position, hash));
             }
-            state = self.claimable.wait(state).unwrap_or_else(PoisonError::into_inner);
+            self.claimable.wait(&mut state);
         }
     }
 

@@ -1,7 +1,9 @@
 //! Wakes the loop before its next poll, when the node announces a block.
 
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::node::StopFlag;
 
@@ -51,14 +53,12 @@ impl Wake {
             if remaining.is_zero() {
                 return PauseEnd::Elapsed;
             }
-            let waited = self.0.changed.wait_timeout(woken, remaining.min(STOP_CHECK_INTERVAL));
-            woken = waited.unwrap_or_else(PoisonError::into_inner).0;
+            self.0.changed.wait_for(&mut woken, remaining.min(STOP_CHECK_INTERVAL));
         }
     }
 
-    /// A panic cannot leave a `bool` half written, so that a poisoned lock is safe to use.
     fn woken(&self) -> MutexGuard<'_, bool> {
-        self.0.woken.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.woken.lock()
     }
 }
 

@@ -14,8 +14,10 @@
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 use std::future::poll_fn;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::Poll;
+
+use parking_lot::{Mutex, MutexGuard};
 
 use super::{Transaction, View};
 use crate::index::WantedTransaction;
@@ -85,7 +87,7 @@ impl WantedState {
 
 impl WantedTogether {
     fn lock(&self) -> MutexGuard<'_, WantedState> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

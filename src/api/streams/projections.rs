@@ -4,9 +4,10 @@
 //! second, for all that ask within that, from the state that the first of them has; and forgotten after it, so that the
 //! state is kept no longer.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
@@ -45,7 +46,7 @@ impl Projections {
 
     /// Where the newest is, or will be.
     fn place(self: &Arc<Self>) -> Arc<OnceCell<MempoolSnapshot>> {
-        let mut newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut newest = self.newest.lock();
         if let Some(newest) = newest.as_ref().filter(|newest| newest.asked_for.elapsed() < GOOD_FOR) {
             return Arc::clone(&newest.place);
         }
@@ -54,7 +55,7 @@ impl Projections {
         let all = Arc::clone(self);
         tokio::spawn(async move {
             tokio::time::sleep(GOOD_FOR).await;
-            let mut newest = all.newest.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut newest = all.newest.lock();
             // if not, another has taken its place
             if newest.as_ref().is_some_and(|newest| newest.asked_for == asked_for) {
                 *newest = None;

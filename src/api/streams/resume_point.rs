@@ -6,9 +6,10 @@
 //!   request ── Place ─────► subscription, from behind that place
 //! ```
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use async_graphql::Context;
+use parking_lot::Mutex;
 
 use super::resume::{ChainCursor, MempoolCursor};
 
@@ -35,11 +36,11 @@ impl ResumeTracker {
     }
 
     pub(crate) fn place(&self) -> Option<ResumePoint> {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.0.lock()
     }
 
     fn reach(&self, at: StreamPosition) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(ResumePoint(at));
+        *self.0.lock() = Some(ResumePoint(at));
     }
 
     /// The reader is here in the chain.

@@ -2,8 +2,9 @@
 
 use std::ops::{ControlFlow, Range};
 use std::sync::mpsc::sync_channel;
-use std::sync::{Mutex, PoisonError};
 use std::thread;
+
+use parking_lot::Mutex;
 
 use super::super::error::IndexError;
 
@@ -34,7 +35,7 @@ pub(super) fn in_order<T: Send>(
     thread::scope(|scope| {
         let (make, extent) = (&make, &extent);
         let may_start = move |item: usize| {
-            let mut begun = extent.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut begun = extent.lock();
             let may_begin = item < begun.end;
             if may_begin {
                 begun.next = begun.next.max(item + 1);
@@ -63,7 +64,7 @@ pub(super) fn in_order<T: Send>(
             let item = receivers[(next - items.start) % threads].recv().map_err(|_| IndexError::Broken)?;
             next += 1;
             if take(item?)?.is_break() {
-                let mut begun = extent.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut begun = extent.lock();
                 begun.end = begun.next;
                 end = begun.end;
             }

@@ -1,12 +1,12 @@
 //! Reads the blocks: hashes every transaction, and puts what has to meet into runs.
 
 use std::ops::ControlFlow;
-use std::sync::{Mutex, PoisonError};
 
 use bitcoin::block::Header;
 use bitcoin::consensus::deserialize;
 use bitcoin::hashes::{Hash, hash160};
 use bitcoin::{BlockHash, Script, Txid, merkle_tree};
+use parking_lot::Mutex;
 
 use super::super::block::{BlockOutput, small};
 use super::super::codec::put_varint;
@@ -106,7 +106,7 @@ impl BlockReader {
         // written while the threads parse, instead of afterwards
         let mut before = std::mem::take(&mut self.txid_rows);
         let parse = |at: usize| {
-            let mut buffers = workers[at % workers.len()].lock().unwrap_or_else(PoisonError::into_inner);
+            let mut buffers = workers[at % workers.len()].lock();
             parse(chain, &tasks[at], &mut buffers)
         };
         in_order(0..tasks.len(), workers.len(), AHEAD, parse, |parsed| {
@@ -140,7 +140,7 @@ impl BlockReader {
     fn flush(&mut self, work: &mut Workspace) -> Result<(), IndexError> {
         work.builder.append(txids::TABLE, &std::mem::take(&mut self.txid_rows), Vec::as_slice)?;
         for buffers in &mut self.workers {
-            let buffers = buffers.get_mut().unwrap_or_else(PoisonError::into_inner);
+            let buffers = buffers.get_mut();
             buffers.transactions.flush()?;
             buffers.prevouts.flush()?;
         }

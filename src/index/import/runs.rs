@@ -16,7 +16,9 @@ use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::{Mutex, MutexGuard};
 
 use super::super::error::IndexError;
 use super::fresh_start::FreshStart;
@@ -384,7 +386,7 @@ impl Runs {
 
     fn lock(&self) -> MutexGuard<'_, RunFiles> {
         // a panic in between leaves bytes that no chunk names
-        self.files.lock().unwrap_or_else(PoisonError::into_inner)
+        self.files.lock()
     }
 }
 

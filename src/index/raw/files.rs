@@ -12,10 +12,11 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::fs::{self, File};
 use std::io::{ErrorKind, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::Arc;
 
 use bitcoin::hashes::Hash;
 use bitcoin::{BlockHash, Network};
+use parking_lot::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use super::super::block::small;
 use super::super::error::IndexError;
@@ -225,7 +226,7 @@ impl RawFiles {
     }
 
     fn reader(&self, number: u32) -> std::io::Result<Arc<File>> {
-        let lock = || self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let lock = || self.open.lock();
         let known = {
             let mut open = lock();
             let at = open.iter().position(|(open, _)| *open == number);
@@ -421,7 +422,7 @@ impl RawFiles {
     }
 
     fn remove(&self, number: u32) -> Result<(), IndexError> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner).retain(|(open, _)| *open != number);
+        self.open.lock().retain(|(open, _)| *open != number);
         remove_if_exists(&self.path(number))
     }
 
@@ -434,15 +435,15 @@ impl RawFiles {
     }
 
     fn named(&self) -> RwLockReadGuard<'_, NamedBlocks> {
-        self.named.read().unwrap_or_else(PoisonError::into_inner)
+        self.named.read()
     }
 
     fn named_mut(&self) -> RwLockWriteGuard<'_, NamedBlocks> {
-        self.named.write().unwrap_or_else(PoisonError::into_inner)
+        self.named.write()
     }
 
     fn tail(&self) -> MutexGuard<'_, Tail> {
-        self.tail.lock().unwrap_or_else(PoisonError::into_inner)
+        self.tail.lock()
     }
 }
 

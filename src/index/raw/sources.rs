@@ -1,8 +1,9 @@
 //! The one reader of raw bytes: asks one source after the other until what is returned passes its check.
 
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use tracing::warn;
 
 use super::super::block::{ParsedBlock, Parser};
@@ -137,7 +138,7 @@ impl RawSources {
 
     /// Warns that own files are damaged, now and then.
     fn warn(&self, block: Tip, why: &str) {
-        let mut warned = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut warned = self.warned.lock();
         if warned.is_some_and(|warned| warned.elapsed() < WARNING_INTERVAL) {
             return;
         }

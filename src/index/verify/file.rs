@@ -16,9 +16,10 @@ use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::ops::{Bound, ControlFlow, Range};
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
 
+use parking_lot::RwLock;
 use redb::backends::FileBackend;
 use redb::{BackendError, Builder, Database, DatabaseError, ReadableDatabase, StorageBackend, StorageError};
 
@@ -277,7 +278,7 @@ impl StorageBackend for Unchanged {
             return Err(ErrorKind::UnexpectedEof.into());
         }
         self.read_file(offset, out)?;
-        let written = self.written.read().unwrap_or_else(PoisonError::into_inner);
+        let written = self.written.read();
         if !written.is_empty() {
             for (block, among, begin) in blocks(offset, out.len()) {
                 if let Some(block) = written.get(&block) {
@@ -290,7 +291,7 @@ impl StorageBackend for Unchanged {
     }
 
     fn set_len(&self, length: u64) -> io::Result<()> {
-        let mut written = self.written.write().unwrap_or_else(PoisonError::into_inner);
+        let mut written = self.written.write();
         written.retain(|block, _| block * BLOCK < length);
         if let (Some(last), Ok(left)) = (written.get_mut(&(length / BLOCK)), usize::try_from(length % BLOCK)) {
             last[left..].fill(0);
@@ -305,7 +306,7 @@ impl StorageBackend for Unchanged {
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        let mut written = self.written.write().unwrap_or_else(PoisonError::into_inner);
+        let mut written = self.written.write();
         for (block, among, begin) in blocks(offset, data.len()) {
             let count = among.len();
             let bytes = match written.entry(block) {

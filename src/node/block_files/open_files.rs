@@ -3,7 +3,9 @@
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 /// The most files that are open. The disk cannot reuse the space of a file that the node deletes while it is open, some
 /// 128 MiB each; opening a file takes some microseconds.
@@ -27,13 +29,13 @@ impl OpenFiles {
     }
 
     fn take(&self, number: u32) -> Option<Arc<File>> {
-        let mut files = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut files = self.0.lock();
         let at = files.iter().position(|(open, _)| *open == number)?;
         files.remove(at).map(|(_, file)| file)
     }
 
     fn put(&self, number: u32, file: &Arc<File>) {
-        let mut files = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut files = self.0.lock();
         files.retain(|(open, _)| *open != number);
         files.push_front((number, Arc::clone(file)));
         files.truncate(MOST);

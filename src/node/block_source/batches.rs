@@ -2,12 +2,13 @@
 
 use std::io;
 use std::num::NonZeroUsize;
+use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
 use bitcoin::BlockHash;
+use parking_lot::Mutex;
 use tracing::warn;
 
 use super::super::block_files::{BlockFileError, BlockPosition};
@@ -107,7 +108,7 @@ impl BatchReader {
             Some(FilesEnd::Failed(at, error)) => {
                 let status = from_node(&self.node, error.to_string());
                 warn!(%error, blocks_left = self.hashes.len() - at, "reading the other blocks from the node");
-                *self.status.lock().unwrap_or_else(PoisonError::into_inner) = status;
+                *self.status.lock() = status;
                 at
             }
         };

@@ -13,7 +13,7 @@ mod spans;
 use std::fmt;
 use std::num::NonZeroUsize;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use bitcoin::BlockHash;
 
@@ -22,6 +22,7 @@ use super::error::NodeError;
 use super::node::Node;
 use batches::BatchReader;
 pub use batches::BlockBatches;
+use parking_lot::Mutex;
 
 /// How blocks are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,7 +101,7 @@ impl BlockSource {
     /// How blocks are read now: a source that fails while it is read is replaced.
     #[must_use]
     pub fn status(&self) -> BlockSourceStatus {
-        self.status.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.status.lock().clone()
     }
 
     /// The position of each block, in the order of the hashes; empty unless the block files are read.

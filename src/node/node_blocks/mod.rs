@@ -13,9 +13,10 @@ mod relocate;
 mod tests;
 
 use std::path::PathBuf;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 use bitcoin::BlockHash;
+use parking_lot::RwLock;
 use tracing::{debug, info};
 
 use super::block_files::{BlockFileError, BlockFileReader, BlockPosition, BlockPositions, ScanProgress, find};
@@ -139,12 +140,12 @@ impl NodeBlocks {
 
 impl PartReader {
     fn located(&self) -> Arc<LocatedFiles> {
-        Arc::clone(&self.located.read().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.located.read())
     }
 
     /// Adds positions, after replacing all by those in another reader's files if there is one.
     fn change(&self, reader: Option<BlockFileReader>, positions: impl IntoIterator<Item = (Height, BlockPosition)>) {
-        let mut located = self.located.write().unwrap_or_else(PoisonError::into_inner);
+        let mut located = self.located.write();
         let mut all = if reader.is_some() { BlockPositions::default() } else { located.positions.clone() };
         positions.into_iter().for_each(|(height, position)| all.insert(height, position));
         let reader = reader.or_else(|| located.reader.clone());

@@ -1,9 +1,10 @@
 //! Whole blocks that were requested recently.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use bitcoin::BlockHash;
+use parking_lot::Mutex;
 
 /// The most blocks that are cached, as they are searched in order.
 const MOST: usize = 64;
@@ -20,7 +21,7 @@ impl RecentBlocks {
     }
 
     pub(super) fn get(&self, hash: &BlockHash) -> Option<Arc<Vec<u8>>> {
-        let mut blocks = self.blocks.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut blocks = self.blocks.lock();
         let at = blocks.iter().position(|(cached, _)| cached == hash)?;
         let block = blocks.remove(at)?;
         let bytes = Arc::clone(&block.1);
@@ -29,7 +30,7 @@ impl RecentBlocks {
     }
 
     pub(super) fn insert(&self, hash: BlockHash, block: &Arc<Vec<u8>>) {
-        let mut blocks = self.blocks.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut blocks = self.blocks.lock();
         blocks.retain(|(cached, _)| *cached != hash);
         blocks.push_front((hash, Arc::clone(block)));
         let mut bytes = 0;

@@ -1,10 +1,11 @@
 //! When the block files are scanned again because a block is not where it was.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use tracing::warn;
 
 use super::PartReader;
@@ -75,8 +76,8 @@ impl Relocation {
         self.is_finished.swap(false, Ordering::Acquire)
     }
 
-    fn schedule(&self) -> std::sync::MutexGuard<'_, Schedule> {
-        self.schedule.lock().unwrap_or_else(PoisonError::into_inner)
+    fn schedule(&self) -> parking_lot::MutexGuard<'_, Schedule> {
+        self.schedule.lock()
     }
 }
 

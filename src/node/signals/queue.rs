@@ -1,7 +1,8 @@
 //! A bounded queue of signals that wait to be drained.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use parking_lot::{Mutex, MutexGuard};
 
 use super::{NodeSignal, ReceivedSignal};
 
@@ -33,9 +34,8 @@ impl SignalQueue {
         self.waiting().drain(..).collect()
     }
 
-    /// Locks the queue. A poisoned lock is valid, since no change of the queue panics halfway.
     fn waiting(&self) -> MutexGuard<'_, VecDeque<ReceivedSignal>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+        self.waiting.lock()
     }
 }
 
