@@ -62,6 +62,8 @@ pub use streams::open::{OpenSubscription, OpenSubscriptions};
 pub use streams::resume_point::ResumePoint;
 pub use subscription::{Sharing, sharing, subscribed_field};
 
+pub(crate) use extensions::operation::operation;
+
 pub use crate::view::{Freshness, ReadSet};
 
 type GraphqlEngine = async_graphql::Schema<query::Query, mutation::Mutation, subscription::Subscription>;

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use async_graphql::parser::types::OperationType;
 use async_graphql::{Request, Value};
 
-use super::cache::{self, DocumentCache};
+use super::cache::DocumentCache;
 use super::refusal::RequestRefusal;
 use super::request_key::RequestKey;
 use super::{guard, introspection};
-use crate::api::{Account, Include, ReadSet};
+use crate::api::{self, Account, Include, ReadSet};
 use crate::limits::Limits;
 use crate::server::auth::authenticator::Client;
 use crate::server::metrics::server_metrics::{ServerMetrics, Transport};
@@ -58,7 +58,7 @@ impl Admission {
         let count = |refusal: &RequestRefusal| self.metrics.operation(sender.transport, refusal.code());
         guard::admit_values(&request, &self.limits).inspect_err(count)?;
         let document = self.documents.get(&request.query).inspect_err(count)?;
-        let kind = cache::operation(&document, request.operation_name.as_deref()).map(|operation| operation.ty);
+        let kind = api::operation(&document, request.operation_name.as_deref()).map(|operation| operation.node.ty);
         let by_extension = match request.extensions.get(INCLUDE) {
             Some(Value::String(list)) => Include::of(list),
             _ => Include::default(),

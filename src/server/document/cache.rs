@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use async_graphql::Request;
-use async_graphql::parser::types::{DocumentOperations, ExecutableDocument, OperationDefinition};
+use async_graphql::parser::types::ExecutableDocument;
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 
@@ -72,17 +72,6 @@ impl DocumentCache {
         self.parsed.insert(text.into(), parsed.clone());
         Ok(parsed)
     }
-}
-
-/// The operation to execute: the only one need not be named. `None` if the document has no such operation.
-pub(crate) fn operation<'d>(document: &'d ExecutableDocument, name: Option<&str>) -> Option<&'d OperationDefinition> {
-    let operation = match (&document.operations, name) {
-        (DocumentOperations::Single(operation), _) => operation,
-        (DocumentOperations::Multiple(operations), Some(name)) => operations.get(name)?,
-        (DocumentOperations::Multiple(operations), None) if operations.len() == 1 => operations.values().next()?,
-        (DocumentOperations::Multiple(_), None) => return None,
-    };
-    Some(&operation.node)
 }
 
 #[cfg(test)]

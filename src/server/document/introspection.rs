@@ -9,8 +9,8 @@ use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 use tokio_tungstenite::tungstenite::Utf8Bytes;
 
-use super::cache;
 use super::request_key::RequestKey;
+use crate::api;
 
 /// Bytes of all cached answers. The whole schema, as tools request it, has some 300,000.
 const BYTES: u64 = 8 << 20;
@@ -56,7 +56,7 @@ pub(crate) fn key_of(request: &Request, document: &ExecutableDocument) -> Option
     if !request.extensions.is_empty() {
         return None;
     }
-    let operation = cache::operation(document, request.operation_name.as_deref())?;
+    let operation = &api::operation(document, request.operation_name.as_deref())?.node;
     let is_about_schema = |selection: &Selection| match selection {
         Selection::Field(field) => matches!(field.node.name.node.as_str(), "__schema" | "__type" | "__typename"),
         Selection::FragmentSpread(_) | Selection::InlineFragment(_) => false,
