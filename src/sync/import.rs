@@ -111,7 +111,7 @@ impl SyncLoop<'_> {
         for batch in source.blocks(first, self.follow.connections, wide(freezing.memory / 8))? {
             let batch = batch?;
             import.push(&batch)?;
-            progress.read(&batch);
+            progress.read(&batch, import.temporary_bytes());
             self.follow.published.change_state(|state| SyncState { speed: progress.speed(), ..state });
         }
         Ok(())

@@ -87,8 +87,8 @@ impl BulkImportProgress {
         self.started = Instant::now();
     }
 
-    /// Records that these blocks were read.
-    pub(super) fn read(&mut self, blocks: &[(BlockHash, Vec<u8>)]) {
+    /// Records that these blocks were read, with the bytes of temporary files after that.
+    pub(super) fn read(&mut self, blocks: &[(BlockHash, Vec<u8>)], temporary_bytes: u64) {
         self.blocks += wide(blocks.len());
         for (_, block) in blocks {
             self.bytes += wide(block.len());
@@ -97,15 +97,21 @@ impl BulkImportProgress {
         self.done = READING * self.blocks / self.total.max(1);
         let (blocks, of) = (self.blocks, self.total);
         let (rate, mib) = (self.rate(self.transactions), self.rate(self.bytes >> 20));
-        let left = self.seconds_left();
+        let (left, temporary_mib) = (self.seconds_left(), temporary_bytes >> 20);
         if let Some(bar) = &self.bar {
-            self.show(bar, left, &format!("block {blocks} of {of}, {rate:.0} transactions/s, {mib:.0} MiB/s"));
+            let of_disk = format!("{temporary_mib} MiB of temporary files");
+            self.show(
+                bar,
+                left,
+                &format!("block {blocks} of {of}, {rate:.0} transactions/s, {mib:.0} MiB/s, {of_disk}"),
+            );
         } else if self.is_line_due() {
             info!(
                 blocks,
                 of,
                 transactions_per_second = format_args!("{rate:.0}"),
                 mib_per_second = format_args!("{mib:.0}"),
+                temporary_mib,
                 seconds_left = left,
                 "reading blocks"
             );

@@ -190,6 +190,12 @@ impl Import {
         self.work.chain.tip().map_or(Height::GENESIS, |tip| tip.height.next())
     }
 
+    /// The bytes of temporary files on the disk.
+    #[must_use]
+    pub fn temporary_bytes(&self) -> u64 {
+        self.work.chain.space.now()
+    }
+
     /// Whether the import was interrupted after its last block: [`Import::finish`] must be called without further blocks.
     #[must_use]
     pub fn has_all_blocks(&self) -> bool {

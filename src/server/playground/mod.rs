@@ -56,7 +56,7 @@ const PAGE: &str = "index.html";
 const EXPLORER_PAGE: &str = "explorer.html";
 
 /// The paths of the explorer.
-const EXPLORER: [&str; 10] = [
+const EXPLORER: [&str; 11] = [
     "/",
     "/block/{hash_or_height}",
     "/tx/{txid}",
@@ -64,6 +64,7 @@ const EXPLORER: [&str; 10] = [
     "/script/{script_hash}",
     "/wallet",
     "/mempool",
+    "/charts",
     "/send",
     "/search",
     "/status",
