@@ -104,10 +104,20 @@ pub struct IndexSettings {
     pub first_seen: u32,
     /// For how many blocks it is stored when they were first seen, and how they compare with the projected ones.
     pub observed_blocks: u32,
+    /// Mining pools beside the known ones; empty for none.
+    pub pools_file: PathBuf,
     /// Whether confirmed transactions can be looked up by their wtxids.
     pub wtxids: bool,
     /// Of the script keys of a new index.
     pub salt: Salt,
+}
+
+impl IndexSettings {
+    /// The file of mining pools.
+    #[must_use]
+    pub fn pools_file(&self) -> Option<&Path> {
+        Some(self.pools_file.as_path()).filter(|path| !path.as_os_str().is_empty())
+    }
 }
 
 /// Following the node.
@@ -264,7 +274,7 @@ impl Settings {
                 &mut self.server.allowed_operations,
                 &mut self.rates.file,
             ];
-            let paths = paths.into_iter().chain([&mut self.index.temporary_dir]);
+            let paths = paths.into_iter().chain([&mut self.index.temporary_dir, &mut self.index.pools_file]);
             let paths = paths.chain(self.webhook.iter_mut().map(|hook| &mut hook.secret_file));
             for path in paths.chain(self.admin.listen.path_mut()) {
                 *path = platform::expand_home(path, home);

@@ -18,6 +18,7 @@ mod height;
 pub mod merkle;
 pub mod network;
 mod period;
+pub mod pools;
 pub mod psbt;
 pub mod raw;
 pub mod retarget;

@@ -2,8 +2,10 @@
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
+use btcgraph::chain::pools::Pools;
 use btcgraph::index::{
     Index, IndexError, IndexOptions, ObservedLimits, OptionalTables, RawStorage, RequiredSpace, Salt,
 };
@@ -12,6 +14,7 @@ use btcgraph::node::{Auth, Node, NodeError, NodeOptions, RetryPolicy, StopFlag};
 use btcgraph::settings::{self, NodeAuth, RawTransactions, Settings};
 use btcgraph::sync::{self, FreezeBounds, Freezing, SyncError};
 use tokio_util::sync::CancellationToken;
+use tracing::info;
 
 use super::failure::{Exit, Failure, OrExit};
 
@@ -21,11 +24,23 @@ const MOST_THREADS: NonZeroUsize = NonZeroUsize::new(8).unwrap();
 /// A sample of the mempool is taken each minute.
 const MINUTES_A_DAY: u64 = 24 * 60;
 
-/// The index of the settings' network, open for writing, with the optional tables of the settings.
+/// The index of the settings' network, open for writing, with the optional tables and the mining pools of the settings.
 pub(super) fn open_index(settings: &Settings) -> Result<Index, Failure> {
+    let pools = pools(settings)?;
     let mut index = Index::open(&index_options(settings))?;
+    index.set_pools(Arc::new(pools));
     index.switch_tables(OptionalTables { wtxids: settings.index.wtxids })?;
     Ok(index)
+}
+
+/// The mining pools: those of the file of the settings, if there is one, and those that are known without it.
+pub(super) fn pools(settings: &Settings) -> Result<Pools, Failure> {
+    let Some(file) = settings.index.pools_file() else { return Ok(Pools::known(settings.network)) };
+    let wrong = || format!("the setting index.pools_file is wrong: {}", file.display());
+    let json = std::fs::read_to_string(file).or_exit(Exit::Usage, wrong())?;
+    let pools = Pools::with_file(settings.network, &json).or_exit(Exit::Usage, wrong())?;
+    info!(file = %file.display(), pools = pools.iter().count(), "mining pools read");
+    Ok(pools)
 }
 
 /// The path of the index and how it is opened. Three quarters of the memory are its cache, the rest buffers.

@@ -28,6 +28,7 @@ use super::tables::meta;
 use super::tables::wtxids::{self, WtxidsState};
 use super::update::{Tables, Tip, Update, read_derived, read_generations, read_tip};
 use crate::chain::network;
+use crate::chain::pools::Pools;
 
 /// Which index to open, and how.
 #[derive(Clone, Debug)]
@@ -66,6 +67,8 @@ pub struct Index {
     pub(super) starts_are_committed: bool,
     /// Those that the committed rows name.
     pub(super) generations: Arc<Generations>,
+    /// The pools that blocks are ascribed to.
+    pub(super) pools: Arc<Pools>,
     /// Where the deletion of shadowed rows goes on.
     pub(super) sweep_cursor: SweepCursor,
     pub(super) flushing: FlushState,
@@ -147,10 +150,16 @@ impl Index {
             observed: options.observed,
             starts: Vec::new(),
             starts_are_committed: false,
+            pools: Arc::new(Pools::known(options.network)),
             sweep_cursor: SweepCursor::default(),
             flushing: FlushState::default(),
             announced: AnnouncedTip::beside(path, salt),
         })
+    }
+
+    /// Ascribes blocks to these pools from now on; until this is called to those that are known without a file.
+    pub fn set_pools(&mut self, pools: Arc<Pools>) {
+        self.pools = pools;
     }
 
     /// The most bytes of pages of its file that are cached in memory.
@@ -171,7 +180,8 @@ impl Index {
     /// Errors: storage errors.
     pub fn snapshot(&self) -> Result<Snapshot, IndexError> {
         let (path, generations) = (Arc::clone(&self.path), Arc::clone(&self.generations));
-        Snapshot::open(&self.database.begin_read()?, self.network, self.salt, path, generations)
+        let pools = Arc::clone(&self.pools);
+        Snapshot::open(&self.database.begin_read()?, self.network, self.salt, path, generations, pools)
     }
 
     /// Counts of the changes since it was opened.

@@ -27,10 +27,12 @@ use super::tables::{
 use super::update::{Tip, read_tip};
 use super::wtxids::read_state;
 use crate::chain::Height;
+use crate::chain::pools::Pools;
 
 /// One committed state of the index.
 pub struct Snapshot {
     file: Arc<Path>,
+    pools: Arc<Pools>,
     network: Network,
     salt: Salt,
     tip: Option<Tip>,
@@ -124,9 +126,11 @@ impl Snapshot {
         salt: Salt,
         file: Arc<Path>,
         generations: Arc<Generations>,
+        pools: Arc<Pools>,
     ) -> Result<Self, IndexError> {
         Ok(Self {
             file,
+            pools,
             network,
             salt,
             tip: read_tip(&transaction.open_table(meta::TABLE)?)?,
@@ -164,6 +168,12 @@ impl Snapshot {
         self.network
     }
 
+    /// The pools that blocks are ascribed to.
+    #[must_use]
+    pub fn pools(&self) -> &Arc<Pools> {
+        &self.pools
+    }
+
     /// The newest block, `None` in an empty index.
     #[must_use]
     pub fn tip(&self) -> Option<Tip> {
@@ -182,6 +192,7 @@ impl Snapshot {
         // destructured, so that the compiler reports a new table that is not listed here
         let Self {
             file: _,
+            pools: _,
             network: _,
             salt: _,
             tip: _,

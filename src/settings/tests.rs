@@ -69,6 +69,7 @@ fn without_any_source_the_defaults_apply() {
             reorgs: 1000,
             first_seen: 100_000_000,
             observed_blocks: 50_000,
+            pools_file: PathBuf::new(),
             wtxids: false,
             salt: Salt::Random,
         },

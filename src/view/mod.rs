@@ -19,6 +19,7 @@ mod chain;
 mod dry_run;
 mod head;
 mod ledger;
+mod miners;
 mod node_client;
 mod observed;
 mod output;

@@ -71,6 +71,32 @@ fn wrong_settings_exit_with_2_and_name_the_error_on_stderr() {
 }
 
 #[test]
+fn an_invalid_pools_file_exits_with_2_and_names_the_entry() {
+    let home = tempfile::tempdir().unwrap();
+    let file = home.path().join("pools.json");
+    let run = |content: &str| {
+        std::fs::write(&file, content).unwrap();
+        let mut command = btcgraph(home.path());
+        command.args(["serve", "--network", "regtest"]).env("BTCGRAPH_INDEX__POOLS_FILE", &file);
+        command.output().unwrap()
+    };
+    let reason = |entry: &str| {
+        let file = file.display();
+        format!("btcgraph: the setting index.pools_file is wrong: {file}\n  because: {entry}\n")
+    };
+    let output =
+        run(r#"[{ "name": "A", "addresses": [], "tags": ["/a/"] }, { "name": "B", "addresses": ["x"], "tags": [] }]"#);
+    assert_eq!(output.status.code(), Some(2));
+    let said = text(&output.stderr);
+    let error = "the address is cut short: 1 characters are too few";
+    assert_eq!(said, reason(&format!("entry 2 (\"B\"): the address \"x\" is invalid: {error}")));
+    let output = run("{}");
+    assert_eq!(output.status.code(), Some(2));
+    assert_eq!(text(&output.stderr), reason("it must be a JSON array of at most 50000 pools"));
+    assert!(!home.path().join(".local").exists(), "the index is opened after the settings are read");
+}
+
+#[test]
 fn a_wrong_command_line_exits_with_2() {
     for arguments in [&["no-such-command"][..], &["config", "--no-such-flag"], &[]] {
         assert_eq!(run(arguments).status.code(), Some(2), "{arguments:?}");

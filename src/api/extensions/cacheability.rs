@@ -101,11 +101,12 @@ const FIELD_CACHEABILITY: &[(&str, Cacheability, &str)] = &[
         "Block",
         Immutable,
         "id hash height header headerHex rawHex version merkleRoot time medianTime timestamp bits nonce \
-         difficulty target chainwork size strippedSize weight txCount chainStatus previousBlock subsidy totalFees \
+         difficulty target chainwork size strippedSize weight txCount chainStatus previousBlock subsidy totalFees coinbase \
          coinbaseValue unclaimedReward feeStats stats cumulative txids transaction transactions",
     ),
     ("Block", UntilNextTip, "confirmations nextBlock"),
-    ("Block", UntilNextHead, "siblings reorg"),
+    // the table of pools is of this server
+    ("Block", UntilNextHead, "siblings reorg miner"),
     ("BlockConnected", Never, "seq cursor block"),
     ("BlockConnection", Immutable, "edges nodes pageInfo totalCount"),
     ("BlockDisconnected", Never, "seq cursor block reorg"),
@@ -127,6 +128,8 @@ const FIELD_CACHEABILITY: &[(&str, Cacheability, &str)] = &[
     ("ChainSummary", UntilNextTip, "blockCount difficulty totals last24h"),
     ("ChainSummary", UntilNextHead, "staleBlockCount30d"),
     ("ChainTip", Never, "hash height branchLength status block"),
+    ("Coinbase", Immutable, "text scriptSigHex heightFromScript witnessCommitment transaction"),
+    ("Coinbase", UntilNextHead, "minerEvidence"),
     ("ConflictedTransaction", UntilNextHead, "txid disconnectedBlockHash conflictingTxids"),
     ("ConflictedTransactionConnection", Immutable, "edges nodes pageInfo totalCount"),
     ("ConflictedTransactionEdge", Immutable, "cursor node"),
@@ -230,6 +233,8 @@ const FIELD_CACHEABILITY: &[(&str, Cacheability, &str)] = &[
         Immutable,
         "received spent net feePaid feeAttribution ownInputCount ownOutputCount isSelfTransfer",
     ),
+    ("Miner", Immutable, "id slug"),
+    ("Miner", UntilNextHead, "name link"),
     ("Node", Immutable, "id"),
     ("OpReturn", Immutable, "payload pushes utf8"),
     ("OutPoint", Immutable, "txid vout text"),

@@ -65,6 +65,8 @@ pub(crate) enum GlobalId {
     AddressSet(sha256::Hash),
     /// By a hash of the descriptor and the gap limit.
     DescriptorAccount(sha256::Hash),
+    /// A mining pool, by its slug.
+    Miner(String),
     Chain,
     Mempool,
     Server,
@@ -112,6 +114,7 @@ fn read(id: &str, network: Network) -> Option<GlobalId> {
         "DifficultyEpoch" => GlobalId::DifficultyEpoch(hash(content)?),
         "AddressSet" => GlobalId::AddressSet(hash(content)?),
         "DescriptorAccount" => GlobalId::DescriptorAccount(hash(content)?),
+        "Miner" => GlobalId::Miner(slug(content)?),
         "Chain" => GlobalId::Chain,
         "Mempool" => GlobalId::Mempool,
         "Server" => GlobalId::Server,
@@ -130,6 +133,13 @@ fn variant(content: &str) -> Option<(&str, Variant)> {
     })
 }
 
+/// The slug of a pool: letters in lower case, and digits.
+fn slug(content: &str) -> Option<String> {
+    let is_slug = |character: u8| character.is_ascii_lowercase() || character.is_ascii_digit();
+    let is_one = !content.is_empty() && content.bytes().all(is_slug);
+    is_one.then(|| content.to_owned())
+}
+
 fn hash<H: FromStr>(content: &str) -> Option<H> {
     content.parse().ok()
 }
@@ -146,6 +156,7 @@ impl fmt::Display for GlobalId {
             Self::DifficultyEpoch(first) => difficulty_epoch_id(*first),
             Self::AddressSet(hash) => address_set_id(hash),
             Self::DescriptorAccount(hash) => descriptor_account_id(hash),
+            Self::Miner(slug) => miner_id(slug),
             Self::Chain => CHAIN_ID.to_owned(),
             Self::Mempool => MEMPOOL_ID.to_owned(),
             Self::Server => SERVER_ID.to_owned(),
@@ -195,6 +206,11 @@ pub(crate) fn descriptor_account_id(hash: &sha256::Hash) -> String {
     format!("DescriptorAccount:{hash}")
 }
 
+/// The pool with this slug.
+pub(crate) fn miner_id(slug: &str) -> String {
+    format!("Miner:{slug}")
+}
+
 pub(crate) fn address_id(address: &str) -> String {
     format!("Address:{address}")
 }
@@ -237,6 +253,7 @@ mod tests {
                 "Address:1A1zP1eP5QGefi2DMPTfTL5SLmv7DivfNa".to_owned(),
                 GlobalId::Address("1A1zP1eP5QGefi2DMPTfTL5SLmv7DivfNa".to_owned()),
             ),
+            ("Miner:f2pool".to_owned(), GlobalId::Miner("f2pool".to_owned())),
             ("Chain:main".to_owned(), GlobalId::Chain),
             ("Mempool:main".to_owned(), GlobalId::Mempool),
             ("Server:main".to_owned(), GlobalId::Server),
@@ -284,6 +301,9 @@ mod tests {
             "Server:other".to_owned(),
             "Chain:other".to_owned(),
             "Mempool:".to_owned(),
+            "Miner:".to_owned(),
+            "Miner:F2Pool".to_owned(),
+            "Miner:btc.com".to_owned(),
             "Unknown:main".to_owned(),
         ] {
             let error = GlobalId::parse(&id, Network::Bitcoin).unwrap_err();

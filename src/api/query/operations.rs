@@ -15,6 +15,7 @@ use crate::api::types::block::Block;
 use crate::api::types::chain::{Chain, ChainTipObject, DifficultyEpochObject, Reorg, SnapshotObject};
 use crate::api::types::ledger::{Address, Script};
 use crate::api::types::mempool::Mempool;
+use crate::api::types::miner::Miner;
 use crate::api::types::node::{BitcoinNode, SyncProgress};
 use crate::api::types::node_interface::NodeInterface;
 use crate::api::types::server::ServerInfo;
@@ -74,6 +75,7 @@ impl OperationsQuery {
             }
             // sets are not stored
             GlobalId::AddressSet(_) | GlobalId::DescriptorAccount(_) => Ok(None),
+            GlobalId::Miner(slug) => Ok(Miner::find(&view, &slug).map(NodeInterface::Miner)),
             GlobalId::Chain => Ok(Some(NodeInterface::Chain(Chain::new(view)))),
             GlobalId::Mempool => Ok(Some(NodeInterface::Mempool(Mempool::new(view)))),
             GlobalId::Server => Ok(Some(NodeInterface::Server(self.this_server(ctx)?))),

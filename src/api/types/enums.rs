@@ -289,3 +289,22 @@ impl From<SeriesGroupEnum> for chain::SeriesGroup {
         }
     }
 }
+
+/// What a mining pool is recognised by in a coinbase.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
+#[graphql(name = "MinerEvidence")]
+pub(crate) enum MinerEvidenceEnum {
+    /// A text of the pool in the scriptSig. Anybody can write it there.
+    CoinbaseTag,
+    /// An output pays a script of the pool. Pools with the same custodian share scripts.
+    PayoutScript,
+}
+
+impl From<chain::pools::MinerEvidence> for MinerEvidenceEnum {
+    fn from(evidence: chain::pools::MinerEvidence) -> Self {
+        match evidence {
+            chain::pools::MinerEvidence::CoinbaseTag => Self::CoinbaseTag,
+            chain::pools::MinerEvidence::PayoutScript => Self::PayoutScript,
+        }
+    }
+}

@@ -8,6 +8,7 @@ pub(crate) mod chain;
 pub(crate) mod enums;
 pub(crate) mod ledger;
 pub(crate) mod mempool;
+pub(crate) mod miner;
 pub(crate) mod node;
 pub(crate) mod node_interface;
 pub(crate) mod psbt;

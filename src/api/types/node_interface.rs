@@ -6,6 +6,7 @@ use crate::api::types::block::Block;
 use crate::api::types::chain::{Chain, DifficultyEpochObject, Reorg};
 use crate::api::types::ledger::{Address, AddressSet, DescriptorAccount, Script};
 use crate::api::types::mempool::Mempool;
+use crate::api::types::miner::Miner;
 use crate::api::types::server::ServerInfo;
 use crate::api::types::transaction::{Output, Transaction};
 
@@ -41,6 +42,8 @@ pub(crate) enum NodeInterface {
     DescriptorAccount(DescriptorAccount),
     /// A run of blocks with the same difficulty.
     DifficultyEpoch(DifficultyEpochObject),
+    /// A mining pool.
+    Miner(Miner),
     /// This server.
     Server(ServerInfo),
 }

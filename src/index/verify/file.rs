@@ -31,6 +31,7 @@ use super::super::snapshot::Snapshot;
 use super::super::tables::meta;
 use super::super::update::{Tip, read_derived, read_generations};
 use super::VerifyProgress;
+use crate::chain::pools::Pools;
 
 /// Written data is stored in blocks of this many bytes.
 const BLOCK: u64 = 4096;
@@ -75,7 +76,15 @@ impl IndexFile {
         let salt = *self.salt.as_ref().ok()?;
         let (network, path) = (self.options.network, Arc::from(self.options.path.as_path()));
         let tip = catch_damage::<_, IndexError>(|| {
-            Ok(Snapshot::open(&self.database.begin_read()?, network, salt, path, Arc::default())?.tip())
+            Ok(Snapshot::open(
+                &self.database.begin_read()?,
+                network,
+                salt,
+                path,
+                Arc::default(),
+                Arc::new(Pools::known(network)),
+            )?
+            .tip())
         });
         tip.ok().flatten()
     }

@@ -19,6 +19,7 @@ mod mempool;
 mod mempool_entries;
 mod mempool_lists;
 mod mempool_replacements;
+mod miners;
 mod operations;
 mod pages;
 mod requests;

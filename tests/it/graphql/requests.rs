@@ -253,6 +253,7 @@ fn the_introspection_query_of_common_clients_passes() {
             "DescriptorAccount",
             "DifficultyEpoch",
             "Mempool",
+            "Miner",
             "Output",
             "Reorg",
             "Script",

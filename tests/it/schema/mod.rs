@@ -49,6 +49,7 @@ const INT_FITS: &[(&str, &str)] = &[
     ("ChainSummary.staleBlockCount30d", "at most as many as a setting keeps"),
     ("ChainTip.branchLength", "at most the height of its tip"),
     ("ChainTip.height", "as Block.height"),
+    ("Coinbase.heightFromScript", "below 2^31 by its encoding"),
     ("DatabaseInfo.formatVersion", "raised by hand"),
     ("DecodedPsbt.estimatedVsize", "as Transaction.vsize"),
     ("DerivedAddress.branch", "below 16"),

@@ -10,6 +10,7 @@ use bitcoin::{
     Amount, Block, BlockHash, Network, OutPoint, Sequence, Transaction, TxIn, TxOut, Txid, absolute, transaction,
 };
 use btcgraph::api::{self, Schema};
+use btcgraph::chain::pools::Pools;
 use btcgraph::index::{Index, IndexOptions, ObservedLimits, OptionalTables};
 use btcgraph::limits::Limits;
 use btcgraph::live::{ChainEvent, Event, Live};
@@ -276,6 +277,12 @@ impl Api {
             Limits::default(),
             api::Features { broadcast: true, ..api::Features::default() },
         );
+    }
+
+    /// Ascribes blocks to these pools from now on.
+    pub(crate) fn set_pools(&mut self, pools: Pools) {
+        self.index.set_pools(Arc::new(pools));
+        self.publish(Vec::new());
     }
 
     /// Switches optional tables, adds so many of their live rows, and publishes the result.

@@ -6,6 +6,7 @@ use bitcoin::consensus::serialize;
 use super::block_fee_stats::BlockFeeStats;
 use super::block_header::{BlockHeader, merkle_root};
 use super::block_stats::BlockStats;
+use super::coinbase::Coinbase;
 use super::cumulative_totals::CumulativeTotals;
 use crate::api::allowance::find_transaction;
 use crate::api::context::limits;
@@ -18,6 +19,7 @@ use crate::api::pagination::page::PageArgs;
 use crate::api::scalars::{BlockHash, DateTime, Hash256, Hex, Sats, Txid, UInt53, int};
 use crate::api::types::chain::Reorg;
 use crate::api::types::enums::{ChainStatus, SortOrder};
+use crate::api::types::miner::Miner;
 use crate::api::types::transaction::{Transaction, TransactionFilter, filtered};
 use crate::chain::difficulty;
 use crate::view::{self, Dependency, View};
@@ -57,6 +59,19 @@ impl Block {
 
     fn raw_header(&self) -> &bitcoin::block::Header {
         &self.block.row.header
+    }
+
+    /// The serialised coinbase.
+    fn raw_coinbase(&self) -> Result<Vec<u8>, ApiError> {
+        self.view.count(self.block.bytes_to_open())?;
+        let raw = self.view.coinbase(&self.block)?;
+        self.view.count(raw.len())?;
+        Ok(raw)
+    }
+
+    fn coinbase_parts(&self) -> Result<Coinbase, ApiError> {
+        self.view.count(self.block.bytes_to_open())?;
+        Coinbase::new(&self.view, self.transaction_in(0)?)
     }
 
     fn raw(&self) -> Result<Hex, ApiError> {
@@ -300,6 +315,18 @@ impl Block {
         let row = &self.block.row;
         let unclaimed = row.subsidy.checked_add(row.fees).and_then(|reward| reward.checked_sub(row.coinbase_value));
         Sats::new(unclaimed.ok_or_else(|| ApiError::internal("a coinbase claims more than subsidy and fees"))?)
+    }
+
+    /// The coinbase of the block, decoded.
+    async fn coinbase(&self) -> Option<Result<Coinbase, ApiError>> {
+        Some(self.coinbase_parts())
+    }
+
+    /// The mining pool that the block is ascribed to, by what its coinbase shows (`coinbase.minerEvidence`). Null if it is
+    /// none that the server knows: a miner of its own, or another pool. The table of pools is a setting of the server
+    /// (`index.pools_file`), and anybody can write the text of a pool into a coinbase.
+    async fn miner(&self) -> Option<Result<Miner, ApiError>> {
+        self.raw_coinbase().and_then(|raw| Miner::of_coinbase(&self.view, &raw)).transpose()
     }
 
     /// Statistics of the fees of the block's transactions.

@@ -6,6 +6,7 @@ mod block_fee_stats;
 mod block_header;
 mod block_range;
 mod block_stats;
+mod coinbase;
 mod cumulative_totals;
 mod merkle_proof;
 mod script_type_count;

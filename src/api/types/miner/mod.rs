@@ -1,0 +1,5 @@
+//! Mining pools.
+
+mod miner;
+
+pub(crate) use miner::Miner;

@@ -1,0 +1,218 @@
+//! Mining pools, and which of them mined a block.
+//!
+//! ```text
+//!   known.rs: the largest pools ─┐
+//!                                ├─► Pools ── identify(coinbase) ──► a pool, and what it was recognised by
+//!   file.rs: pools of a file ────┘
+//! ```
+//!
+//! No block names its miner. A pool is recognised by a **tag**, text that it writes into the coinbase's scriptSig, or else
+//! by a **payout script** that the coinbase pays. The tag comes first: it is what the pool says of itself, while pools that
+//! have the same custodian, or that resell the work of another, share payout scripts. Neither is proof: anybody can write a
+//! tag. Of several tags the longest counts, as the most specific; of several payout scripts that of the first output.
+
+mod file;
+mod known;
+
+use std::collections::{BTreeMap, HashMap};
+
+use bitcoin::hashes::{Hash, HashEngine, sha256};
+use bitcoin::{Network, Script, ScriptBuf};
+
+pub use file::PoolsFileError;
+
+use super::address::parse_address;
+use super::raw::RawTransaction;
+
+/// The version of the rules of [`Pools::identify`]. Raised with every change of them, because what was derived by other rules
+/// is of no use then.
+const RULES: u32 = 1;
+
+/// A pool as it stands in the built-in table, with addresses of mainnet.
+struct KnownPool {
+    name: &'static str,
+    /// Empty if it has no web page any more.
+    link: &'static str,
+    tags: &'static [&'static str],
+    addresses: &'static [&'static str],
+}
+
+/// A mining pool.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pool {
+    /// Its name.
+    pub name: String,
+    /// Its name in lower case, of letters and digits only. No other pool of a table has it.
+    pub slug: String,
+    /// Its web page, if it has one.
+    pub link: Option<String>,
+    /// The texts in the scriptSigs of its coinbases.
+    pub tags: Vec<String>,
+    /// The scripts that its coinbases pay.
+    pub payout_scripts: Vec<ScriptBuf>,
+}
+
+/// The place of a pool in its table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PoolId(pub u16);
+
+/// What a pool was recognised by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MinerEvidence {
+    /// Text in the scriptSig of the coinbase.
+    CoinbaseTag,
+    /// A script that the coinbase pays.
+    PayoutScript,
+}
+
+/// A table of pools. Pools that stand in front take precedence where two have the same tag or payout script.
+#[derive(Clone, Debug)]
+pub struct Pools {
+    list: Vec<Pool>,
+    by_slug: HashMap<String, PoolId>,
+    by_script: HashMap<ScriptBuf, PoolId>,
+    /// All tags by their first byte, the longest first.
+    by_tag: BTreeMap<u8, Vec<(Vec<u8>, PoolId)>>,
+    fingerprint: [u8; 32],
+}
+
+impl Pools {
+    /// The pools that are known without a file. On networks other than mainnet they are recognised by their tags alone.
+    #[must_use]
+    pub fn known(network: Network) -> Self {
+        Self::of(known_pools(network))
+    }
+
+    /// The pools of a file in the format pools-v2 (`id`, `name`, `addresses`, `tags`, `link`), followed by those that are known
+    /// without it, but for those that have the slug of one of the file. Addresses of other networks are left out.
+    ///
+    /// Errors: [`PoolsFileError`], which names the entry.
+    pub fn with_file(network: Network, json: &str) -> Result<Self, PoolsFileError> {
+        let mut pools = file::read(network, json)?;
+        let missing = known_pools(network).into_iter().filter(|known| pools.iter().all(|pool| pool.slug != known.slug));
+        let missing = missing.collect::<Vec<_>>();
+        pools.extend(missing);
+        Ok(Self::of(pools))
+    }
+
+    /// A table of these pools, whose slugs differ.
+    fn of(list: Vec<Pool>) -> Self {
+        let (mut by_slug, mut by_script) = (HashMap::new(), HashMap::new());
+        let mut by_tag = BTreeMap::<u8, Vec<_>>::new();
+        for (id, pool) in (0..).map(PoolId).zip(&list) {
+            by_slug.insert(pool.slug.clone(), id);
+            for script in &pool.payout_scripts {
+                by_script.entry(script.clone()).or_insert(id);
+            }
+            for tag in &pool.tags {
+                if let Some(first) = tag.as_bytes().first() {
+                    by_tag.entry(*first).or_default().push((tag.as_bytes().to_vec(), id));
+                }
+            }
+        }
+        for tags in by_tag.values_mut() {
+            // stable: of equal tags the one that stands in front remains the first
+            tags.sort_by_key(|(tag, _)| std::cmp::Reverse(tag.len()));
+        }
+        let fingerprint = fingerprint(&list);
+        Self { list, by_slug, by_script, by_tag, fingerprint }
+    }
+
+    /// All pools with their ids, in the order of precedence.
+    pub fn iter(&self) -> impl Iterator<Item = (PoolId, &Pool)> {
+        (0..).map(PoolId).zip(&self.list)
+    }
+
+    /// The pool with this id, if the table has it.
+    #[must_use]
+    pub fn get(&self, id: PoolId) -> Option<&Pool> {
+        self.list.get(usize::from(id.0))
+    }
+
+    /// The pool with this slug.
+    #[must_use]
+    pub fn find(&self, slug: &str) -> Option<PoolId> {
+        self.by_slug.get(slug).copied()
+    }
+
+    /// A hash of all that decides which pool a block is ascribed to, and under which id. Names and links are not part of it.
+    #[must_use]
+    pub fn fingerprint(&self) -> [u8; 32] {
+        self.fingerprint
+    }
+
+    /// The pool that mined the block with this coinbase, and what it was recognised by. `None` if it is none of the table.
+    #[must_use]
+    pub fn identify(&self, coinbase: &RawTransaction<'_>) -> Option<(PoolId, MinerEvidence)> {
+        let script_sig = coinbase.inputs().next().map_or(&[][..], |input| input.script_sig);
+        let outputs = coinbase.outputs().map(|output| Script::from_bytes(output.script_pubkey));
+        self.by_parts(Script::from_bytes(script_sig), outputs)
+    }
+
+    /// The pool of a coinbase with this scriptSig and these output scripts.
+    fn by_parts<'s>(
+        &self,
+        script_sig: &Script,
+        outputs: impl IntoIterator<Item = &'s Script>,
+    ) -> Option<(PoolId, MinerEvidence)> {
+        let tagged = self.tagged(script_sig.as_bytes()).map(|id| (id, MinerEvidence::CoinbaseTag));
+        tagged.or_else(|| {
+            let paid = outputs.into_iter().find_map(|script| self.by_script.get(script).copied());
+            paid.map(|id| (id, MinerEvidence::PayoutScript))
+        })
+    }
+
+    /// The pool with the longest tag in these bytes. Of tags of one length the pool that stands in front.
+    fn tagged(&self, bytes: &[u8]) -> Option<PoolId> {
+        let mut best: Option<(usize, PoolId)> = None;
+        for start in 0..bytes.len() {
+            let Some((rest, first)) = bytes.get(start..).and_then(|rest| Some((rest, rest.first()?))) else { continue };
+            let Some(tags) = self.by_tag.get(first) else { continue };
+            let Some((tag, id)) = tags.iter().find(|(tag, _)| rest.starts_with(tag)) else { continue };
+            let is_better =
+                best.is_none_or(|(length, before)| tag.len() > length || tag.len() == length && *id < before);
+            if is_better {
+                best = Some((tag.len(), *id));
+            }
+        }
+        best.map(|(_, id)| id)
+    }
+}
+
+/// The pools that are known without a file, with the payout scripts of this network.
+fn known_pools(network: Network) -> Vec<Pool> {
+    let pool = |known: &KnownPool| Pool {
+        name: known.name.to_owned(),
+        slug: slug(known.name),
+        link: Some(known.link).filter(|link| !link.is_empty()).map(str::to_owned),
+        tags: known.tags.iter().map(|tag| (*tag).to_owned()).collect(),
+        payout_scripts: known.addresses.iter().filter_map(|address| parse_address(address, network).ok()).collect(),
+    };
+    known::KNOWN.iter().map(pool).collect()
+}
+
+/// The slug of a name: its ASCII letters in lower case and its digits.
+fn slug(name: &str) -> String {
+    name.chars().filter(char::is_ascii_alphanumeric).map(|character| character.to_ascii_lowercase()).collect()
+}
+
+/// Hashes slugs, tags and scripts in order, each with its length in front.
+fn fingerprint(list: &[Pool]) -> [u8; 32] {
+    let mut engine = sha256::Hash::engine();
+    let mut add = |bytes: &[u8]| {
+        engine.input(&u64::try_from(bytes.len()).unwrap_or(u64::MAX).to_le_bytes());
+        engine.input(bytes);
+    };
+    add(&RULES.to_le_bytes());
+    for pool in list {
+        add(pool.slug.as_bytes());
+        add(&u64::try_from(pool.tags.len()).unwrap_or(u64::MAX).to_le_bytes());
+        pool.tags.iter().for_each(|tag| add(tag.as_bytes()));
+        add(&u64::try_from(pool.payout_scripts.len()).unwrap_or(u64::MAX).to_le_bytes());
+        pool.payout_scripts.iter().for_each(|script| add(script.as_bytes()));
+    }
+    sha256::Hash::from_engine(engine).to_byte_array()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,167 @@
+use bitcoin::Network;
+use bitcoin::consensus::serialize;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::chain::shared_data;
+
+const P2PKH: &str = "1A1zP1eP5QGefi2DMPTfTL5SLmv7DivfNa";
+const OTHER: &str = "1BoatSLRHtKNngkdXEeobR76b53LETtpyT";
+
+fn entry(name: &str, addresses: &[&str], tags: &[&str]) -> Value {
+    json!({ "id": 1, "name": name, "addresses": addresses, "tags": tags, "link": "https://pool.example" })
+}
+
+fn with(entries: &[Value]) -> Pools {
+    Pools::with_file(Network::Bitcoin, &json!(entries).to_string()).unwrap()
+}
+
+/// The slug of the pool, and what it is recognised by.
+fn recognised<'p>(pools: &'p Pools, script_sig: &[u8], paid: &[&str]) -> Option<(&'p str, MinerEvidence)> {
+    let scripts: Vec<_> = paid.iter().map(|address| parse_address(address, Network::Bitcoin).unwrap()).collect();
+    let scripts = scripts.iter().map(ScriptBuf::as_script);
+    let (id, evidence) = pools.by_parts(Script::from_bytes(script_sig), scripts)?;
+    Some((&pools.get(id).unwrap().slug, evidence))
+}
+
+#[test]
+fn real_blocks_belong_to_their_pools() {
+    let pools = Pools::known(Network::Bitcoin);
+    for (name, expected) in [
+        ("full_57042", None),
+        ("full_91721", None),
+        ("full_209999", Some("Braiins Pool")),
+        ("full_757738", Some("F2Pool")),
+    ] {
+        let Some(block) = shared_data::full_block(name, "real_blocks_belong_to_their_pools") else { return };
+        let raw = serialize(&block.transactions[0]);
+        let found = pools.identify(&RawTransaction::parse_whole(&raw).unwrap());
+        let found = found.map(|(id, evidence)| (pools.get(id).unwrap().name.as_str(), evidence));
+        assert_eq!(found, expected.map(|name| (name, MinerEvidence::CoinbaseTag)), "{name}");
+    }
+}
+
+#[test]
+fn each_known_pool_has_a_slug_of_its_own_and_valid_addresses() {
+    let pools = Pools::known(Network::Bitcoin);
+    for ((id, pool), known) in pools.iter().zip(known::KNOWN) {
+        assert_eq!(pools.find(&pool.slug), Some(id), "{}", pool.name);
+        assert_eq!(pool.payout_scripts.len(), known.addresses.len(), "{}", pool.name);
+        assert!(known.tags.iter().all(|tag| tag.len() >= 4), "{}: a shorter tag is met by chance", pool.name);
+        for tag in known.tags {
+            let script_sig = [b"\x03\xeb\x8f\x0b", tag.as_bytes(), b"\x00\x01"].concat();
+            assert_eq!(recognised(&pools, &script_sig, &[]), Some((pool.slug.as_str(), MinerEvidence::CoinbaseTag)));
+        }
+        for address in known.addresses {
+            assert_eq!(recognised(&pools, b"", &[address]), Some((pool.slug.as_str(), MinerEvidence::PayoutScript)));
+        }
+    }
+    let regtest = Pools::known(Network::Regtest);
+    assert!(regtest.iter().all(|(_, pool)| pool.payout_scripts.is_empty()));
+}
+
+#[test]
+fn the_public_file_agrees_with_the_known_pools() {
+    let Some(file) = shared_data::json("vectors/pools-v2.json", "the_public_file_agrees_with_the_known_pools") else {
+        return;
+    };
+    let public = Pools::with_file(Network::Bitcoin, &file.to_string()).unwrap();
+    let entries = file.as_array().unwrap().len();
+    assert_eq!(public.iter().count(), entries, "each known pool is in the public file");
+    for known in known::KNOWN {
+        let slug = slug(known.name);
+        for tag in known.tags {
+            let tagged = recognised(&public, tag.as_bytes(), &[]);
+            assert_eq!(tagged, Some((slug.as_str(), MinerEvidence::CoinbaseTag)), "{tag}");
+        }
+        for address in known.addresses {
+            let paid = recognised(&public, b"", &[address]);
+            assert_eq!(paid, Some((slug.as_str(), MinerEvidence::PayoutScript)), "{address}");
+        }
+    }
+}
+
+#[test]
+fn the_longest_tag_counts_then_the_first_paid_script() {
+    use MinerEvidence::{CoinbaseTag, PayoutScript};
+    let pools = with(&[entry("Short", &[P2PKH], &["pool"]), entry("Long", &[OTHER], &["/pool/", "フ"])]);
+    for (script_sig, paid, expected) in [
+        (&b"\x01\x02"[..], &[][..], None),
+        (b"poo", &[], None),
+        (b"xpool", &[], Some(("short", CoinbaseTag))),
+        (b"/pool/", &[], Some(("long", CoinbaseTag))),
+        (b"pool of /pool/", &[], Some(("long", CoinbaseTag))),
+        (b"/pool/ of pool", &[], Some(("long", CoinbaseTag))),
+        ("\u{30d5}".as_bytes(), &[], Some(("long", CoinbaseTag))),
+        (b"POOL", &[], None),
+        (b"pool", &[OTHER], Some(("short", CoinbaseTag))),
+        (b"", &[OTHER, P2PKH], Some(("long", PayoutScript))),
+        (b"", &[P2PKH, OTHER], Some(("short", PayoutScript))),
+        (b"", &["1CounterpartyXXXXXXXXXXXXXXXUWLpVr", P2PKH], Some(("short", PayoutScript))),
+    ] {
+        assert_eq!(recognised(&pools, script_sig, paid), expected, "{script_sig:?} {paid:?}");
+    }
+}
+
+#[test]
+fn pools_of_a_file_replace_known_ones_of_their_slug_and_precede_the_others() {
+    let pools = with(&[entry("f2 pool", &[], &["fish"]), entry("New", &[], &["/ViaBTC/"])]);
+    assert_eq!(pools.iter().count(), known::KNOWN.len() + 1);
+    assert_eq!(recognised(&pools, b"fish", &[]), Some(("f2pool", MinerEvidence::CoinbaseTag)));
+    assert_eq!(recognised(&pools, b"F2Pool", &[]), None);
+    assert_eq!(recognised(&pools, b"/ViaBTC/", &[]), Some(("new", MinerEvidence::CoinbaseTag)));
+    assert_eq!(recognised(&pools, b"/slush/", &[]), Some(("braiinspool", MinerEvidence::CoinbaseTag)));
+    let found = pools.get(pools.find("f2pool").unwrap()).unwrap();
+    assert_eq!((found.name.as_str(), found.link.as_deref()), ("f2 pool", Some("https://pool.example")));
+    assert_eq!((pools.find("nobody"), pools.get(PoolId(10_000))), (None, None));
+}
+
+#[test]
+fn the_fingerprint_covers_what_decides_and_nothing_else() {
+    let print = |entries: &[Value]| with(entries).fingerprint();
+    let first = print(&[entry("One", &[P2PKH], &["one"])]);
+    let mut renamed = entry("ONE!", &[P2PKH], &["one"]);
+    renamed["link"] = json!("");
+    assert_eq!(print(&[renamed]), first);
+    for other in [
+        vec![],
+        vec![entry("Two", &[P2PKH], &["one"])],
+        vec![entry("One", &[OTHER], &["one"])],
+        vec![entry("One", &[], &["one"])],
+        vec![entry("One", &[P2PKH], &["ones"])],
+        vec![entry("One", &[P2PKH], &["o", "ne"])],
+        vec![entry("Two", &[], &[]), entry("One", &[P2PKH], &["one"])],
+    ] {
+        assert_ne!(print(&other), first, "{other:?}");
+    }
+    let order = [entry("One", &[], &["one"]), entry("Two", &[], &["two"])];
+    assert_ne!(print(&order), print(&[order[1].clone(), order[0].clone()]));
+}
+
+#[test]
+fn an_invalid_file_is_refused_by_entry() {
+    let refusal = |file: Value| Pools::with_file(Network::Bitcoin, &file.to_string()).unwrap_err().to_string();
+    assert_eq!(Pools::with_file(Network::Bitcoin, "{").unwrap_err().to_string(), "it is not JSON");
+    assert_eq!(refusal(json!({})), "it must be a JSON array of at most 50000 pools");
+    let good = entry("Good", &[P2PKH], &["good"]);
+    for (bad, message) in [
+        (json!(7), "entry 2: invalid type: integer `7`, expected struct Entry"),
+        (json!({ "name": "X", "tags": [] }), "entry 2 (\"X\"): missing field `addresses`"),
+        (entry("七", &[], &[]), "entry 2 (\"七\"): the name has neither a letter nor a digit of ASCII"),
+        (entry("X", &[], &[" "]), "entry 2 (\"X\"): the tag \" \" is blank, and would match any coinbase"),
+        (
+            entry("goo-D", &[], &[]),
+            "entry 2 (\"goo-D\"): entry 1 has the same name but for case and punctuation: \"good\"",
+        ),
+    ] {
+        assert_eq!(refusal(json!([good, bad])), message);
+    }
+    let damaged = refusal(json!([entry("X", &["1A1zP1eP5QGefi2DMPTfTL5SLmv7DivfNb"], &[])]));
+    assert!(
+        damaged.starts_with("entry 1 (\"X\"): the address \"1A1zP1eP5QGefi2DMPTfTL5SLmv7DivfNb\" is invalid: "),
+        "{damaged}"
+    );
+    // an address of another network is of no use, and no mistake
+    let other = with(&[entry("X", &["bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080"], &["x x"])]);
+    assert_eq!(other.get(PoolId(0)).unwrap().payout_scripts, Vec::<ScriptBuf>::new());
+}
