@@ -13,6 +13,13 @@ export type ChainStatus =
   /** The block was on the main chain, and a reorg disconnected it. */
   | 'STALE';
 
+/** What a mining pool is recognised by in a coinbase. */
+export type MinerEvidence =
+  /** A text of the pool in the scriptSig. Anybody can write it there. */
+  | 'COINBASE_TAG'
+  /** An output pays a script of the pool. Pools with the same custodian share scripts. */
+  | 'PAYOUT_SCRIPT';
+
 export type BlockPageQueryVariables = Exact<{
   hash?: string | null | undefined;
   height?: number | null | undefined;
@@ -21,7 +28,7 @@ export type BlockPageQueryVariables = Exact<{
 }>;
 
 
-export type BlockPageQuery = { snapshot: { cursor: string } | null, block: { id: string, hash: string, height: number, chainStatus: ChainStatus, confirmations: number, time: string, medianTime: string, version: number, merkleRoot: string, bits: number, nonce: number, difficulty: number, size: number, strippedSize: number, weight: number, txCount: number, subsidy: number, totalFees: number, coinbaseValue: number, unclaimedReward: number, headerHex: string, chainwork: string, feeStats: { averageFee: number, medianFee: number, minFee: number, maxFee: number, medianFeeRate: number, averageFeeRate: number, feeRatePercentiles: Array<number> }, stats: { inputCount: number, outputCount: number, totalOutputValue: number | null, segwitTxCount: number, taprootOutputCount: number, opReturnCount: number, utxoDelta: number | null }, previousBlock: { id: string, hash: string, height: number } | null, nextBlock: { id: string, hash: string, height: number } | null, siblings: Array<{ id: string, hash: string, height: number, chainStatus: ChainStatus, txCount: number }>, reorg: { id: string, depth: number, observedAt: string, forkHeight: number } | null, transactions: { totalCount: number | null, pageInfo: { hasNextPage: boolean, hasPreviousPage: boolean, startCursor: string | null, endCursor: string | null }, nodes: Array<{ id: string, txid: string, vsize: number, fee: number | null, feeRate: number | null, isCoinbase: boolean, indexInBlock: number | null, inputCount: number, outputCount: number, totalOutputValue: number }> } | null } | null };
+export type BlockPageQuery = { snapshot: { cursor: string } | null, block: { id: string, hash: string, height: number, chainStatus: ChainStatus, confirmations: number, time: string, medianTime: string, version: number, merkleRoot: string, bits: number, nonce: number, difficulty: number, size: number, strippedSize: number, weight: number, txCount: number, subsidy: number, totalFees: number, coinbaseValue: number, unclaimedReward: number, headerHex: string, chainwork: string, miner: { id: string, name: string, link: string | null } | null, coinbase: { text: string, minerEvidence: MinerEvidence | null } | null, feeStats: { averageFee: number, medianFee: number, minFee: number, maxFee: number, medianFeeRate: number, averageFeeRate: number, feeRatePercentiles: Array<number> }, stats: { inputCount: number, outputCount: number, totalOutputValue: number | null, segwitTxCount: number, taprootOutputCount: number, opReturnCount: number, utxoDelta: number | null }, previousBlock: { id: string, hash: string, height: number } | null, nextBlock: { id: string, hash: string, height: number } | null, siblings: Array<{ id: string, hash: string, height: number, chainStatus: ChainStatus, txCount: number }>, reorg: { id: string, depth: number, observedAt: string, forkHeight: number } | null, transactions: { totalCount: number | null, pageInfo: { hasNextPage: boolean, hasPreviousPage: boolean, startCursor: string | null, endCursor: string | null }, nodes: Array<{ id: string, txid: string, vsize: number, fee: number | null, feeRate: number | null, isCoinbase: boolean, indexInBlock: number | null, inputCount: number, outputCount: number, totalOutputValue: number }> } | null } | null };
 
 export type BlockChangesSubscriptionVariables = Exact<{
   after?: string | null | undefined;
@@ -56,6 +63,15 @@ query BlockPage($hash: BlockHash, $height: Int, $first: Int!, $after: String) {
     totalFees
     coinbaseValue
     unclaimedReward
+    miner {
+      id
+      name
+      link
+    }
+    coinbase {
+      text
+      minerEvidence
+    }
     headerHex
     chainwork
     feeStats {

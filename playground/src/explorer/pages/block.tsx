@@ -88,6 +88,8 @@ function Shown({ block, more }: { block: Shown; more: (after: string | null) => 
               ['Subsidy', <Amount sats={block.subsidy} />],
               ['Fees', <Amount sats={block.totalFees} />],
               ['Coinbase', <Amount sats={block.coinbaseValue} />],
+              ['Mined by', block.miner && <Miner miner={block.miner} evidence={block.coinbase?.minerEvidence} />],
+              ['Text', block.coinbase?.text && <span className="mono wrap">{block.coinbase.text}</span>],
               ['Not claimed', block.unclaimedReward === 0 ? null : <Amount sats={block.unclaimedReward} />],
               ['Median feerate', block.txCount > 1 && <FeeRate value={feeStats.medianFeeRate} />],
               ['Fees from, to', block.txCount > 1 && <><Amount sats={feeStats.minFee} unit={false} /> – <Amount sats={feeStats.maxFee} /></>],
@@ -152,6 +154,17 @@ function Shown({ block, more }: { block: Shown; more: (after: string | null) => 
         ) : <Empty>The transactions of this block cannot be read now.</Empty>}
       </Panel>
     </div>
+  );
+}
+
+/** The pool that a coinbase names or pays. */
+function Miner({ miner, evidence }: { miner: NonNullable<Shown['miner']>; evidence: string | null | undefined }) {
+  const isLink = miner.link !== null && /^https?:/.test(miner.link);
+  return (
+    <>
+      {isLink ? <a href={miner.link!} rel="noreferrer noopener">{miner.name}</a> : miner.name}
+      <span className="quiet"> {evidence === 'PAYOUT_SCRIPT' ? 'by its payout' : 'by its tag'}</span>
+    </>
   );
 }
 
