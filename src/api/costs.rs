@@ -12,6 +12,7 @@
 //! | asks the node | [`NODE`] more | a round trip takes about as long as so many rows | the same |
 //! | has the node make a block | [`TEMPLATE`] round trips | it checks each of some thousand transactions | the same |
 //! | reads and hashes all txids of a block | [`PROOF`] | some thousand rows in one pass, and as many hashes | the same |
+//! | reads and hashes all transactions of a block | [`WHOLE_BLOCK`] | a megabyte or two, read in one pass | the same |
 //! | reads a list by keys, or all txids of a block | 1 more for each | counted before they are read | as a block of 3,000 |
 //! | finds a row by bisection | [`BISECTION`] | each step is a row, half of them in memory already | the same |
 //! | finds a period of a series | [`PERIOD`] | the rows of blocks at its ends are searched | as a year by days |
@@ -50,6 +51,8 @@ pub(crate) const NODE: usize = 50;
 pub(crate) const TEMPLATE: usize = 20;
 /// Reading and hashing all txids of a block of 3,000 transactions, whose rows are read in one pass.
 pub(crate) const PROOF: usize = 850;
+/// Reading all transactions of a block of 3,000 in one pass, parsing and hashing them.
+pub(crate) const WHOLE_BLOCK: usize = 4_000;
 /// Finding the bounds of a period of a series: the rows of some ten blocks.
 pub(crate) const PERIOD: usize = 5;
 /// Looking for a row among all of one script: about 30 rows.
@@ -172,7 +175,7 @@ mod tests {
     use crate::api::{mutation, query};
 
     /// Lists that cost no more than their parent, and why.
-    const FREE: [(&str, &str); 28] = [
+    const FREE: [(&str, &str); 30] = [
         ("AcceptResult.effectiveIncludes", "reported by the node with its parent, and at most as many as were sent"),
         ("AddressError.positions", "at most as many as an address has characters"),
         ("AddressValidation.networks", "at most five"),
@@ -184,6 +187,7 @@ mod tests {
         ("ConflictedTransaction.conflictingTxids", "of its parent's row"),
         ("DatabaseInfo.tables", "some twenty, counted without being read"),
         ("DecodedTransaction.missingInputs", "at most as many as the transaction that was sent has inputs"),
+        ("Input.sighashTypes", "of its parent's bytes, which are counted"),
         ("Input.witness", "of its parent's bytes, which are counted"),
         ("MempoolSample.vsizeByFeeRate", "of its parent's row"),
         ("MerkleProof.branch", "at most a dozen or so, found with its parent"),
@@ -201,6 +205,7 @@ mod tests {
         ("ScriptInfo.publicKeys", "of its parent's bytes, which are counted"),
         ("ServerInfo.features", "as many as there are in the settings"),
         ("Spendability.reasons", "at most as many as there are obstacles"),
+        ("WtxidProof.branch", "at most a dozen or so, found with its parent"),
     ];
 
     #[test]

@@ -6,6 +6,9 @@ use std::fmt::Write as _;
 use bitcoin::Script;
 use bitcoin::hex::DisplayHex;
 
+use super::script::never_spendable;
+use super::spend::ecdsa_hash_type;
+
 /// Pushes of at most this many bytes are numbers.
 const NUMBER_BYTES: usize = 4;
 
@@ -42,6 +45,18 @@ const NAMES: [&str; 108] = [
 /// `[error]`, and the last part.
 #[must_use]
 pub fn asm(script: &Script) -> String {
+    written(script, push_data)
+}
+
+/// A scriptSig in the notation of Bitcoin Core, as [`asm`], but for pushes that are ECDSA signatures: the byte of their hash
+/// type is not among the digits, and its name follows in brackets.
+#[must_use]
+pub fn script_sig_asm(script: &Script) -> String {
+    // Core decodes no signatures in a script that can never be fulfilled
+    if never_spendable(script) { asm(script) } else { written(script, push_signature_or_data) }
+}
+
+fn written(script: &Script, push: impl Fn(&mut String, &[u8])) -> String {
     let (mut rest, mut text) = (script.as_bytes(), String::new());
     while let Some((&opcode, behind)) = rest.split_first() {
         if !text.is_empty() {
@@ -50,7 +65,7 @@ pub fn asm(script: &Script) -> String {
         rest = behind;
         match pushed(opcode, rest) {
             Push::Data(data, behind) => {
-                push_data(&mut text, data);
+                push(&mut text, data);
                 rest = behind;
             }
             Push::Truncated => {
@@ -92,6 +107,30 @@ fn push_data(text: &mut String, data: &[u8]) {
         if data.len() <= NUMBER_BYTES { write!(text, "{}", number(data)) } else { write!(text, "{}", data.as_hex()) };
 }
 
+/// Appends pushed data that may be a signature with a hash type that has a name.
+fn push_signature_or_data(text: &mut String, data: &[u8]) {
+    let named = ecdsa_hash_type(data).and_then(hash_type_name).zip(data.split_last());
+    match named {
+        Some((name, (_, signature))) => {
+            let _ = write!(text, "{}[{name}]", signature.as_hex());
+        }
+        None => push_data(text, data),
+    }
+}
+
+/// The name of a hash type of ECDSA signatures; `None` for one without a meaning.
+const fn hash_type_name(hash_type: u8) -> Option<&'static str> {
+    Some(match hash_type {
+        0x01 => "ALL",
+        0x02 => "NONE",
+        0x03 => "SINGLE",
+        0x81 => "ALL|ANYONECANPAY",
+        0x82 => "NONE|ANYONECANPAY",
+        0x83 => "SINGLE|ANYONECANPAY",
+        _ => return None,
+    })
+}
+
 /// The number that at most [`NUMBER_BYTES`] bytes are, minimal or not.
 fn number(data: &[u8]) -> i64 {
     let magnitude = |bytes: &[u8]| bytes.iter().rev().fold(0_i64, |sum, byte| sum << 8 | i64::from(*byte));
@@ -118,10 +157,37 @@ fn name(opcode: u8) -> &'static str {
 mod tests {
     use bitcoin::ScriptBuf;
 
-    use super::asm;
+    use super::{asm, script_sig_asm};
 
     fn asm_of(hex: &str) -> String {
         asm(&ScriptBuf::from_hex(hex).unwrap())
+    }
+
+    #[test]
+    fn signatures_in_a_script_sig_show_their_hash_type() {
+        // the smallest strict encoding: r and s of one byte
+        let signature = "3006020101020102";
+        let script_sig = |hash_type: &str| format!("09{signature}{hash_type}");
+        for (hash_type, name) in [
+            ("01", "[ALL]"),
+            ("02", "[NONE]"),
+            ("03", "[SINGLE]"),
+            ("81", "[ALL|ANYONECANPAY]"),
+            ("82", "[NONE|ANYONECANPAY]"),
+            ("83", "[SINGLE|ANYONECANPAY]"),
+            ("00", "00"),
+            ("04", "04"),
+            ("80", "80"),
+            ("ff", "ff"),
+        ] {
+            let script = ScriptBuf::from_hex(&script_sig(hash_type)).unwrap();
+            assert_eq!(script_sig_asm(&script), format!("{signature}{name}"), "{hash_type}");
+            assert_eq!(asm(&script), format!("{signature}{hash_type}"), "a scriptPubKey has no signatures");
+        }
+        let never = ScriptBuf::from_hex(&format!("6a{}", script_sig("01"))).unwrap();
+        assert_eq!(script_sig_asm(&never), format!("OP_RETURN {signature}01"));
+        let cut = ScriptBuf::from_hex(&format!("51{}05ab", script_sig("01"))).unwrap();
+        assert_eq!(script_sig_asm(&cut), format!("1 {signature}[ALL] [error]"));
     }
 
     #[test]

@@ -4,12 +4,12 @@
 //! `consensus/merkle.cpp`). That is why a list that repeats its tail has the same root as the list itself, so the
 //! number of transactions does not follow from the root alone.
 
-use bitcoin::hashes::Hash;
+use bitcoin::hashes::{Hash, sha256d};
 use bitcoin::{TxMerkleNode, Txid};
 
-/// The merkle root of a block's transactions, in block order. `None` if there are no transactions.
+/// The merkle root of a block's transactions, by their txids or wtxids in block order. `None` if there are no transactions.
 #[must_use]
-pub fn root(txids: &[Txid]) -> Option<TxMerkleNode> {
+pub fn root<H: Copy + Into<sha256d::Hash>>(txids: &[H]) -> Option<TxMerkleNode> {
     let mut level = leaves(txids);
     while level.len() > 1 {
         level = level_above(&level);
@@ -20,7 +20,7 @@ pub fn root(txids: &[Txid]) -> Option<TxMerkleNode> {
 /// The merkle branch of the transaction at `position` in the block: the partner of its hash on each level, leaves
 /// first. Empty for the only transaction of a block, `None` if there is no such position.
 #[must_use]
-pub fn branch(txids: &[Txid], position: usize) -> Option<Vec<TxMerkleNode>> {
+pub fn branch<H: Copy + Into<sha256d::Hash>>(txids: &[H], position: usize) -> Option<Vec<TxMerkleNode>> {
     if position >= txids.len() {
         return None;
     }
@@ -52,8 +52,8 @@ pub fn root_from_branch(txid: Txid, position: usize, branch: &[TxMerkleNode]) ->
     (position == 0).then_some(node)
 }
 
-fn leaves(txids: &[Txid]) -> Vec<TxMerkleNode> {
-    txids.iter().map(|txid| TxMerkleNode::from_raw_hash(txid.to_raw_hash())).collect()
+fn leaves<H: Copy + Into<sha256d::Hash>>(txids: &[H]) -> Vec<TxMerkleNode> {
+    txids.iter().map(|txid| TxMerkleNode::from_raw_hash((*txid).into())).collect()
 }
 
 fn level_above(level: &[TxMerkleNode]) -> Vec<TxMerkleNode> {
@@ -80,8 +80,8 @@ mod tests {
 
     #[test]
     fn no_transactions_have_no_root() {
-        assert_eq!(root(&[]), None);
-        assert_eq!(branch(&[], 0), None);
+        assert_eq!(root::<Txid>(&[]), None);
+        assert_eq!(branch::<Txid>(&[], 0), None);
     }
 
     #[test]

@@ -26,12 +26,14 @@ pub mod script;
 mod secrets;
 #[cfg(test)]
 mod shared_data;
+mod sigops;
+pub mod spend;
 pub mod spending;
 pub mod subsidy;
 mod time;
 
 pub use address::{AddressEncoding, AddressError, address_of, parse_address, parse_any_address};
-pub use asm::asm;
+pub use asm::{asm, script_sig_asm};
 pub use count::wide;
 pub use epoch::{BLOCKS_PER_EPOCH, DifficultyEpoch};
 pub use feerate::{Feerate, vsize};
@@ -39,4 +41,5 @@ pub use height::Height;
 pub use period::{CalendarUnit, SeriesGroup};
 pub use script::ScriptType;
 pub use secrets::hidden;
+pub use sigops::{adjusted_vsize, sigop_cost};
 pub use time::median_time_past;

@@ -181,12 +181,7 @@ pub fn revealed_key(script_pubkey: &Script, script_sig: &Script, witness: &Witne
 #[must_use]
 pub fn op_return(script: &Script) -> Option<(&[u8], Vec<&[u8]>)> {
     let [OP_RETURN, payload @ ..] = script.as_bytes() else { return None };
-    let (mut rest, mut pushes) = (payload, Vec::new());
-    while let Some((operation, after)) = next_operation(rest) {
-        pushes.extend(operation.pushed);
-        rest = after;
-    }
-    Some((payload, pushes))
+    Some((payload, pushes(payload).collect()))
 }
 
 /// Version and program of a witness program (BIP141; Core `CScript::IsWitnessProgram`): a small number, then one
@@ -217,16 +212,30 @@ fn has_key_size(key: &[u8]) -> bool {
     }
 }
 
+/// The data of each push of a script, in order, up to where the script is cut short.
+pub(super) fn pushes(script: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut rest = script;
+    std::iter::from_fn(move || {
+        loop {
+            let (operation, after) = next_operation(rest)?;
+            rest = after;
+            if let Some(pushed) = operation.pushed {
+                return Some(pushed);
+            }
+        }
+    })
+}
+
 /// One operation of a script: its opcode and, if it is a push with data of its own, the data.
 #[derive(Clone, Copy)]
-struct Operation<'a> {
-    opcode: u8,
-    pushed: Option<&'a [u8]>,
+pub(super) struct Operation<'a> {
+    pub(super) opcode: u8,
+    pub(super) pushed: Option<&'a [u8]>,
 }
 
 /// The first operation of a script and what follows it (Core `GetScriptOp`). `None` at the end of the script and
 /// where a push is cut short.
-fn next_operation(script: &[u8]) -> Option<(Operation<'_>, &[u8])> {
+pub(super) fn next_operation(script: &[u8]) -> Option<(Operation<'_>, &[u8])> {
     let (&opcode, rest) = script.split_first()?;
     let (length, rest) = match opcode {
         OP_0..=OP_PUSHBYTES_75 => (usize::from(opcode), rest),
@@ -259,7 +268,7 @@ fn multisig_number(operation: Operation<'_>) -> Option<u8> {
 }
 
 /// The data of a script's last operation if that is a push.
-fn last_push(mut script: &[u8]) -> Option<&[u8]> {
+pub(super) fn last_push(mut script: &[u8]) -> Option<&[u8]> {
     let mut last = None;
     while !script.is_empty() {
         let (operation, rest) = next_operation(script)?;

@@ -6,7 +6,7 @@
 //!
 //! ```text
 //!   Published ── head() ──► Head ── View::new ──► View ──► Block         block, chain
-//!                                                     ├──► Transaction   transaction, output, prevouts, replaced
+//!                                                     ├──► Transaction   transaction, output, prevouts, figures, proofs, …
 //!                                                     ├──► LedgerTotals  ledger, period
 //!                                                     └──► NodeClient    requests to the node: node_client, submit
 //! ```
@@ -17,6 +17,7 @@ mod block;
 mod byte_budget;
 mod chain;
 mod dry_run;
+mod figures;
 mod head;
 mod ledger;
 mod miners;
@@ -25,7 +26,9 @@ mod observed;
 mod output;
 mod period;
 mod prevouts;
+mod proofs;
 mod read_set;
+mod relative_lock;
 mod replaced;
 mod submit;
 mod sync_state;
@@ -48,6 +51,7 @@ pub use block::Block;
 pub use byte_budget::BudgetExceeded;
 pub use chain::{BlockRange, ImmatureCoinbase, Span, Supply};
 pub use dry_run::Obstacles;
+pub use figures::OutputAge;
 pub(crate) use head::random_u64;
 pub use head::{Head, Published};
 pub use ledger::{
@@ -55,22 +59,26 @@ pub use ledger::{
     PendingMovement, SeriesRead, SeriesShape, StaleMovements, TooManyPeriods, UnspentCandidate,
 };
 pub use node_client::{NodeClient, NodeClientError, NodeLimits};
+pub use observed::BlockArrival;
 pub use output::{SpendStatus, Spender, UnspendableReason, mature_at};
 pub use period::Period;
+pub use prevouts::SpentOutput;
+pub use proofs::{MerkleProof, WtxidProof};
 pub use read_set::{Dependency, Freshness, ReadSet};
+pub use relative_lock::{LockEnd, LockKind, RelativeLock};
 pub use replaced::Replacement;
 pub use sync_state::{IndexingSpeed, SyncPhase, SyncState, SyncStatus};
 pub use tip_history::{TipChange, TipHistory};
-pub use transaction::{ConfirmedPlace, MerkleProof, Transaction, TransactionState, state_after};
+pub use transaction::{ConfirmedPlace, Transaction, TransactionState, state_after};
 
 pub use crate::index::{
     BlockRow, ChainMembership, ChainTotals, CountAndValue, DeadTransaction, DiskShortage, FORMAT_VERSION, IndexError,
     OutputPosition, QUANTILES, Reorg, ScriptKey, TableRows, Tip, TxNum, TypeTotals, WantedTransaction,
 };
 pub use crate::mempool::{
-    ArrivalRate, Coins, Departed, Departure, Entry, FeeBin, FeeBins, FeeFraction, FeerateKind, MempoolEvent,
-    MempoolEventKind, MempoolSample, MempoolSnapshot, MempoolTotals, NodeMempool, PrevoutSource, ProjectedBlock,
-    ProjectedPlace, Rank, Remainder, ScriptPlace, ScriptTotals, Sums,
+    ArrivalRate, BlockAudit, Coins, Departed, Departure, Entry, FeeBin, FeeBins, FeeFraction, FeerateKind,
+    MempoolEvent, MempoolEventKind, MempoolSample, MempoolSnapshot, MempoolTotals, NodeMempool, PrevoutSource,
+    ProjectedBlock, ProjectedPlace, Rank, Remainder, ScriptPlace, ScriptTotals, Sums,
 };
 pub use crate::node::{
     ChainInfo, ChainTip, ChainTipStatus, EstimateMode, FeeEstimate, MaxFees, MempoolAcceptance, NetworkInfo,

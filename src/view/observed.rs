@@ -1,13 +1,22 @@
-//! Observations of this server that the chain does not contain: first sights of transactions, reorganisations, samples of
-//! the mempool.
+//! Observations of this server that the chain does not contain: first sights of transactions and blocks, how blocks compare
+//! with the projected ones, reorganisations, samples of the mempool.
 
 use std::ops::{Range, RangeInclusive};
 
 use bitcoin::BlockHash;
 
-use super::{Transaction, View, corrupt};
-use crate::index::{IndexError, Reorg};
-use crate::mempool::MempoolSample;
+use super::{Block, Transaction, View, corrupt};
+use crate::index::{IndexError, Reorg, Tip};
+use crate::mempool::{BlockAudit, MempoolSample};
+
+/// What the server observed when a block arrived.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BlockArrival {
+    /// When the block was first seen, in seconds since 1970.
+    pub first_seen: u64,
+    /// How it compares with the block that was projected of the mempool before it, if the mempool was followed then.
+    pub audit: Option<BlockAudit>,
+}
 
 impl View {
     /// When a transaction was first seen unconfirmed, in seconds since 1970; `None` if it was not, or if
@@ -17,6 +26,18 @@ impl View {
             Some(place) => self.head.chain.first_seen_at(place.txnum),
             None => Ok(transaction.first_seen()),
         }
+    }
+
+    /// What was observed when a block arrived; `None` if the server did not follow the node then, or if that is no longer
+    /// stored.
+    pub fn block_arrival(&self, block: &Block) -> Result<Option<BlockArrival>, IndexError> {
+        let place = Tip { height: block.height, hash: block.row.hash };
+        let Some(observed) = self.head.chain.observed_block(place)? else { return Ok(None) };
+        let decode = |row: &[u8]| {
+            BlockAudit::decode(row).map_err(|error| corrupt("block_observed", format!("{}: {error}", block.row.hash)))
+        };
+        let audit = (!observed.audit.is_empty()).then(|| decode(&observed.audit)).transpose()?;
+        Ok(Some(BlockArrival { first_seen: observed.first_seen, audit }))
     }
 
     /// The newest stored reorganisation that disconnected this block.

@@ -6,10 +6,24 @@ use std::ops::Range;
 use bitcoin::{TxOut, Txid};
 
 use super::{BudgetExceeded, Transaction, View, corrupt};
+use crate::chain::Height;
 use crate::index::{IndexError, WantedTransaction};
+use crate::mempool::PrevoutSource;
 
 /// The most transactions of one read.
 const AT_ONCE: usize = 128;
+
+/// An output that an input spends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SpentOutput {
+    /// The output.
+    pub output: TxOut,
+    /// The height of the block of the active chain that creates it, `None` if no such block does.
+    pub height: Option<Height>,
+}
+
+/// The outputs of a transaction, and the height of its block.
+type Funding = (Vec<TxOut>, Option<Height>);
 
 impl View {
     /// The outputs that these inputs of a transaction spend, in the order of the inputs. `None` for the input of a coinbase,
@@ -21,24 +35,25 @@ impl View {
     where
         E: From<IndexError> + From<BudgetExceeded>,
     {
+        let spent = self.spent_outputs::<E>(transaction, vins)?;
+        Ok(spent.into_iter().map(|spent| spent.map(|spent| spent.output)).collect())
+    }
+
+    /// The outputs that these inputs spend, as [`prevouts`](Self::prevouts) finds them, and where they were created.
+    pub fn spent_outputs<E>(&self, transaction: &Transaction, vins: Range<usize>) -> Result<Vec<Option<SpentOutput>>, E>
+    where
+        E: From<IndexError> + From<BudgetExceeded>,
+    {
         let inputs = transaction.parts.input.get(vins.clone()).unwrap_or_default();
         if let Some(known) = kept_prevouts(transaction, &vins) {
             return Ok(known);
         }
-        let mut wanted: Vec<Txid> = inputs.iter().filter(|input| !input.previous_output.is_null()).map(txid).collect();
-        wanted.sort_unstable();
-        wanted.dedup();
-        let mut outputs: HashMap<Txid, Vec<TxOut>> = HashMap::with_capacity(wanted.len());
-        for wanted in wanted.chunks(AT_ONCE) {
-            for (txid, funding) in wanted.iter().zip(self.funding::<E>(wanted)?) {
-                if let Some(funding) = funding {
-                    outputs.insert(*txid, funding);
-                }
-            }
-        }
+        let funding =
+            self.all_funding::<E>(inputs.iter().filter(|input| !input.previous_output.is_null()).map(txid).collect())?;
         let prevout = |input: &bitcoin::TxIn| {
             let vout = usize::try_from(input.previous_output.vout).ok()?;
-            outputs.get(&txid(input))?.get(vout).cloned()
+            let (outputs, height) = funding.get(&txid(input))?;
+            Some(SpentOutput { output: outputs.get(vout)?.clone(), height: *height })
         };
         let found: Vec<_> = inputs.iter().map(prevout).collect();
         let unknown =
@@ -54,8 +69,28 @@ impl View {
         }
     }
 
-    /// The outputs of each of these transactions, `None` for one that is not known.
-    fn funding<E>(&self, wanted: &[Txid]) -> Result<Vec<Option<Vec<TxOut>>>, E>
+    /// The outputs and heights of those of these transactions that are known.
+    ///
+    /// Errors: those of the index, and the byte budget.
+    pub(super) fn all_funding<E>(&self, mut wanted: Vec<Txid>) -> Result<HashMap<Txid, Funding>, E>
+    where
+        E: From<IndexError> + From<BudgetExceeded>,
+    {
+        wanted.sort_unstable();
+        wanted.dedup();
+        let mut found = HashMap::with_capacity(wanted.len());
+        for wanted in wanted.chunks(AT_ONCE) {
+            for (txid, funding) in wanted.iter().zip(self.funding::<E>(wanted)?) {
+                if let Some(funding) = funding {
+                    found.insert(*txid, funding);
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// The outputs of each of these transactions, and the heights of their blocks, `None` for one that is not known.
+    fn funding<E>(&self, wanted: &[Txid]) -> Result<Vec<Option<Funding>>, E>
     where
         E: From<IndexError> + From<BudgetExceeded>,
     {
@@ -64,30 +99,40 @@ impl View {
         // one is not faster together
         if wanted.len() > 1 && self.head.chain.has_generations() {
             let newest: Vec<_> = wanted.iter().copied().map(WantedTransaction::Newest).collect();
-            let make = |stored| Self::placed(stored).map(|found| (found.parts.output, found.bytes_read));
+            let make = |stored| Self::placed(stored).map(outputs_of);
             together = self.head.chain.read_frozen(&newest, self.budget.left(), make)?;
         }
         let each = wanted.iter().zip(together).map(|(txid, read)| {
             let found = match read {
                 Some(read) => Some(read),
-                None => self.transaction(txid)?.map(|found| (found.parts.output, found.bytes_read)),
+                None => self.transaction(txid)?.map(outputs_of),
             };
             self.count(found.as_ref().map_or(0, |(_, bytes)| *bytes))?;
-            Ok(found.map(|(outputs, _)| outputs))
+            Ok(found.map(|(funding, _)| funding))
         });
         each.collect()
     }
 }
 
+/// What is returned of a transaction with outputs that are spent, and the bytes that were read for it.
+fn outputs_of(found: Transaction) -> (Funding, usize) {
+    ((found.parts.output, found.place.map(|place| place.height)), found.bytes_read)
+}
+
 /// The outputs that the mempool keeps with a transaction, or the journal of departures.
-fn kept_prevouts(transaction: &Transaction, vins: &Range<usize>) -> Option<Vec<Option<TxOut>>> {
+fn kept_prevouts(transaction: &Transaction, vins: &Range<usize>) -> Option<Vec<Option<SpentOutput>>> {
     let departed = || transaction.departed.as_ref()?.entry.as_ref();
     let entry = transaction.unconfirmed.as_ref().or_else(departed)?;
     let prevouts = entry.prevouts.iter().map(|prevout| {
-        Some(TxOut {
+        let output = TxOut {
             value: bitcoin::Amount::from_sat(prevout.value),
             script_pubkey: bitcoin::ScriptBuf::from_bytes(prevout.script_pubkey.to_vec()),
-        })
+        };
+        let height = match prevout.source {
+            PrevoutSource::Confirmed { height, .. } => Some(height),
+            PrevoutSource::Unconfirmed => None,
+        };
+        Some(SpentOutput { output, height })
     });
     Some(prevouts.skip(vins.start).take(vins.len()).collect())
 }

@@ -5,11 +5,11 @@
 use std::sync::Arc;
 
 use bitcoin::consensus::deserialize;
-use bitcoin::{BlockHash, TxMerkleNode, Txid, Wtxid};
+use bitcoin::{BlockHash, Txid, Wtxid};
 
 use super::block::Block;
 use super::{BudgetExceeded, View, corrupt};
-use crate::chain::{Height, merkle};
+use crate::chain::Height;
 use crate::index::{IndexError, Occurrence, StoredTransaction, TxNum};
 use crate::mempool::{Departed, Departure, Entry};
 
@@ -118,27 +118,7 @@ pub fn state_after(departure: Departure) -> TransactionState {
     }
 }
 
-/// A proof that a block of the active chain contains a transaction.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MerkleProof {
-    /// The block.
-    pub block: Block,
-    /// The index of the transaction in it.
-    pub index: u32,
-    /// The sibling hash on each level, leaves first.
-    pub branch: Vec<TxMerkleNode>,
-}
-
 impl View {
-    /// The proof that a block contains the transaction with this index.
-    pub fn merkle_proof(&self, block: Block, index: u32) -> Result<MerkleProof, IndexError> {
-        let txids = self.txids(&block)?;
-        let branch = usize::try_from(index).ok().and_then(|index| merkle::branch(&txids, index));
-        let missing = || corrupt("transactions", format!("block {} has no transaction {index}", block.row.hash));
-        let branch = branch.ok_or_else(missing)?;
-        Ok(MerkleProof { block, index, branch })
-    }
-
     /// The transaction with this txid; `None` if the index does not know it.
     pub fn transaction(&self, txid: &Txid) -> Result<Option<Transaction>, IndexError> {
         if let Some(stored) = self.head.chain.newest(txid)? {

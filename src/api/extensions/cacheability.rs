@@ -106,7 +106,12 @@ const FIELD_CACHEABILITY: &[(&str, Cacheability, &str)] = &[
     ),
     ("Block", UntilNextTip, "confirmations nextBlock"),
     // the table of pools is of this server
-    ("Block", UntilNextHead, "siblings reorg miner"),
+    ("Block", UntilNextHead, "siblings reorg firstSeenAt audit miner"),
+    (
+        "BlockAudit",
+        UntilNextHead,
+        "projectedTxCount projectedWeight totalProjectedFees matchRate missing fresh unexpected unseen",
+    ),
     ("BlockConnected", Never, "seq cursor block"),
     ("BlockConnection", Immutable, "edges nodes pageInfo totalCount"),
     ("BlockDisconnected", Never, "seq cursor block reorg"),
@@ -184,7 +189,12 @@ const FIELD_CACHEABILITY: &[(&str, Cacheability, &str)] = &[
     ("Feature", Never, "name enabled setting"),
     ("FeeBin", UntilNextHead, "fromRate toRate totalVsize txCount cumulativeVsize"),
     ("FeeEstimate", Never, "requestedBlocks targetBlocks feeRate source mode asOf hitRate"),
-    ("Input", Immutable, "index transaction outpoint prevout sequence isCoinbase scriptSigHex witness"),
+    (
+        "Input",
+        Immutable,
+        "index transaction outpoint prevout sequence isCoinbase scriptSigHex witness scriptSigAsm redeemScript \
+         witnessScript tapLeaf annex sighashTypes relativeLock",
+    ),
     ("InputConnection", Immutable, "edges nodes pageInfo totalCount"),
     ("InputEdge", Immutable, "cursor node"),
     ("Ledger", ByArgument, "stats balance balanceHistory utxos"),
@@ -245,7 +255,8 @@ const FIELD_CACHEABILITY: &[(&str, Cacheability, &str)] = &[
          matureAtHeight",
     ),
     ("Output", ByArgument, "spendStatus"),
-    ("Output", UntilNextTip, "isMature spentBy spentHeight"),
+    ("Output", UntilNextTip, "isMature spentBy spentHeight age lifespan"),
+    ("OutputAge", Immutable, "blockCount seconds"),
     ("Output", UntilNextHead, "unspendableReason spentInMempoolBy"),
     ("OutputConnection", Immutable, "edges nodes pageInfo totalCount"),
     ("OutputEdge", Immutable, "cursor node"),
@@ -301,6 +312,8 @@ const FIELD_CACHEABILITY: &[(&str, Cacheability, &str)] = &[
         UntilNextHead,
         "id observedAt depth forkHeight forkHash disconnected isComplete connected returnedToMempool conflicted",
     ),
+    ("RelativeLock", Immutable, "blockCount seconds spendableAtHeight spendableAt"),
+    ("RelativeLock", UntilNextTip, "isSatisfiedAtNextBlock"),
     ("ReorgBlock", Immutable, "hash height"),
     ("ReorgBlock", UntilNextHead, "block"),
     ("ReorgBlockConnection", Immutable, "edges nodes pageInfo totalCount"),
@@ -309,7 +322,7 @@ const FIELD_CACHEABILITY: &[(&str, Cacheability, &str)] = &[
     ("ReorgEdge", Immutable, "cursor node"),
     ("Script", Immutable, "id scriptHash electrumScriptHash"),
     ("Script", ByArgument, "stats balance balanceHistory utxos"),
-    ("Script", UntilNextHead, "hex asm type address transactions coinbaseBlocks"),
+    ("Script", UntilNextHead, "hex asm type address info transactions coinbaseBlocks"),
     ("ScriptDelta", UntilNextHead, "script address net received spent txCount"),
     ("ScriptDeltaConnection", Immutable, "edges nodes pageInfo totalCount"),
     ("ScriptDeltaEdge", Immutable, "cursor node"),
@@ -339,12 +352,13 @@ const FIELD_CACHEABILITY: &[(&str, Cacheability, &str)] = &[
         "phase indexedHeight targetHeight progress blocksPerSecond etaSeconds isReady diskShortage lostBlock silenceSeconds",
     ),
     ("TableInfo", Never, "name rowCount"),
+    ("TapLeaf", Immutable, "script leafVersion internalKey controlBlock"),
     (
         "Transaction",
         Immutable,
         "id txid wtxid version lockTime size strippedSize weight vsize isCoinbase hex state block \
          indexInBlock globalIndex merkleProof inputs outputs inputCount outputCount totalInputValue totalOutputValue \
-         fee feeRate isSignalingRbf",
+         fee feeRate isSignalingRbf sigopCost adjustedVsize coinDaysDestroyed merkleBlockHex wtxidProof",
     ),
     ("Transaction", ByArgument, "netEffect"),
     ("Transaction", UntilNextTip, "confirmations"),
@@ -371,6 +385,7 @@ const FIELD_CACHEABILITY: &[(&str, Cacheability, &str)] = &[
     ),
     ("UtxoConnection", Immutable, "edges nodes pageInfo totalCount totalValue"),
     ("UtxoEdge", Immutable, "cursor node"),
+    ("WtxidProof", Immutable, "position branch witnessRoot reservedValue commitment coinbaseHex coinbaseProof"),
 ];
 
 impl Cacheability {

@@ -15,4 +15,5 @@ pub(crate) mod psbt;
 pub(crate) mod rates;
 pub(crate) mod search_result;
 pub(crate) mod server;
+pub(crate) mod spend;
 pub(crate) mod transaction;

@@ -2,6 +2,7 @@
 
 mod accounts;
 mod addresses;
+mod block_contents;
 mod block_figures;
 mod block_lists;
 mod blocks;
@@ -22,9 +23,11 @@ mod mempool_replacements;
 mod miners;
 mod operations;
 mod pages;
+mod proofs;
 mod requests;
 mod resuming;
 mod search;
+mod spends;
 mod subscription;
 mod template;
 mod transactions;

@@ -11,7 +11,7 @@ use bitcoin::{
 };
 use btcgraph::api::{self, Schema};
 use btcgraph::chain::pools::Pools;
-use btcgraph::index::{Index, IndexOptions, ObservedLimits, OptionalTables};
+use btcgraph::index::{Index, IndexOptions, ObservedBlock, ObservedLimits, OptionalTables};
 use btcgraph::limits::Limits;
 use btcgraph::live::{ChainEvent, Event, Live};
 use btcgraph::mempool::{
@@ -289,6 +289,15 @@ impl Api {
     pub(crate) fn switch_tables(&mut self, tables: OptionalTables, rows: u32) {
         self.index.switch_tables(tables).unwrap();
         self.index.tend_tables(rows).unwrap();
+        self.publish(Vec::new());
+    }
+
+    /// Records what was observed when the newest block arrived, and publishes that.
+    pub(crate) fn observe(&mut self, observed: &ObservedBlock) {
+        let mut update = self.index.update().unwrap();
+        let tip = update.tip().unwrap();
+        update.record_observed_block(tip, observed).unwrap();
+        update.commit().unwrap();
         self.publish(Vec::new());
     }
 

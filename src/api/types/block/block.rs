@@ -3,6 +3,7 @@ use std::sync::Arc;
 use async_graphql::{Context, ID, Object};
 use bitcoin::consensus::serialize;
 
+use super::block_audit::BlockAuditObject;
 use super::block_fee_stats::BlockFeeStats;
 use super::block_header::{BlockHeader, merkle_root};
 use super::block_stats::BlockStats;
@@ -25,13 +26,13 @@ use crate::chain::difficulty;
 use crate::view::{self, Dependency, View};
 
 /// How many txids a block is taken to have before they are counted: as many as most full blocks.
-const TXIDS: usize = 3_000;
+pub(super) const TXIDS: usize = 3_000;
 
 /// How many siblings a block is taken to have before they are known: more than a height of a public chain ever had.
 const SIBLINGS: usize = 4;
 
 /// What a txid adds to an answer.
-const TXID_DIGITS: usize = 64;
+pub(super) const TXID_DIGITS: usize = 64;
 
 /// What finding a block reads, in round numbers.
 const ROW_BYTES: usize = 1_024;
@@ -282,6 +283,21 @@ impl Block {
     /// none.
     async fn reorg(&self) -> Option<Result<Reorg, ApiError>> {
         Reorg::maybe(&self.view, self.view.reorg_that_disconnected(self.block.row.hash))
+    }
+
+    /// When this server first saw the block, by its own clock. Null if the server did not follow its node then, and if that is
+    /// no longer stored: it is for the highest blocks only, 50,000 unless the settings say otherwise.
+    async fn first_seen_at(&self) -> Option<Result<DateTime, ApiError>> {
+        let arrival = self.view.block_arrival(&self.block).map_err(ApiError::from).transpose()?;
+        Some(arrival.map(|arrival| DateTime::from_seconds(arrival.first_seen)))
+    }
+
+    /// How the block compares with the one that was projected of the mempool right before it. Null where `firstSeenAt` is, and
+    /// if the mempool was not followed then.
+    async fn audit(&self) -> Option<Result<BlockAuditObject, ApiError>> {
+        let arrival = self.view.block_arrival(&self.block).map_err(ApiError::from).transpose()?;
+        let audit = arrival.map(|arrival| arrival.audit).transpose()?;
+        Some(audit.map(|audit| BlockAuditObject::new(&self.view, &self.block, audit)))
     }
 
     /// The previous block. Null for the genesis block.

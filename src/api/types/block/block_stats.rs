@@ -5,12 +5,9 @@ use async_graphql::Object;
 use super::script_type_count::ScriptTypeCount;
 use crate::api::error::ApiError;
 use crate::api::scalars::{Sats, int, int_of};
+use crate::api::types::spend::figures::in_coin_days;
 use crate::chain::ScriptType;
-use crate::chain::float::to_f64;
 use crate::view::{self, BlockRange, IndexError, View};
-
-const SECONDS_A_DAY: f64 = 86_400.0;
-const SAT_A_BITCOIN: f64 = 100_000_000.0;
 
 /// What a block moves.
 pub(crate) struct BlockStats {
@@ -116,7 +113,7 @@ impl BlockStats {
     /// Coin days destroyed: the sum over the spent outputs of their value in bitcoin times their age in days. Ages are
     /// differences of median time past.
     async fn coin_days_destroyed(&self) -> Option<f64> {
-        Some(to_f64(self.block.row.coin_age) / SAT_A_BITCOIN / SECONDS_A_DAY)
+        Some(in_coin_days(self.block.row.coin_age))
     }
 
     /// The outputs that the block creates, by script type, including coinbase outputs and unspendable outputs. Types

@@ -2,6 +2,7 @@
 
 mod block;
 mod block_at;
+mod block_audit;
 mod block_fee_stats;
 mod block_header;
 mod block_range;
@@ -10,6 +11,7 @@ mod coinbase;
 mod cumulative_totals;
 mod merkle_proof;
 mod script_type_count;
+mod wtxid_proof;
 
 pub(crate) use block::Block;
 pub(crate) use block_at::{BlockAt, height_of};
@@ -17,3 +19,4 @@ pub(crate) use block_header::BlockHeader;
 pub(crate) use block_range::BlockRangeInput;
 pub(crate) use cumulative_totals::CumulativeTotals;
 pub(crate) use merkle_proof::MerkleProofObject;
+pub(crate) use wtxid_proof::WtxidProofObject;

@@ -8,6 +8,7 @@ use super::balance::Balance;
 use super::balance_point::{BalancePoint, POINTS};
 use super::entry::{LedgerEntry, LedgerFilter};
 use super::holdings::Holdings;
+use super::script_info::ScriptInfo;
 use super::totals::LedgerTotalsObject;
 use super::utxo::{UtxoConnection, UtxoFilter};
 use crate::api::costs;
@@ -77,6 +78,12 @@ impl Script {
     #[graphql(name = "type")]
     async fn script_type(&self) -> Option<ScriptTypeEnum> {
         self.bytes.as_ref().map(|script| ScriptType::of(script).into())
+    }
+
+    /// The keys of the script, the signatures that it requires, and the addresses that pay to it by its hash, as
+    /// `decodeScript` returns them. Null if `hex` is.
+    async fn info(&self) -> Option<Result<ScriptInfo, ApiError>> {
+        Some(ScriptInfo::of(&self.view, self.bytes.clone()?))
     }
 
     /// The SHA-256 of the script in natural byte order, as in esplora.

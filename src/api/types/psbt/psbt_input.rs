@@ -6,11 +6,12 @@ use bitcoin::hashes::Hash;
 
 use super::decoded_psbt::{KnownInput, PsbtContent};
 use super::psbt_key::{KEY_BYTES, PsbtDerivation, PsbtSignature};
-use super::psbt_role::{PsbtRoleEnum, SighashType};
+use super::psbt_role::PsbtRoleEnum;
 use crate::api::allowance::ITEM_BYTES;
 use crate::api::error::ApiError;
 use crate::api::scalars::{Hex, Sats, int_of};
 use crate::api::types::ledger::Script;
+use crate::api::types::spend::SighashType;
 use crate::api::types::transaction::{OutPointObject, Output};
 use crate::view::View;
 

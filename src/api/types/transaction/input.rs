@@ -8,6 +8,10 @@ use super::transaction::Transaction;
 use crate::api::allowance::{ITEM_BYTES, read_transaction};
 use crate::api::error::ApiError;
 use crate::api::scalars::{Hex, UInt53, int};
+use crate::api::types::ledger::Script;
+use crate::api::types::spend::{RelativeLockObject, SighashType, TapLeafObject};
+use crate::chain::script_sig_asm;
+use crate::chain::spend::Spend;
 use crate::view::{self, View};
 
 /// An input, by its number in a transaction.
@@ -51,6 +55,27 @@ impl Input {
             }
             None => Ok(None),
         }
+    }
+
+    /// What the input reveals of the output that it spends, `None` in a coinbase and if the output is not known. Its bytes
+    /// count as returned.
+    async fn spend(&self) -> Result<Option<Spend>, ApiError> {
+        let Some(prevout) = self.find_prevout().await? else { return Ok(None) };
+        let part = self.part()?;
+        // each script may be returned in several forms, which count themselves
+        self.view.count(part.script_sig.len().saturating_add(part.witness.size()))?;
+        Ok(Some(Spend::of(&prevout.part()?.script_pubkey, part)))
+    }
+
+    fn script_object(&self, script: bitcoin::ScriptBuf) -> Script {
+        Script::of(&self.view, script)
+    }
+
+    async fn find_relative_lock(&self) -> Result<Option<RelativeLockObject>, ApiError> {
+        let prevout = self.find_prevout().await?;
+        let vin = usize::try_from(self.vin).unwrap_or(usize::MAX);
+        let funding = prevout.as_ref().map(Output::funding);
+        Ok(self.view.relative_lock(&self.transaction, vin, funding)?.map(RelativeLockObject))
     }
 }
 
@@ -101,5 +126,59 @@ impl Input {
         // an item without bytes is an item all the same, and a witness can have millions of them
         self.view.count(witness.size().saturating_add(witness.len().saturating_mul(ITEM_BYTES)))?;
         Ok(witness.iter().map(Hex::new).collect())
+    }
+
+    /// The scriptSig in human-readable form, as Bitcoin Core writes it: as `asm` of a script, and of each push that is an ECDSA
+    /// signature the hash type as a word, as in `3044…[ALL]`. Null in a coinbase, whose scriptSig is not executed.
+    async fn script_sig_asm(&self) -> Option<Result<String, ApiError>> {
+        let part = self.part();
+        let script = match part {
+            Ok(_) if self.transaction.parts.is_coinbase() => return None,
+            Ok(part) => &part.script_sig,
+            Err(error) => return Some(Err(error)),
+        };
+        // names are longer than opcodes
+        let text = script_sig_asm(script);
+        Some(self.view.count(text.len()).map(|()| text).map_err(ApiError::from))
+    }
+
+    /// The redeem script that the input reveals (BIP16). Null unless the spent output is P2SH, and if it is not known.
+    async fn redeem_script(&self) -> Result<Option<Script>, ApiError> {
+        Ok(self.spend().await?.and_then(|spend| spend.redeem_script).map(|script| self.script_object(script)))
+    }
+
+    /// The witness script that the input reveals (BIP141). Null unless the spent output is P2WSH, or P2WSH nested in P2SH, and
+    /// if it is not known.
+    async fn witness_script(&self) -> Result<Option<Script>, ApiError> {
+        Ok(self.spend().await?.and_then(|spend| spend.witness_script).map(|script| self.script_object(script)))
+    }
+
+    /// The leaf of the script tree by which the input spends a P2TR output (BIP341). Null if it is spent by its key, for all
+    /// other outputs, and if the output is not known.
+    async fn tap_leaf(&self) -> Result<Option<TapLeafObject>, ApiError> {
+        let leaf = self.spend().await?.and_then(|spend| spend.tap_leaf);
+        Ok(leaf.map(|leaf| TapLeafObject::new(&self.view, leaf)))
+    }
+
+    /// The annex of the spend of a P2TR output, its first byte 0x50 included (BIP341). Null if there is none, for all other
+    /// outputs, and if the output is not known.
+    async fn annex(&self) -> Result<Option<Hex>, ApiError> {
+        Ok(self.spend().await?.and_then(|spend| spend.annex).map(Hex::new))
+    }
+
+    /// What the signatures of the input commit to, in the order of scriptSig and witness. Signatures are recognised by their
+    /// form: ECDSA signatures by strict DER (BIP66), so older ones in other forms are left out; in a tapscript each witness
+    /// item of 64 bytes, or of 65 with a valid hash type, counts as one. Empty in a coinbase, and if the spent output is not
+    /// known.
+    async fn sighash_types(&self) -> Result<Vec<SighashType>, ApiError> {
+        let signatures = self.spend().await?.map(|spend| spend.signatures).unwrap_or_default();
+        self.view.count(signatures.len().saturating_mul(ITEM_BYTES))?;
+        Ok(signatures.into_iter().map(SighashType::from).collect())
+    }
+
+    /// The relative lock time (BIP68). Null if there is none: in a coinbase, in transactions of version 0 and 1, and for
+    /// sequence numbers from 2147483648 on.
+    async fn relative_lock(&self) -> Option<Result<RelativeLockObject, ApiError>> {
+        self.find_relative_lock().await.transpose()
     }
 }

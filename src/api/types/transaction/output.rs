@@ -14,6 +14,7 @@ use crate::api::scalars::{Hex, Sats, int};
 use crate::api::types::block::BlockAt;
 use crate::api::types::enums::{ScriptTypeEnum, SpendStatusEnum, UnspendableReasonEnum};
 use crate::api::types::ledger::Script;
+use crate::api::types::spend::OutputAgeObject;
 use crate::chain::script::op_return;
 use crate::chain::{self, address_of};
 use crate::view::{self, Dependency, View};
@@ -58,6 +59,11 @@ impl Output {
     pub(crate) fn part(&self) -> Result<&bitcoin::TxOut, ApiError> {
         let part = usize::try_from(self.vout).ok().and_then(|vout| self.transaction.parts.output.get(vout));
         part.ok_or_else(|| ApiError::internal(&format!("there is no output {}", self.outpoint_of())))
+    }
+
+    /// The transaction that contains it.
+    pub(super) fn funding(&self) -> &view::Transaction {
+        &self.transaction
     }
 
     fn spender(&self) -> Result<Option<view::Spender>, ApiError> {
@@ -205,6 +211,19 @@ impl Output {
         };
         let spending = find_transaction(&self.view, |view| Ok(view.unconfirmed(&entry)))?;
         Ok(spending.map(|spending| Input::new(&self.view, &Arc::new(spending), vin)).into_iter().collect())
+    }
+
+    /// How long the output has been unspent: from its block to the tip. Null if a main chain transaction spends it, if it can
+    /// never be spent, and while no main chain block contains it.
+    async fn age(&self) -> Option<Result<OutputAgeObject, ApiError>> {
+        let age = self.view.output_age(&self.transaction, self.vout).map_err(ApiError::from).transpose()?;
+        Some(age.and_then(OutputAgeObject::new))
+    }
+
+    /// How long the output was unspent: from its block to the main chain block that spends it. Null while there is none.
+    async fn lifespan(&self) -> Option<Result<OutputAgeObject, ApiError>> {
+        let lifespan = self.view.output_lifespan(&self.transaction, self.vout).map_err(ApiError::from).transpose()?;
+        Some(lifespan.and_then(OutputAgeObject::new))
     }
 
     /// The height of the block that spends the output. Null if there is none.

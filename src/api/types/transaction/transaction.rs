@@ -17,10 +17,11 @@ use crate::api::pagination::cursor::Scope;
 use crate::api::pagination::global_id::{Variant, transaction_id};
 use crate::api::pagination::page::{DEFAULT_PARTS, PageArgs};
 use crate::api::scalars::{DateTime, Hex, Sats, Txid, UInt53, Wtxid, int};
-use crate::api::types::block::{Block, MerkleProofObject};
+use crate::api::types::block::{Block, MerkleProofObject, WtxidProofObject};
 use crate::api::types::enums::{SortOrder, TxState};
 use crate::api::types::ledger::LedgerInput;
 use crate::api::types::mempool::{MempoolEntry, REPLACED, RbfNode};
+use crate::api::types::spend::figures;
 use crate::chain::float::to_f64;
 use crate::chain::vsize;
 use crate::view::{self, Dependency, View};
@@ -84,14 +85,6 @@ impl Transaction {
         let count = small(self.transaction.parts.output.len())?;
         let output = |vout| Output::new(&self.view, &self.transaction, vout);
         self.part_page(ctx, args, ("outputs", count), output)
-    }
-
-    fn proof(&self) -> Result<Option<MerkleProofObject>, ApiError> {
-        let Some(place) = self.transaction.place else { return Ok(None) };
-        // all txids of the block are read
-        let block = self.view.main_block(place.height)?;
-        self.view.count(usize::try_from(block.row.transactions).unwrap_or(usize::MAX).saturating_mul(32))?;
-        MerkleProofObject::new(&self.view.merkle_proof(block, place.index)?).map(Some)
     }
 
     fn replaced(&self) -> Result<Vec<Self>, ApiError> {
@@ -212,6 +205,22 @@ impl Transaction {
         small(vsize(self.transaction.parts.weight())).and_then(int)
     }
 
+    /// The sigop cost (BIP141): what the signature operations count against the 80,000 of a block. Null if a spent output is not
+    /// known.
+    #[graphql(complexity = "costs::LOOKED_UP_INPUTS")]
+    async fn sigop_cost(&self, ctx: &Context<'_>) -> Option<Result<i32, ApiError>> {
+        let cost = figures::sigop_cost(ctx, &self.view, &self.transaction).transpose()?;
+        Some(cost.and_then(small).and_then(int))
+    }
+
+    /// The virtual size in vbytes by which nodes judge the feerate: `vsize`, or five times the sigop cost if that is more. Null
+    /// if a spent output is not known.
+    #[graphql(complexity = "costs::LOOKED_UP_INPUTS")]
+    async fn adjusted_vsize(&self, ctx: &Context<'_>) -> Option<Result<i32, ApiError>> {
+        let size = figures::vsize_with_sigops(ctx, &self.view, &self.transaction).transpose()?;
+        Some(size.and_then(small).and_then(int))
+    }
+
     /// Whether this is the first transaction of a block, which creates new coins.
     async fn is_coinbase(&self) -> bool {
         self.transaction.parts.is_coinbase()
@@ -266,7 +275,21 @@ impl Transaction {
     /// The merkle proof of the transaction in its block. Null while no main chain block contains it.
     #[graphql(complexity = "child_complexity.saturating_add(costs::PROOF)")]
     async fn merkle_proof(&self, ctx: &Context<'_>) -> Option<Result<MerkleProofObject, ApiError>> {
-        costs::spend(ctx, costs::PROOF).and_then(|()| self.proof()).transpose()
+        figures::merkle_proof(ctx, &self.view, &self.transaction).transpose()
+    }
+
+    /// The merkle proof in the serialisation of the `merkleblock` message (BIP37), which `gettxoutproof` of Bitcoin Core returns
+    /// and `verifytxoutproof` verifies. Null while no main chain block contains the transaction.
+    #[graphql(complexity = "costs::PROOF")]
+    async fn merkle_block_hex(&self, ctx: &Context<'_>) -> Option<Result<Hex, ApiError>> {
+        figures::merkle_block(ctx, &self.view, &self.transaction).transpose()
+    }
+
+    /// The proof that its block contains the transaction with its witness. Null while no main chain block contains it, and if
+    /// the coinbase of its block commits to no witnesses.
+    #[graphql(complexity = "child_complexity.saturating_add(costs::WHOLE_BLOCK)")]
+    async fn wtxid_proof(&self, ctx: &Context<'_>) -> Option<Result<WtxidProofObject, ApiError>> {
+        figures::wtxid_proof(ctx, &self.view, &self.transaction).transpose()
     }
 
     /// The inputs, in order.
@@ -322,6 +345,13 @@ impl Transaction {
     /// The fee, in satoshis: input value minus output value. Null for a coinbase, and if a spent output is not known.
     async fn fee(&self) -> Option<Result<Sats, ApiError>> {
         Some(self.fee_in_sat().transpose()?.and_then(Sats::new))
+    }
+
+    /// Coin days destroyed: the sum over the spent outputs of their value in bitcoin times their age in days, as in
+    /// `block.stats`. 0 for a coinbase. Null while no main chain block contains the transaction.
+    #[graphql(complexity = "2 * costs::LOOKED_UP_INPUTS")]
+    async fn coin_days_destroyed(&self, ctx: &Context<'_>) -> Option<Result<f64, ApiError>> {
+        figures::coin_days(ctx, &self.view, &self.transaction).transpose()
     }
 
     /// The effect of the transaction on the balance of an owner: what it pays to the owner's scripts and spends from them, and

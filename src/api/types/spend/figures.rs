@@ -1,0 +1,99 @@
+//! Figures of a transaction that need all outputs that it spends, and the proofs that need a whole block.
+
+use std::sync::Arc;
+
+use async_graphql::Context;
+
+use crate::api::costs;
+use crate::api::error::ApiError;
+use crate::api::scalars::Hex;
+use crate::api::types::block::{MerkleProofObject, WtxidProofObject};
+use crate::chain::adjusted_vsize;
+use crate::chain::float::to_f64;
+use crate::view::{SpentOutput, Transaction, View};
+
+const SECONDS_A_DAY: f64 = 86_400.0;
+const SAT_A_BITCOIN: f64 = 100_000_000.0;
+
+/// All outputs that a transaction spends.
+fn spent_outputs(
+    ctx: &Context<'_>,
+    view: &View,
+    transaction: &Transaction,
+) -> Result<Vec<Option<SpentOutput>>, ApiError> {
+    let inputs = transaction.parts.input.len();
+    costs::spend(ctx, inputs)?;
+    view.spent_outputs(transaction, 0..inputs)
+}
+
+/// The sigop cost, `None` if a spent output is not known.
+pub(crate) fn sigop_cost(ctx: &Context<'_>, view: &View, transaction: &Transaction) -> Result<Option<u64>, ApiError> {
+    Ok(transaction.sigop_cost(&spent_outputs(ctx, view, transaction)?))
+}
+
+/// The virtual size by which policy judges a transaction, `None` if a spent output is not known.
+pub(crate) fn vsize_with_sigops(
+    ctx: &Context<'_>,
+    view: &View,
+    transaction: &Transaction,
+) -> Result<Option<u64>, ApiError> {
+    let cost = sigop_cost(ctx, view, transaction)?;
+    Ok(cost.map(|cost| adjusted_vsize(transaction.parts.weight(), cost)))
+}
+
+/// Bitcoin times days, `None` unless the transaction is on the main chain.
+pub(crate) fn coin_days(ctx: &Context<'_>, view: &View, transaction: &Transaction) -> Result<Option<f64>, ApiError> {
+    if transaction.place.is_none() {
+        return Ok(None);
+    }
+    let spent = spent_outputs(ctx, view, transaction)?;
+    // the rows of the blocks that created them
+    costs::spend(ctx, spent.len())?;
+    Ok(view.coin_age(transaction, &spent)?.map(in_coin_days))
+}
+
+/// Satoshis times seconds, in bitcoin times days.
+pub(crate) fn in_coin_days(coin_age: u128) -> f64 {
+    to_f64(coin_age) / SAT_A_BITCOIN / SECONDS_A_DAY
+}
+
+/// The merkle proof of a transaction, `None` unless it is on the main chain.
+pub(crate) fn merkle_proof(
+    ctx: &Context<'_>,
+    view: &View,
+    transaction: &Transaction,
+) -> Result<Option<MerkleProofObject>, ApiError> {
+    let Some(place) = transaction.place else { return Ok(None) };
+    costs::spend(ctx, costs::PROOF)?;
+    let block = view.main_block(place.height)?;
+    count_txids(view, block.row.transactions)?;
+    MerkleProofObject::new(&view.merkle_proof(block, place.index)?).map(Some)
+}
+
+/// The merkle proof in the serialisation of BIP37, `None` unless the transaction is on the main chain.
+pub(crate) fn merkle_block(ctx: &Context<'_>, view: &View, transaction: &Transaction) -> Result<Option<Hex>, ApiError> {
+    let Some(place) = transaction.place else { return Ok(None) };
+    costs::spend(ctx, costs::PROOF)?;
+    let block = view.main_block(place.height)?;
+    count_txids(view, block.row.transactions)?;
+    Ok(Some(Hex::new(view.merkle_block(&block, place.index)?)))
+}
+
+/// The proof of the wtxid, `None` unless the transaction is on the main chain in a block that commits to witnesses.
+pub(crate) fn wtxid_proof(
+    ctx: &Context<'_>,
+    view: &Arc<View>,
+    transaction: &Transaction,
+) -> Result<Option<WtxidProofObject>, ApiError> {
+    let Some(place) = transaction.place else { return Ok(None) };
+    costs::spend(ctx, costs::WHOLE_BLOCK)?;
+    let block = view.main_block(place.height)?;
+    // the whole block is read
+    view.count(block.row.size.try_into().unwrap_or(usize::MAX))?;
+    view.wtxid_proof(block, place.index)?.map(WtxidProofObject::new).transpose()
+}
+
+/// Counts all txids of a block, which are read.
+fn count_txids(view: &View, transactions: u32) -> Result<(), ApiError> {
+    Ok(view.count(usize::try_from(transactions).unwrap_or(usize::MAX).saturating_mul(32))?)
+}

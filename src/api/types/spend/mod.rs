@@ -1,0 +1,12 @@
+//! What inputs reveal of the outputs that they spend, when they may spend them, and what follows from those outputs.
+
+pub(crate) mod figures;
+mod output_age;
+mod relative_lock;
+mod sighash_type;
+mod tap_leaf;
+
+pub(crate) use output_age::OutputAgeObject;
+pub(crate) use relative_lock::RelativeLockObject;
+pub(crate) use sighash_type::SighashType;
+pub(crate) use tap_leaf::TapLeafObject;

@@ -1,0 +1,106 @@
+//! Proofs that a block of the active chain contains a transaction: by its txid, and by its wtxid.
+
+use bitcoin::consensus::serialize;
+use bitcoin::hashes::{Hash, sha256d};
+use bitcoin::{MerkleBlock, Script, Transaction, TxMerkleNode, Wtxid};
+
+use super::{Block, View, corrupt};
+use crate::chain::raw::RawBlock;
+use crate::chain::{coinbase, merkle};
+use crate::index::IndexError;
+
+/// Bytes of the value in the witness of a coinbase that is hashed into the commitment (BIP141).
+const RESERVED_BYTES: usize = 32;
+
+/// A proof that a block of the active chain contains a transaction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MerkleProof {
+    /// The block.
+    pub block: Block,
+    /// The index of the transaction in it.
+    pub index: u32,
+    /// The sibling hash on each level, leaves first.
+    pub branch: Vec<TxMerkleNode>,
+}
+
+/// A proof that a block of the active chain contains a transaction with its witness (BIP141): from its wtxid to the commitment
+/// in the coinbase, and from the coinbase to the header.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WtxidProof {
+    /// The index of the transaction in the block.
+    pub index: u32,
+    /// The sibling hash on each level of the tree of wtxids, leaves first.
+    pub branch: Vec<TxMerkleNode>,
+    /// The root of the tree of wtxids.
+    pub witness_root: TxMerkleNode,
+    /// The value in the witness of the coinbase that is hashed with the root.
+    pub reserved_value: [u8; RESERVED_BYTES],
+    /// The double SHA-256 of root and reserved value, which an output of the coinbase contains.
+    pub commitment: [u8; 32],
+    /// The coinbase, serialised without its witness.
+    pub coinbase: Vec<u8>,
+    /// The proof that the block contains the coinbase.
+    pub coinbase_proof: MerkleProof,
+}
+
+impl View {
+    /// The proof that a block contains the transaction with this index.
+    pub fn merkle_proof(&self, block: Block, index: u32) -> Result<MerkleProof, IndexError> {
+        let txids = self.txids(&block)?;
+        let branch = usize::try_from(index).ok().and_then(|index| merkle::branch(&txids, index));
+        let branch = branch.ok_or_else(|| missing(&block, index))?;
+        Ok(MerkleProof { block, index, branch })
+    }
+
+    /// The same proof in the serialisation of `merkleblock` messages (BIP37), which Core's `gettxoutproof` returns.
+    pub fn merkle_block(&self, block: &Block, index: u32) -> Result<Vec<u8>, IndexError> {
+        let txids = self.txids(block)?;
+        let txid = usize::try_from(index).ok().and_then(|index| txids.get(index));
+        let txid = *txid.ok_or_else(|| missing(block, index))?;
+        let proof = MerkleBlock::from_header_txids_with_predicate(&block.row.header, &txids, |other| *other == txid);
+        Ok(serialize(&proof))
+    }
+
+    /// The proof that a block contains the transaction with this index and its witness. `None` if the coinbase of the block
+    /// commits to no witnesses, as before segwit.
+    pub fn wtxid_proof(&self, block: Block, index: u32) -> Result<Option<WtxidProof>, IndexError> {
+        let raw = self.raw_block(&block)?;
+        let parsed = RawBlock::parse(&raw)
+            .map_err(|error| corrupt("transactions", format!("block {} is no block: {error}", block.row.hash)))?;
+        let Some((first, rest)) = parsed.transactions.split_first() else { return Err(missing(&block, 0)) };
+        let outputs = first.outputs().map(|output| Script::from_bytes(output.script_pubkey));
+        let Some(commitment) = coinbase::witness_commitment(outputs) else { return Ok(None) };
+        let Some([reserved]) = first.witnesses().next().and_then(|items| <[&[u8]; 1]>::try_from(items).ok()) else {
+            return Ok(None);
+        };
+        let Ok(reserved_value) = <[u8; RESERVED_BYTES]>::try_from(reserved) else { return Ok(None) };
+        // the coinbase, which contains the root, counts as zeros
+        let wtxids: Vec<Wtxid> =
+            std::iter::once(Wtxid::all_zeros()).chain(rest.iter().map(|transaction| transaction.wtxid())).collect();
+        let Some(witness_root) = merkle::root(&wtxids) else { return Ok(None) };
+        let committed = sha256d::Hash::hash(&[*witness_root.as_byte_array(), reserved_value].concat());
+        if committed.as_byte_array() != commitment.as_byte_array() {
+            // before segwit an output may look like a commitment
+            return Ok(None);
+        }
+        let branch = usize::try_from(index).ok().and_then(|index| merkle::branch(&wtxids, index));
+        let branch = branch.ok_or_else(|| missing(&block, index))?;
+        let coinbase: Transaction = bitcoin::consensus::deserialize(first.bytes())
+            .map_err(|error| corrupt("transactions", format!("the coinbase of {}: {error}", block.row.hash)))?;
+        let coinbase = without_witness(coinbase);
+        let coinbase_proof = self.merkle_proof(block, 0)?;
+        let commitment = commitment.to_byte_array();
+        Ok(Some(WtxidProof { index, branch, witness_root, reserved_value, commitment, coinbase, coinbase_proof }))
+    }
+}
+
+fn without_witness(mut transaction: Transaction) -> Vec<u8> {
+    for input in &mut transaction.input {
+        input.witness.clear();
+    }
+    serialize(&transaction)
+}
+
+fn missing(block: &Block, index: u32) -> IndexError {
+    corrupt("transactions", format!("block {} has no transaction {index}", block.row.hash))
+}
