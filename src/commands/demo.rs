@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use bitcoin::hex::DisplayHex;
 use btcgraph::settings::{AdminAddress, Flag, Secret, Settings};
-use btcgraph::sim::{LivingNode, Profile, SimNodeOptions};
+use btcgraph::sim::{LivingNode, Profile, SimNodeOptions, demo_pools};
 use clap::{Args, ValueEnum};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
@@ -102,6 +102,11 @@ pub(super) async fn run(
     // the simulated node has no block files
     settings.node.blocks_dir = PathBuf::new();
     settings.node.rpc_password = password()?;
+    if settings.index.pools_file().is_none() {
+        let file = directory.path().join("pools.json");
+        std::fs::write(&file, demo_pools()).or_exit(Exit::Failed, format!("cannot write {}", file.display()))?;
+        settings.index.pools_file = file;
+    }
 
     let login = (settings.node.rpc_user.clone(), settings.node.rpc_password.expose().to_owned());
     let options = SimNodeOptions { login, ..SimNodeOptions::default() };

@@ -60,6 +60,17 @@ async fn a_subscriber_receives_blocks_and_ctrl_c_removes_all_files() {
     let enabled: Vec<_> = features.iter().filter(|feature| feature["enabled"] == true).collect();
     assert_eq!(json!(enabled), json!([{ "name": "BROADCAST", "enabled": true }]));
 
+    let mined = demo.query("{ blocks(first: 50) { nodes { miner { name } coinbase { text } } } }");
+    let blocks = mined["data"]["blocks"]["nodes"].as_array().unwrap();
+    for block in blocks {
+        let text = block["coinbase"]["text"].as_str().unwrap();
+        let name = text.split('/').nth(1);
+        assert_eq!(block["miner"]["name"].as_str(), name, "{block}");
+    }
+    assert!(
+        blocks.iter().any(|block| block["miner"].is_null()) && blocks.iter().any(|block| !block["miner"].is_null())
+    );
+
     let mut request = format!("ws://{}/graphql", demo.address).into_client_request().unwrap();
     request.headers_mut().insert("sec-websocket-protocol", "graphql-transport-ws".parse().unwrap());
     let (mut socket, _) = tokio_tungstenite::connect_async(request).await.unwrap();

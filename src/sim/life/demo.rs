@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bitcoin::{Amount, Transaction, TxOut, Txid, Weight};
+use serde_json::json;
 
 use super::super::{ChainError, Mining, Owner, Payment, Reward, Rng, ScriptKind, SimChain, World};
 use super::LifeAction;
@@ -43,6 +44,17 @@ const MINERS: [(u64, &str, ScriptKind); 6] = [
     (9, "/tin can collective/", ScriptKind::P2wsh),
     (4, "hello from a garden shed", ScriptKind::P2pk),
 ];
+/// The mining pools of the demo in the format pools-v2: the miners that write a name between slashes. Others mine for
+/// themselves.
+#[must_use]
+pub fn demo_pools() -> String {
+    let pools = MINERS.iter().enumerate().filter_map(|(index, (_, tag, _))| {
+        let name = tag.strip_prefix('/')?.strip_suffix('/')?;
+        Some(json!({ "id": index + 1, "name": name, "addresses": [], "tags": [tag], "link": "" }))
+    });
+    serde_json::Value::Array(pools.collect()).to_string()
+}
+
 /// The number of addresses of each type among 100.
 const KINDS: [(u64, ScriptKind); 13] = [
     (36, ScriptKind::P2wpkh),
