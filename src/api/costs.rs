@@ -55,6 +55,8 @@ pub(crate) const PROOF: usize = 850;
 pub(crate) const WHOLE_BLOCK: usize = 4_000;
 /// Finding the bounds of a period of a series: the rows of some ten blocks.
 pub(crate) const PERIOD: usize = 5;
+/// How many points a series is taken to have: the days of a year.
+pub(crate) const POINTS: usize = 365;
 /// Looking for a row among all of one script: about 30 rows.
 pub(crate) const BISECTION: usize = 10;
 /// Reading the coinbase of each of the last hundred blocks.
@@ -175,7 +177,7 @@ mod tests {
     use crate::api::{mutation, query};
 
     /// Lists that cost no more than their parent, and why.
-    const FREE: [(&str, &str); 30] = [
+    const FREE: &[(&str, &str)] = &[
         ("AcceptResult.effectiveIncludes", "reported by the node with its parent, and at most as many as were sent"),
         ("AddressError.positions", "at most as many as an address has characters"),
         ("AddressValidation.networks", "at most five"),
@@ -195,6 +197,8 @@ mod tests {
         ("PackageResult.replaced", "reported by the node with its parent"),
         ("PackageResult.results", "its parent's cost counts each"),
         ("ProjectedBlock.feeRatePercentiles", "seven, found with its parent"),
+        ("RangeTotals.averageFeeRatePercentiles", "seven, of its parent's rows"),
+        ("RangeTotals.totalsByType", "one for each type of script, of its parent's rows"),
         ("RejectInfo.conflictsWith", "reported by the node with its parent"),
         ("RejectInfo.missingInputs", "at most as many as the transaction that was sent has inputs"),
         ("PsbtInput.derivations", "of the bytes of the PSBT, whose cost counts them"),
@@ -205,6 +209,7 @@ mod tests {
         ("ScriptInfo.publicKeys", "of its parent's bytes, which are counted"),
         ("ServerInfo.features", "as many as there are in the settings"),
         ("Spendability.reasons", "at most as many as there are obstacles"),
+        ("UtxoSet.byType", "one for each type of script, of its parent's row"),
         ("WtxidProof.branch", "at most a dozen or so, found with its parent"),
     ];
 

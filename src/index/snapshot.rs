@@ -281,6 +281,15 @@ impl Snapshot {
         BlockRow::decode_hash(self.blocks.get(&blocks::key(height))?.ok_or_else(missing)?.value())
     }
 
+    /// The median time past of the block at a height that is not above the tip.
+    pub fn median_time(&self, height: Height) -> Result<u32, IndexError> {
+        let missing = || IndexError::corrupt("blocks", format!("the row at height {height} is missing"));
+        if self.is_frozen(height) {
+            return self.generations.median_time(height)?.ok_or_else(missing);
+        }
+        BlockRow::decode_median_time(self.blocks.get(&blocks::key(height))?.ok_or_else(missing)?.value())
+    }
+
     /// The height of the block with this hash and whether it is stale; `None` if this index never connected it (or no
     /// longer keeps it).
     pub fn block_place(&self, hash: BlockHash) -> Result<Option<BlockPlace>, IndexError> {

@@ -240,7 +240,7 @@ impl View {
         let (mut low, mut high) = (0, self.tip().height.to_u32() + 1);
         while low < high {
             let middle = low + (high - low) / 2;
-            if self.main_block(Height::from(middle))?.row.median_time > seconds {
+            if self.median_time(middle)? > seconds {
                 high = middle;
             } else {
                 low = middle + 1;

@@ -2,17 +2,19 @@
 //!
 //! Every `blocks` row has the totals of the chain up to it, so a range of any length is the difference of two rows.
 
+use std::sync::Arc;
+
 use bitcoin::constants::COINBASE_MATURITY;
 use bitcoin::{Script, Work};
 
 use super::block::Block;
 use super::{View, corrupt};
-use crate::chain::Height;
 use crate::chain::difficulty::{hashes, work_between};
 use crate::chain::float::to_f64;
 use crate::chain::raw::RawTransaction;
 use crate::chain::script::never_spendable;
-use crate::index::{BlockRow, ChainTotals, IndexError, StoredTransaction};
+use crate::chain::{Height, ScriptType};
+use crate::index::{BlockRow, ChainTotals, CountAndValue, IndexError, QUANTILES, StoredTransaction, TypeTotals};
 
 /// A range of consecutive blocks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,11 +24,11 @@ pub struct BlockRange {
     /// The height of its last block.
     pub to: Height,
     /// The block before it, `None` before the genesis block.
-    pub before: Option<BlockRow>,
+    pub before: Option<Arc<BlockRow>>,
     /// Its first block.
-    pub first: BlockRow,
+    pub first: Arc<BlockRow>,
     /// Its last block.
-    pub last: BlockRow,
+    pub last: Arc<BlockRow>,
 }
 
 /// The work and transactions of a range of blocks, and its duration by median time past.
@@ -82,8 +84,37 @@ impl BlockRange {
     /// The growth of the UTXO set in outputs; negative if it shrank.
     pub fn utxo_delta(&self) -> Result<i64, IndexError> {
         let count = |row: &BlockRow| i64::try_from(row.running.utxo_count).map_err(|_| self.fallen());
-        let before = self.before.as_ref().map_or(Ok(0), count)?;
+        let before = self.before.as_ref().map_or(Ok(0), |row| count(row))?;
         Ok(count(&self.last)? - before)
+    }
+
+    /// The outputs of its blocks by script type, in the order of [`ScriptType::ALL`].
+    pub fn by_type(&self) -> Result<Vec<(ScriptType, TypeTotals)>, IndexError> {
+        let pair = |of: fn(&TypeTotals) -> CountAndValue, index: usize| {
+            let count = self.sum(|running| of(&running.types[index]).count)?;
+            Ok::<_, IndexError>(CountAndValue { count, value: self.sum(|running| of(&running.types[index]).value)? })
+        };
+        let totals = |script_type: ScriptType| {
+            let index = script_type.index();
+            let created = pair(|totals| totals.created, index)?;
+            let spent = pair(|totals| totals.spent, index)?;
+            Ok((script_type, TypeTotals { created, spent, unspendable: pair(|totals| totals.unspendable, index)? }))
+        };
+        ScriptType::ALL.into_iter().map(totals).collect()
+    }
+
+    /// The mean of a feerate quantile over the blocks that are not empty, in sat per 1,000 vbytes; `None` if all are.
+    pub fn mean_feerate_quantiles(&self) -> Result<Option<[f64; QUANTILES]>, IndexError> {
+        let paying = self.blocks().checked_sub(self.sum(|running| running.empty_blocks)?);
+        let paying = paying.ok_or_else(|| self.fallen())?;
+        if paying == 0 {
+            return Ok(None);
+        }
+        let mut means = [0.0; QUANTILES];
+        for (index, mean) in means.iter_mut().enumerate() {
+            *mean = to_f64(self.sum(|running| running.feerate_quantiles[index])?) / f64::from(paying);
+        }
+        Ok(Some(means))
     }
 
     /// The work of all its blocks.
@@ -167,27 +198,38 @@ impl View {
     /// The blocks of the active chain from one height to another, both included. The first may not be above the second,
     /// nor the second above the tip.
     pub fn range(&self, from: Height, to: Height) -> Result<BlockRange, IndexError> {
-        let before = from.previous().map(|height| self.main_block(height)).transpose()?;
-        Ok(BlockRange {
-            from,
-            to,
-            before: before.map(|block| block.row),
-            first: self.main_block(from)?.row,
-            last: self.main_block(to)?.row,
-        })
+        let before = from.previous().map(|height| self.shared_row(height)).transpose()?;
+        self.range_after(before, from, self.shared_row(to)?, to)
+    }
+
+    /// A range between two blocks that are read already: the one before it, and its last.
+    pub(super) fn range_after(
+        &self,
+        before: Option<Arc<BlockRow>>,
+        from: Height,
+        last: Arc<BlockRow>,
+        to: Height,
+    ) -> Result<BlockRange, IndexError> {
+        let first = if from == to { last.clone() } else { self.shared_row(from)? };
+        Ok(BlockRange { from, to, before, first, last })
+    }
+
+    /// The row at a height that is not above the tip, which several ranges can have.
+    pub(super) fn shared_row(&self, height: Height) -> Result<Arc<BlockRow>, IndexError> {
+        Ok(Arc::new(self.main_block(height)?.row))
     }
 
     /// A block as a range, on the active chain or stale; `None` if the index does not have its parent.
     pub fn range_of_one(&self, block: &Block) -> Result<Option<BlockRange>, IndexError> {
-        let (height, row) = (block.height, &block.row);
+        let (height, row) = (block.height, Arc::new(block.row.clone()));
         let before = match height.previous() {
             None => None,
             Some(_) => match self.previous_block(block)? {
-                Some(before) => Some(before.row),
+                Some(before) => Some(Arc::new(before.row)),
                 None => return Ok(None),
             },
         };
-        Ok(Some(BlockRange { from: height, to: height, before, first: row.clone(), last: row.clone() }))
+        Ok(Some(BlockRange { from: height, to: height, before, first: row.clone(), last: row }))
     }
 
     /// The height of the first block whose median time past is less than this many seconds before that of the tip. At
@@ -266,7 +308,8 @@ mod tests {
     }
 
     fn range(from: u32, to: u32, before: Option<BlockRow>, first: BlockRow, last: BlockRow) -> BlockRange {
-        BlockRange { from: from.into(), to: to.into(), before, first, last }
+        let before = before.map(Arc::new);
+        BlockRange { from: from.into(), to: to.into(), before, first: first.into(), last: last.into() }
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! the chain. Nothing else opens a read transaction.
 //!
 //! ```text
-//!   Published ── head() ──► Head ── View::new ──► View ──► Block         block, chain
+//!   Published ── head() ──► Head ── View::new ──► View ──► Block         block, chain, series
 //!                                                     ├──► Transaction   transaction, output, prevouts, figures, proofs, …
 //!                                                     ├──► LedgerTotals  ledger, period
 //!                                                     └──► NodeClient    requests to the node: node_client, submit
@@ -30,11 +30,13 @@ mod proofs;
 mod read_set;
 mod relative_lock;
 mod replaced;
+mod series;
 mod submit;
 mod sync_state;
 mod tip_history;
 mod together;
 mod transaction;
+mod utxo_set;
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -67,9 +69,11 @@ pub use proofs::{MerkleProof, WtxidProof};
 pub use read_set::{Dependency, Freshness, ReadSet};
 pub use relative_lock::{LockEnd, LockKind, RelativeLock};
 pub use replaced::Replacement;
+pub use series::ChainPeriod;
 pub use sync_state::{IndexingSpeed, SyncPhase, SyncState, SyncStatus};
 pub use tip_history::{TipChange, TipHistory};
 pub use transaction::{ConfirmedPlace, Transaction, TransactionState, state_after};
+pub use utxo_set::UtxoSetTotals;
 
 pub use crate::index::{
     BlockRow, ChainMembership, ChainTotals, CountAndValue, DeadTransaction, DiskShortage, FORMAT_VERSION, IndexError,

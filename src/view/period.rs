@@ -69,6 +69,14 @@ impl<'v> Periods<'v> {
         self.of_calendar(unit, unit.index(second), end).map(Some)
     }
 
+    /// The newest one with blocks before this; `None` in front of the first.
+    pub(super) fn before_with_blocks(&self, period: &Period) -> Result<Option<Period>, IndexError> {
+        match period.blocks.start.to_u32() {
+            start if start <= self.blocks.start => Ok(None),
+            start => self.containing(start - 1).map(Some),
+        }
+    }
+
     /// The one with this block.
     pub(super) fn containing(&self, height: u32) -> Result<Period, IndexError> {
         let SeriesGroup::Calendar(unit) = self.group else {
@@ -152,8 +160,8 @@ impl<'v> Periods<'v> {
 
 impl View {
     /// The median time past of the block at a height that is not above the tip.
-    fn median_time(&self, height: u32) -> Result<u32, IndexError> {
-        Ok(self.main_block(Height::from(height))?.row.median_time)
+    pub(super) fn median_time(&self, height: u32) -> Result<u32, IndexError> {
+        self.head.chain.median_time(height.into())
     }
 
     /// The first transaction of the block at this height, or the end of the chain above the tip.

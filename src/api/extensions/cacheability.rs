@@ -127,7 +127,7 @@ const FIELD_CACHEABILITY: &[(&str, Cacheability, &str)] = &[
     ("BlockTemplate", Never, "height previousBlockHash totalFees txCount weight txids takenAt"),
     ("BroadcastResult", Never, "outcome txid wtxid transaction replaced reject"),
     ("Chain", Immutable, "id network genesisHash"),
-    ("Chain", ByArgument, "supply range epoch"),
+    ("Chain", ByArgument, "supply range series utxoSet epoch"),
     ("Chain", UntilNextTip, "summary difficultyAdjustment epochs"),
     ("ChainEvent", Never, "seq cursor"),
     ("ChainSummary", UntilNextTip, "blockCount difficulty totals last24h"),
@@ -301,7 +301,8 @@ const FIELD_CACHEABILITY: &[(&str, Cacheability, &str)] = &[
         Immutable,
         "fromHeight toHeight startedAt endedAt blockCount txCount inputCount outputCount outputValue fees \
          subsidy size weight chainwork difficultySum averageInterval hashrate txPerSecond utxoDelta emptyBlockCount \
-         averageFee averageFeeRate",
+         averageFee averageFeeRate inputValue segwitTxCount segwitSize segwitWeight taprootOutputCount opReturnCount \
+         opReturnBytes coinDaysDestroyed totalsByType averageFeeRatePercentiles",
     ),
     ("Rate", Never, "currency price at"),
     ("RbfNode", UntilNextHead, "txid fee vsize seenAt isFullRbf isMined replacedNodes"),
@@ -333,6 +334,12 @@ const FIELD_CACHEABILITY: &[(&str, Cacheability, &str)] = &[
          p2shSegwit",
     ),
     ("ScriptTypeCount", Immutable, "type outputCount totalValue"),
+    (
+        "ScriptTypeTotals",
+        Immutable,
+        "type createdCount createdValue spentCount spentValue unspendableCount unspendableValue",
+    ),
+    ("SeriesPoint", Immutable, "startAt endAt firstBlock lastBlock blockCount stats difficulty utxoSet"),
     ("SearchResultConnection", Immutable, "edges nodes pageInfo totalCount"),
     ("SearchResultEdge", Immutable, "cursor node"),
     ("ServerInfo", Never, "id version gitCommit startedAt limits database subscriptionCount features"),
@@ -385,6 +392,8 @@ const FIELD_CACHEABILITY: &[(&str, Cacheability, &str)] = &[
     ),
     ("UtxoConnection", Immutable, "edges nodes pageInfo totalCount totalValue"),
     ("UtxoEdge", Immutable, "cursor node"),
+    ("UtxoSet", Immutable, "height unspentCount totalValue byType"),
+    ("UtxoTypeCount", Immutable, "type unspentCount totalValue"),
     ("WtxidProof", Immutable, "position branch witnessRoot reservedValue commitment coinbaseHex coinbaseProof"),
 ];
 

@@ -165,6 +165,12 @@ impl Generation {
         row.map(|row| blocks::decode_hash(row.value())).transpose()
     }
 
+    /// The median time past of one of its blocks, `None` at other heights.
+    pub(super) fn median_time(&self, height: Height) -> Result<Option<u32>, IndexError> {
+        let row = self.blocks.get(&super::super::tables::blocks::key(height))?;
+        row.map(|row| blocks::decode_median_time(row.value())).transpose()
+    }
+
     /// The place of one of its blocks.
     pub fn block_place(&self, hash: BlockHash) -> Result<Option<BlockPlace>, IndexError> {
         self.block_hashes.get(hash.as_byte_array())?.map(|row| BlockPlace::decode(row.value())).transpose()

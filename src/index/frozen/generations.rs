@@ -255,6 +255,11 @@ impl Generations {
         self.of_height(height).map_or(Ok(None), |in_force| in_force.generation.block_hash(height))
     }
 
+    /// The median time past of the block at a height, `None` above them.
+    pub(in crate::index) fn median_time(&self, height: Height) -> Result<Option<u32>, IndexError> {
+        self.of_height(height).map_or(Ok(None), |in_force| in_force.generation.median_time(height))
+    }
+
     pub(in crate::index) fn block_place(&self, hash: BlockHash) -> Result<Option<BlockPlace>, IndexError> {
         for in_force in self.in_force.iter().rev() {
             let place = in_force.generation.block_place(hash)?;

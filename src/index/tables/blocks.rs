@@ -11,6 +11,7 @@ use redb::TableDefinition;
 
 use super::super::codec::{Decoder, Encoder};
 use super::super::error::IndexError;
+use crate::chain::raw::HEADER_SIZE;
 use crate::chain::{Height, ScriptType};
 
 pub(in crate::index) const TABLE: TableDefinition<'static, &[u8; 4], &[u8]> = TableDefinition::new("blocks");
@@ -303,6 +304,13 @@ impl BlockRow {
     /// Only the hash of the block.
     pub(in crate::index) fn decode_hash(row: &[u8]) -> Result<BlockHash, IndexError> {
         Ok(BlockHash::from_byte_array(Decoder::new("blocks", row).array()?))
+    }
+
+    /// Only the median time past of the block.
+    pub(in crate::index) fn decode_median_time(row: &[u8]) -> Result<u32, IndexError> {
+        let mut row = Decoder::new("blocks", row);
+        row.array::<{ BlockHash::LEN + HEADER_SIZE }>()?;
+        row.u32()
     }
 
     /// Decodes a row at the front of the remaining bytes, as in `stale_blocks`.

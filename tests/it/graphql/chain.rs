@@ -152,7 +152,11 @@ fn the_coins_are_those_that_a_node_counts_at_every_height() {
         for (kind, sum) in &mut kinds {
             *sum += sat(&core["block_info"]["unspendables"][kind]);
         }
+        let set =
+            chain_field(&api, &format!("utxoSet(at: {{ height: {height} }}) {{ height unspentCount totalValue }}"));
         let found = chain_field(&api, &format!("supply(at: {{ height: {height} }}) {{ {SUPPLY} }}"));
+        let unspent = json!({ "height": height, "unspentCount": core["txouts"], "totalValue": found["circulating"] });
+        assert_eq!(set, unspent);
         let expected = [
             ("circulating", sat(&core["total_amount"])),
             ("unspendable", sat(&core["total_unspendable_amount"])),

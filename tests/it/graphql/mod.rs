@@ -27,6 +27,7 @@ mod proofs;
 mod requests;
 mod resuming;
 mod search;
+mod series;
 mod spends;
 mod subscription;
 mod template;

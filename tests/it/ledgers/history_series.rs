@@ -10,13 +10,14 @@ use serde_json::{Value, json};
 use super::expected::{Scripts, Truth, follow, known_scripts, one, set, some};
 use crate::support::api::Api;
 use crate::support::cut::{IndexForm, live_and_cut};
+use crate::support::model::Model;
 
 const POINT: &str = "startAt endAt firstBlock { height } lastBlock { height } blockCount balanceAfter net
     turnover { received spent txCount }";
-const GROUPS: [&str; 7] = ["BLOCK", "HOUR", "DAY", "WEEK", "MONTH", "EPOCH", "HALVING"];
+pub(crate) const GROUPS: [&str; 7] = ["BLOCK", "HOUR", "DAY", "WEEK", "MONTH", "EPOCH", "HALVING"];
 const FIRST: u32 = 1_700_000_000;
 
-fn text(second: u32) -> String {
+pub(crate) fn text(second: u32) -> String {
     Timestamp::from_second(second.into()).unwrap().to_string()
 }
 
@@ -46,13 +47,14 @@ fn calendar(group: &str, within: u32) -> Option<(u32, u32)> {
 }
 
 /// Consecutive blocks, and what names them.
-struct Expected {
-    seconds: Option<(u32, u32)>,
-    heights: Vec<u32>,
+pub(crate) struct Expected {
+    pub(crate) seconds: Option<(u32, u32)>,
+    pub(crate) heights: Vec<u32>,
 }
 
-fn periods(truth: &Truth, group: &str, (from, to): (u32, u32)) -> Vec<Expected> {
-    let time = |height: u32| truth.model.blocks[usize::try_from(height).unwrap()].median_time;
+/// The periods of the blocks from one height to another, those without blocks among them.
+pub(crate) fn periods(model: &Model, group: &str, (from, to): (u32, u32)) -> Vec<Expected> {
+    let time = |height: u32| model.blocks[usize::try_from(height).unwrap()].median_time;
     let mut found: Vec<Expected> = Vec::new();
     for height in from..=to {
         let seconds = calendar(group, time(height));
@@ -90,7 +92,7 @@ fn points(truth: &Truth, scripts: &Scripts, group: &str, range: (u32, u32), incl
     let txnums = truth.txnums(scripts);
     let mut before = sums(range.0.checked_sub(1));
     let mut found = Vec::new();
-    for Expected { seconds, heights } in periods(truth, group, range) {
+    for Expected { seconds, heights } in periods(&truth.model, group, range) {
         let after = heights.last().map_or(before, |last| sums(Some(*last)));
         let count = txnums.iter().filter(|txnum| heights.contains(&truth.height(**txnum))).count();
         let block = |height: Option<&u32>| height.map_or(Value::Null, |height| json!({ "height": height }));
@@ -117,8 +119,8 @@ fn points(truth: &Truth, scripts: &Scripts, group: &str, range: (u32, u32), incl
 }
 
 /// A range of blocks as it is asked for, and the blocks that are meant.
-fn range(truth: &Truth, random: &mut Rng) -> (String, (u32, u32)) {
-    let tip = truth.tip();
+pub(crate) fn range(model: &Model, random: &mut Rng) -> (String, (u32, u32)) {
+    let tip = u32::try_from(model.blocks.len() - 1).unwrap();
     let height = |random: &mut Rng| u32::try_from(random.below(u64::from(tip) + 1)).unwrap();
     let (one, other) = (height(random), height(random));
     let (from, to) = (one.min(other), one.max(other));
@@ -127,7 +129,7 @@ fn range(truth: &Truth, random: &mut Rng) -> (String, (u32, u32)) {
         1 => (format!("{{ heights: {{ from: {from}, to: {to} }} }}"), (from, to)),
         2 => (format!("{{ lastBlocks: {} }}", from + 1), (tip - from, tip)),
         _ => {
-            let time = |height: u32| truth.model.blocks[usize::try_from(height).unwrap()].median_time;
+            let time = |height: u32| model.blocks[usize::try_from(height).unwrap()].median_time;
             let meant: Vec<u32> = (0..=tip).filter(|height| (time(from)..=time(to)).contains(&time(*height))).collect();
             let range = format!("{{ times: {{ from: \"{}\", to: \"{}\" }} }}", text(time(from)), text(time(to)));
             (range, (meant[0], *meant.last().unwrap()))
@@ -146,7 +148,7 @@ fn refused(api: &Api, document: &str) -> Value {
 #[track_caller]
 fn assert_series(api: &Api, truth: &Truth, owner: &str, scripts: &Scripts, random: &mut Rng) {
     let group = *random.choose(&GROUPS).unwrap();
-    let (range, blocks) = range(truth, random);
+    let (range, blocks) = range(&truth.model, random);
     for include_empty in [false, true] {
         let field = format!("balanceHistory(range: {range}, group: {group}, includeEmpty: {include_empty})");
         let expected = points(truth, scripts, group, blocks, include_empty);

@@ -6,7 +6,7 @@ mod at_any_block;
 mod expected;
 mod figures;
 mod first_keys;
-mod history_series;
+pub(crate) mod history_series;
 mod lists;
 mod net_effect;
 mod poller;

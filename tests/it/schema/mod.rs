@@ -136,6 +136,7 @@ const INT_FITS: &[(&str, &str)] = &[
     ("ScriptInfo.requiredSignatureCount", "at most 20"),
     ("ScriptInfo.witnessVersion", "at most 16"),
     ("ScriptTypeCount.outputCount", "as OutPoint.vout"),
+    ("SeriesPoint.blockCount", "at most the height of the tip plus one"),
     ("ServerInfo.subscriptionCount", "each takes memory: there cannot be 2^31"),
     ("Snapshot.height", "as Block.height"),
     ("Snapshot.nodeHeaderHeight", "as Block.height"),
@@ -167,6 +168,7 @@ const INT_FITS: &[(&str, &str)] = &[
     ("Utxo.height", "as Block.height"),
     ("Utxo.matureAtHeight", "a height plus 100"),
     ("UtxoFilter.minConfirmations", "as Block.confirmations"),
+    ("UtxoSet.height", "as Block.height"),
 ];
 
 fn committed() -> String {

@@ -6,7 +6,9 @@ use super::chain_summary::ChainSummary;
 use super::difficulty_adjustment::DifficultyAdjustment;
 use super::difficulty_epoch::DifficultyEpochObject;
 use super::range_totals::RangeTotals;
+use super::series_point::SeriesPoint;
 use super::supply::SupplyObject;
+use super::utxo_set::UtxoSetObject;
 use crate::api::context::limits;
 use crate::api::costs;
 use crate::api::error::ApiError;
@@ -16,7 +18,7 @@ use crate::api::pagination::global_id::CHAIN_ID;
 use crate::api::pagination::page::{PageArgs, count_of, height_at};
 use crate::api::scalars::BlockHash;
 use crate::api::types::block::{BlockAt, BlockRangeInput};
-use crate::api::types::enums::{NetworkEnum, SortOrder};
+use crate::api::types::enums::{NetworkEnum, SeriesGroupEnum, SortOrder};
 use crate::chain::{self, BLOCKS_PER_EPOCH, network};
 use crate::view::View;
 
@@ -103,6 +105,36 @@ impl Chain {
         of: Option<BlockRangeInput>,
     ) -> Option<Result<RangeTotals, ApiError>> {
         Some(self.sum(of))
+    }
+
+    /// The chain over time: totals for each period that has a block, oldest first, and the state at its end. At most
+    /// `server.limits.pages.points`; beyond it, give a range or a longer period. The time that a point takes does not depend
+    /// on how many blocks it has. Example: `{ chain { series(range: { times: { from: "2026-01-01T00:00:00Z" } }, group: DAY) {
+    /// startAt stats { txCount fees hashrate } utxoSet { unspentCount } } } }`.
+    #[graphql(complexity = "costs::list(costs::POINTS, child_complexity.saturating_add(costs::PERIOD))")]
+    async fn series(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(desc = "The blocks. The whole chain if not given.")] range: Option<BlockRangeInput>,
+        #[graphql(desc = "What a point stands for.", default_with = "Some(SeriesGroupEnum::Day)")] group: Option<
+            SeriesGroupEnum,
+        >,
+        #[graphql(
+            desc = "Whether to include the periods without blocks: a point for each, as a chart needs.",
+            default_with = "Some(false)"
+        )]
+        include_empty: Option<bool>,
+    ) -> Option<Result<Vec<SeriesPoint>, ApiError>> {
+        Some(SeriesPoint::series(ctx, &self.view, range, group, include_empty))
+    }
+
+    /// The number and value of all unspent outputs, also by script type.
+    async fn utxo_set(
+        &self,
+        #[graphql(desc = "The block after which to report. The tip if not given.")] at: Option<BlockAt>,
+    ) -> Option<Result<UtxoSetObject, ApiError>> {
+        let block = BlockAt::resolve(at, &self.view);
+        Some(block.and_then(|block| UtxoSetObject::of(block.height, &block.row.running)))
     }
 
     /// The projected difficulty of the next epoch, from the blocks of the current epoch so far.

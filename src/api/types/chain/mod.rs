@@ -8,8 +8,11 @@ mod difficulty_adjustment;
 mod difficulty_epoch;
 mod range_totals;
 mod reorg;
+mod script_type_totals;
+mod series_point;
 mod snapshot;
 mod supply;
+mod utxo_set;
 
 pub(crate) use chain::Chain;
 pub(crate) use chain_event::ChainEventObject;

@@ -1,7 +1,9 @@
 use async_graphql::Object;
 
+use super::script_type_totals::ScriptTypeTotals;
 use crate::api::error::ApiError;
 use crate::api::scalars::{BigInt, DateTime, Hex, Int53, Sats, UInt53, int};
+use crate::api::types::spend::figures::in_coin_days;
 use crate::chain::difficulty::difficulty_of_work;
 use crate::chain::float::to_f64;
 use crate::view::{BlockRange, ChainTotals, Span};
@@ -131,6 +133,61 @@ impl RangeTotals {
     /// The change in the number of outputs in the UTXO set; negative if it shrank.
     async fn utxo_delta(&self) -> Result<Int53, ApiError> {
         Int53::new(self.0.utxo_delta()?)
+    }
+
+    /// The sum of the outputs spent, in satoshis. The sum is unbounded because the same coins can move many times.
+    async fn input_value(&self) -> Result<BigInt, ApiError> {
+        Ok(self.0.sum(|running| running.input_value)?.into())
+    }
+
+    /// The number of transactions with a witness, without coinbases.
+    async fn segwit_tx_count(&self) -> Result<UInt53, ApiError> {
+        self.counter(|running| running.segwit_transactions)
+    }
+
+    /// The total size of the transactions with a witness, in bytes, without coinbases.
+    async fn segwit_size(&self) -> Result<UInt53, ApiError> {
+        self.counter(|running| running.segwit_size)
+    }
+
+    /// The total weight of the transactions with a witness, in weight units, without coinbases.
+    async fn segwit_weight(&self) -> Result<UInt53, ApiError> {
+        self.counter(|running| running.segwit_weight)
+    }
+
+    /// The number of P2TR outputs created.
+    async fn taproot_output_count(&self) -> Result<UInt53, ApiError> {
+        self.counter(ChainTotals::taproot_outputs)
+    }
+
+    /// The number of outputs created whose script starts with OP_RETURN.
+    async fn op_return_count(&self) -> Result<UInt53, ApiError> {
+        self.counter(ChainTotals::op_return_outputs)
+    }
+
+    /// The total size of the scripts that start with OP_RETURN, in bytes.
+    async fn op_return_bytes(&self) -> Result<UInt53, ApiError> {
+        self.counter(|running| running.op_return_bytes)
+    }
+
+    /// Coin days destroyed: the sum over the spent outputs of their value in bitcoin times their age in days. Ages are
+    /// differences of median time past.
+    async fn coin_days_destroyed(&self) -> Result<f64, ApiError> {
+        Ok(in_coin_days(self.0.sum(|running| running.coin_age)?))
+    }
+
+    /// The outputs created and spent by script type. Types without any are omitted.
+    async fn totals_by_type(&self) -> Result<Vec<ScriptTypeTotals>, ApiError> {
+        ScriptTypeTotals::of(&self.0)
+    }
+
+    /// The means over the blocks of `Block.feeStats.feeRatePercentiles`: of the feerates at 0, 10, 25, 50, 75, 90 and 100
+    /// percent of the weight of each block, in sat/vB. Each block counts once, whatever its weight, and blocks with only a
+    /// coinbase do not count; so these are not the percentiles of all transactions together. Null if all blocks have only a
+    /// coinbase.
+    async fn average_fee_rate_percentiles(&self) -> Option<Result<Vec<f64>, ApiError>> {
+        let means = self.0.mean_feerate_quantiles().map_err(ApiError::from).transpose()?;
+        Some(means.map(|means| means.map(|sat_per_kvb| sat_per_kvb / 1_000.0).to_vec()))
     }
 
     /// The number of blocks with only a coinbase.

@@ -75,6 +75,13 @@ pub(in crate::index) fn decode_hash(row: &[u8]) -> Result<BlockHash, IndexError>
     Ok(decode_header(&mut Decoder::new("blocks", row))?.block_hash())
 }
 
+/// Only the median time past.
+pub(in crate::index) fn decode_median_time(row: &[u8]) -> Result<u32, IndexError> {
+    let mut row = Decoder::new("blocks", row);
+    row.array::<HEADER_SIZE>()?;
+    row.varint()
+}
+
 fn decode_header(row: &mut Decoder<'_>) -> Result<Header, IndexError> {
     deserialize(&row.array::<HEADER_SIZE>()?).map_err(|_| row.corrupt("has no header"))
 }

@@ -1,0 +1,104 @@
+use std::sync::Arc;
+
+use async_graphql::{Context, Object};
+
+use super::range_totals::RangeTotals;
+use super::utxo_set::UtxoSetObject;
+use crate::api::context::limits;
+use crate::api::costs;
+use crate::api::error::ApiError;
+use crate::api::scalars::{DateTime, int};
+use crate::api::types::block::{Block, BlockRangeInput};
+use crate::api::types::enums::SeriesGroupEnum;
+use crate::chain::Height;
+use crate::chain::difficulty::difficulty;
+use crate::view::{BlockRow, ChainPeriod, SeriesShape, TooManyPeriods, View};
+
+/// Rows of blocks that a point has: that of its last block, and that of its first. The one before it is of the point before.
+const POINT_BYTES: usize = 2 * size_of::<BlockRow>();
+
+/// A period of the chain.
+pub(crate) struct SeriesPoint {
+    view: Arc<View>,
+    found: ChainPeriod,
+}
+
+impl SeriesPoint {
+    /// The periods of a range of blocks, oldest first.
+    ///
+    /// Errors: BAD_USER_INPUT for a range that is none; QUERY_LIMIT_EXCEEDED for too many points.
+    pub(super) fn series(
+        ctx: &Context<'_>,
+        view: &Arc<View>,
+        range: Option<BlockRangeInput>,
+        group: Option<SeriesGroupEnum>,
+        include_empty: Option<bool>,
+    ) -> Result<Vec<Self>, ApiError> {
+        let most = limits(ctx)?.points;
+        let group = group.unwrap_or_default().into();
+        let blocks = BlockRangeInput::heights(range, view)?;
+        let shape = SeriesShape { group, include_empty: include_empty.unwrap_or_default(), most };
+        let found = view.series(&blocks, shape, || {
+            costs::spend(ctx, costs::PERIOD)?;
+            Ok::<_, ApiError>(view.count(POINT_BYTES)?)
+        })?;
+        let found =
+            found.map_err(|TooManyPeriods(periods)| ApiError::limit_exceeded("points", most.into(), periods.into()))?;
+        Ok(found.into_iter().map(|found| Self { view: view.clone(), found }).collect())
+    }
+
+    /// The height of the newest block at the end of the period, in it or before it.
+    fn last_height(&self) -> Height {
+        self.found.period.blocks.end.previous().unwrap_or(Height::GENESIS)
+    }
+}
+
+/// A period of the main chain: the totals of its blocks, and the state after the last of them.
+#[Object]
+impl SeriesPoint {
+    /// The beginning of the period. Of an hour, a day, a week or a month its first second in UTC, even if the range begins
+    /// later; of other groups the median time past of the first block.
+    async fn start_at(&self) -> DateTime {
+        let first = || self.found.blocks.as_ref().map_or(&self.found.last, |blocks| &blocks.first).median_time;
+        DateTime::from_unix(self.found.period.seconds.map_or_else(first, |(start, _)| start))
+    }
+
+    /// The end of the period. Of an hour, a day, a week or a month its last second in UTC, even if the range, or the chain,
+    /// ends earlier; of other groups the median time past of the last block.
+    async fn end_at(&self) -> DateTime {
+        DateTime::from_unix(self.found.period.seconds.map_or(self.found.last.median_time, |(_, end)| end))
+    }
+
+    /// The first block of the period within the range. Null if the period has no block.
+    async fn first_block(&self) -> Option<Result<Block, ApiError>> {
+        let blocks = self.found.blocks.as_ref()?;
+        Block::maybe(&self.view, self.view.block_at(blocks.from))
+    }
+
+    /// The last block of the period within the range. Null if the period has no block.
+    async fn last_block(&self) -> Option<Result<Block, ApiError>> {
+        let blocks = self.found.blocks.as_ref()?;
+        Block::maybe(&self.view, self.view.block_at(blocks.to))
+    }
+
+    /// The number of blocks of the period within the range.
+    async fn block_count(&self) -> Result<i32, ApiError> {
+        int(self.found.blocks.as_ref().map_or(0, |blocks| blocks.blocks()))
+    }
+
+    /// The totals of the blocks of the period within the range: `Chain.range` of them. Null if the period has no block.
+    async fn stats(&self) -> Option<RangeTotals> {
+        self.found.blocks.clone().map(RangeTotals)
+    }
+
+    /// The difficulty of the last block; of a period without blocks, of the block before it.
+    async fn difficulty(&self) -> f64 {
+        difficulty(self.found.last.header.bits)
+    }
+
+    /// The UTXO set right after the last block: `Chain.utxoSet(at:)` of that block. Of a period without blocks, that after the
+    /// block before it.
+    async fn utxo_set(&self) -> Result<UtxoSetObject, ApiError> {
+        UtxoSetObject::of(self.last_height(), &self.found.last.running)
+    }
+}

@@ -1,0 +1,66 @@
+use async_graphql::{Object, SimpleObject};
+
+use crate::api::error::ApiError;
+use crate::api::scalars::{Sats, UInt53, int};
+use crate::api::types::enums::ScriptTypeEnum;
+use crate::chain::Height;
+use crate::view::{ChainTotals, UtxoSetTotals};
+
+/// The UTXO set right after a block of the main chain.
+pub(crate) struct UtxoSetObject {
+    height: Height,
+    totals: UtxoSetTotals,
+}
+
+/// The unspent outputs of one script type.
+#[derive(Clone, Debug, SimpleObject)]
+pub(crate) struct UtxoTypeCount {
+    /// The script type.
+    #[graphql(name = "type")]
+    script_type: ScriptTypeEnum,
+    /// The number of unspent outputs.
+    unspent_count: UInt53,
+    /// The sum of their values, in satoshis.
+    total_value: Sats,
+}
+
+impl UtxoSetObject {
+    /// That of a chain with these totals, whose last block is at `height`.
+    pub(super) fn of(height: Height, running: &ChainTotals) -> Result<Self, ApiError> {
+        Ok(Self { height, totals: UtxoSetTotals::of(running)? })
+    }
+}
+
+/// The UTXO set right after a block: all outputs that were created up to and including that block, not spent, and not
+/// unspendable. The node's `gettxoutsetinfo` counts the same.
+#[Object(name = "UtxoSet")]
+impl UtxoSetObject {
+    /// The height of the block.
+    async fn height(&self) -> Result<i32, ApiError> {
+        int(self.height.to_u32())
+    }
+
+    /// The number of unspent outputs.
+    async fn unspent_count(&self) -> Result<UInt53, ApiError> {
+        UInt53::new(self.totals.count)
+    }
+
+    /// The sum of their values, in satoshis: `Supply.circulating`.
+    async fn total_value(&self) -> Result<Sats, ApiError> {
+        Sats::new(self.totals.value)
+    }
+
+    /// The unspent outputs by script type. Types without any are omitted.
+    async fn by_type(&self) -> Result<Vec<UtxoTypeCount>, ApiError> {
+        let mut found = Vec::new();
+        for (script_type, unspent) in self.totals.by_type.iter().filter(|(_, unspent)| unspent.count > 0) {
+            let value = Sats::of_sum(unspent.value);
+            found.push(UtxoTypeCount {
+                script_type: (*script_type).into(),
+                unspent_count: UInt53::new(unspent.count)?,
+                total_value: value.ok_or_else(|| ApiError::internal("unspent outputs exceed all coins"))?,
+            });
+        }
+        Ok(found)
+    }
+}
