@@ -77,7 +77,7 @@ fn main() -> Result<()> {
         ("a search for what does not exist", &search(&"ab".repeat(32))),
         ("a search for an extended key", &search(&key.to_string())),
         ("an address of two mistyped characters", &mistyped(&address.to_string())),
-        ("the stale blocks of a month", "{ chain { summary { staleBlockCount30d } } }"),
+        ("the stale blocks of a month", "{ chain { summary { recentStaleBlockCount } } }"),
         ("a question to the node", "{ bitcoinNode { version } }"),
     ] {
         let found = measure(&runtime, &schema, query)?;

@@ -194,7 +194,7 @@ impl ApiError {
     /// The limit of requests that wait for a block is reached.
     pub(crate) fn too_many_waiting(limit: usize) -> Self {
         Self::new(code::RESOURCE_EXHAUSTED, format!("{limit} requests already wait for a block; retry later"))
-            .with("which", "waiting")
+            .with("which", "queuedRequests")
             .with("limit", u64::try_from(limit).unwrap_or(u64::MAX))
     }
 

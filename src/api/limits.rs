@@ -15,7 +15,11 @@ impl Limits {
 
     /// Whether a list that a client gives may be this long. Errors: QUERY_LIMIT_EXCEEDED.
     pub(crate) fn check_ids(&self, count: usize) -> Result<(), ApiError> {
-        if count > self.ids { Err(ApiError::limit_exceeded("ids", number(self.ids), number(count))) } else { Ok(()) }
+        if count > self.ids {
+            Err(ApiError::limit_exceeded("idsPerList", number(self.ids), number(count)))
+        } else {
+            Ok(())
+        }
     }
 
     /// Whether a subscription may follow this many things. Errors: QUERY_LIMIT_EXCEEDED.
@@ -56,7 +60,7 @@ impl Limits {
         } else {
             ("worstCaseComplexity", self.worst_case_complexity)
         };
-        for ((which, limit), actual) in [(("depth", self.depth), depth), (worst, worst_case)] {
+        for ((which, limit), actual) in [(("fieldLevels", self.depth), depth), (worst, worst_case)] {
             if actual > limit {
                 return Err(ApiError::limit_exceeded(which, number(limit), number(actual)));
             }
@@ -75,7 +79,7 @@ mod tests {
         assert_eq!(limits.check(2, 5, true), Ok(()));
         assert_eq!(limits.check(2, 6, true), Err(ApiError::limit_exceeded("complexity", 5, 6)));
         assert_eq!(limits.check(2, 10, false), Ok(()));
-        assert_eq!(limits.check(3, 10, false), Err(ApiError::limit_exceeded("depth", 2, 3)));
+        assert_eq!(limits.check(3, 10, false), Err(ApiError::limit_exceeded("fieldLevels", 2, 3)));
         assert_eq!(limits.check(2, 11, false), Err(ApiError::limit_exceeded("worstCaseComplexity", 10, 11)));
     }
 }

@@ -45,7 +45,7 @@ use async_graphql::futures_util::stream::BoxStream;
 use async_graphql::{Data, Executor, Request, Response, SDLExportOptions, ServerError};
 use bitcoin::BlockHash;
 use context::ServingContext;
-use extensions::{request, wait_for_tip, yielding};
+use extensions::{request, spec_fixes, wait_for_tip, yielding};
 
 use crate::chain::Height;
 use crate::limits::Limits;
@@ -133,25 +133,33 @@ pub fn schema(published: Published, live: Live, limits: Limits, features: Featur
     Schema { engine: engine(published.clone(), live, &limits, serving), published, waiting, open }
 }
 
-/// The schema in the schema definition language, as in `schema.graphql`. It is generated once.
+/// The schema in the schema definition language, as in `schema.graphql`, with a description of its own. It is generated
+/// once.
 #[must_use]
 pub fn sdl() -> &'static str {
     static SDL: LazyLock<String> = LazyLock::new(write_sdl);
     &SDL
 }
 
+/// The definitions of the types and directives in [`sdl`], which the engine's parser reads.
+#[must_use]
+pub fn type_definitions() -> &'static str {
+    spec_fixes::without_schema(sdl())
+}
+
 /// The names of the subscription fields.
 #[must_use]
 pub fn subscription_fields() -> &'static [String] {
-    static FIELDS: LazyLock<Vec<String>> = LazyLock::new(|| subscription::field_names(sdl()));
+    static FIELDS: LazyLock<Vec<String>> = LazyLock::new(|| subscription::field_names(type_definitions()));
     &FIELDS
 }
 
 fn write_sdl() -> String {
     let (published, limits, features) = (Published::default(), Limits::default(), Features::default());
     let serving = Arc::new(ServingContext::start(&limits, features));
-    engine(published, Live::default(), &limits, serving)
-        .sdl_with_options(SDLExportOptions::new().include_specified_by().use_space_ident())
+    let sdl = engine(published, Live::default(), &limits, serving)
+        .sdl_with_options(SDLExportOptions::new().include_specified_by().use_space_ident());
+    spec_fixes::describe_schema(&sdl)
 }
 
 fn engine(published: Published, live: Live, limits: &Limits, serving: Arc<ServingContext>) -> GraphqlEngine {
@@ -160,6 +168,7 @@ fn engine(published: Published, live: Live, limits: &Limits, serving: Arc<Servin
     let waiting = wait_for_tip::WaitForTip::new(&published, &live, &serving);
     GraphqlEngine::build(query, mutation, subscription::Subscription::new(published, live.clone(), serving.clone()))
         .register_output_type::<types::ledger::Ledger>()
+        .register_output_type::<pagination::list_descriptions::ListDescriptions>()
         .data(*limits)
         .data(live)
         .data(serving)

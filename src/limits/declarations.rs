@@ -8,6 +8,7 @@
 //! ```
 //!
 //! The description is shown to clients as the field of `Server.limits` and to operators in the documented settings.
+//! A bound that is no setting, and that clients see all the same, is declared in the braces of `fixed`, at the end of a group.
 //! To add a limit, declare it here, read it where it applies, and write the schema again (`btcgraph schema >
 //! schema.graphql`); the settings, their documentation, their bounds and the code of the schema follow. The setting is in
 //! the section `server` or `cache`; the unit is one of [`Unit`](super::Unit). Order matters only for reading: limits
@@ -83,7 +84,7 @@ macro_rules! declarations {
 
                     /// The most nested brackets in a document and in variables, and the most nested selections with fragments
                     /// expanded.
-                    nesting: usize, Count = 64, 1..=256, "server.max_nesting", "nesting";
+                    nesting: usize, Count = 64, 1..=256, "server.max_nesting", "nestingLevels";
 
                     /// The most fields and fragments that a document selects, with fragments expanded.
                     selections: usize, Count = 5_000, 1..=1_000_000, "server.max_selections", "selections";
@@ -98,14 +99,14 @@ macro_rules! declarations {
                     directives: usize, Count = 50, 0..=1_000_000, "server.max_directives", "directives";
 
                     /// The most introspection selections in a document. Full introspection by common clients has 230.
-                    introspection: usize, Count = 500, 0..=1_000_000, "server.max_introspection", "introspection";
+                    introspection: usize, Count = 500, 0..=1_000_000, "server.max_introspection", "introspectionSelections";
 
                     /// The most values in the variables and extensions of a request: list items, object fields, and the lists
                     /// and objects themselves.
-                    values: usize, Count = 20_000, 0..=10_000_000, "server.max_values", "values";
+                    values: usize, Count = 20_000, 0..=10_000_000, "server.max_values", "variableValues";
 
                     /// The most levels of nested fields.
-                    depth: usize, Count = 20, 1..=256, "server.max_depth", "depth";
+                    depth: usize, Count = 20, 1..=256, "server.max_depth", "fieldLevels";
 
                     /// The highest cost of one answer, or of one event of a subscription: each field that is resolved and each
                     /// item of a list costs 1, and fields that ask the Bitcoin node or read many rows cost more. An answer
@@ -118,7 +119,7 @@ macro_rules! declarations {
                         "server.max_worst_case_complexity", "worstCaseComplexity";
 
                     /// The most lexical tokens in a document.
-                    tokens: usize, Count = 5_000, 1..=1_000_000, "server.max_tokens", "tokens";
+                    tokens: usize, Count = 5_000, 1..=1_000_000, "server.max_tokens", "documentTokens";
 
                     /// About the most bytes of memory for parsed documents that are cached. The cache refuses nothing.
                     document_cache_bytes: usize, Bytes = 32 << 20, 0..=1 << 40, "server.document_cache", "documentCacheBytes";
@@ -133,13 +134,13 @@ macro_rules! declarations {
                     timeout: Duration, Seconds = 15, 1..=86_400, "server.timeout_seconds", "timeoutSeconds";
 
                     /// The most operations of all clients that execute at once, the start of a subscription included. As many
-                    /// more as `waiting` are queued; beyond that a request is refused with RESOURCE_EXHAUSTED and HTTP status
+                    /// more as `queuedRequests` are queued; beyond that a request is refused with RESOURCE_EXHAUSTED and HTTP status
                     /// 503.
-                    executions: usize, Count = 16, 1..=100_000, "server.max_executions", "executions";
+                    executions: usize, Count = 16, 1..=100_000, "server.max_executions", "concurrentExecutions";
 
                     /// The most requests that are queued until they execute, and the most requests that wait for a block at
                     /// once. Beyond the limit a request is refused with RESOURCE_EXHAUSTED.
-                    waiting: usize, Count = 100, 0..=1_000_000, "server.max_waiting", "waiting";
+                    waiting: usize, Count = 100, 0..=1_000_000, "server.max_waiting", "queuedRequests";
 
                     /// The most requests of one client in a minute, all at once if it likes; 0 sets no limit. Beyond the limit
                     /// the HTTP status is 429. The headers RateLimit and RateLimit-Policy report what is left.
@@ -157,7 +158,13 @@ macro_rules! declarations {
                     /// How many blocks must follow a block before an answer that reads only immutable facts of it, or of the
                     /// chain up to it, is sent as `Cache-Control: immutable`. A deeper reorg makes such an answer wrong
                     /// wherever it is cached, and the server cannot recall it. This limit refuses nothing.
-                    cache_depth: u32, Count = 144, 1..=1_000_000, "cache.depth", "cacheDepth";
+                    cache_depth: u32, Count = 144, 1..=1_000_000, "cache.depth", "cacheDepthBlocks";
+
+                    fixed {
+                        /// The most transactions that one field submits or tests together. Not a setting: Bitcoin Core
+                        /// accepts no more.
+                        package_transactions: u32 = PACKAGE_SIZE, "packageTransactions";
+                    }
                 }
                 /// How much one field may return or read.
                 pages: PageLimits {
@@ -173,13 +180,13 @@ macro_rules! declarations {
                     scan_rows: u32, Count = 20_000, 1..=100_000_000, "server.max_scan_rows", "scanRows";
 
                     /// The most ids, hashes or txids in one list of a request.
-                    ids: usize, Count = 10_000, 1..=1_000_000, "server.max_ids", "ids";
+                    ids: usize, Count = 10_000, 1..=1_000_000, "server.max_ids", "idsPerList";
 
                     /// The most block headers in one list.
-                    headers: u32, Count = 2_000, 1..=1_000_000, "server.max_headers", "headers";
+                    headers: u32, Count = 2_000, 1..=1_000_000, "server.max_headers", "headersPerList";
 
                     /// The most points in one time series.
-                    points: u32, Count = 2_000, 1..=1_000_000, "server.max_points", "points";
+                    points: u32, Count = 2_000, 1..=1_000_000, "server.max_points", "pointsPerSeries";
 
                     /// The most scripts that one account (`descriptor`) derives and looks up, of all its branches together, or
                     /// one subscription, of all its descriptors together. Beyond it the field fails with QUERY_LIMIT_EXCEEDED,

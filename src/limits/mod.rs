@@ -130,7 +130,10 @@ macro_rules! define {
             $group:ident: $group_type:ident { $(
                 $(#[doc = $doc:expr])+
                 $name:ident: $type:ty, $unit:ident = $default:expr, $bounds:expr, $setting:literal, $field:literal;
-            )+ }
+            )+ $( fixed {
+                $(#[doc = $fixed_doc:expr])+
+                $fixed_name:ident: $fixed_type:ty = $fixed_value:expr, $fixed_field:literal;
+            } )? }
         )+ }
         protocol { $(
             $(#[doc = $protocol_doc:expr])+

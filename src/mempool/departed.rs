@@ -12,6 +12,7 @@
 //! under a new number, so that it is persisted like any other departure.
 
 use std::collections::BTreeMap;
+use std::ops::RangeBounds;
 use std::sync::Arc;
 
 use bitcoin::{OutPoint, Txid, Wtxid};
@@ -127,9 +128,9 @@ impl Journal {
     }
 
     /// The transactions that replaced others, the newest first, each with the number of the first departure it caused; only
-    /// numbers below `before`.
-    pub(super) fn replacing(&self, before: u64) -> impl DoubleEndedIterator<Item = (u64, Txid)> {
-        self.replacing.range(..before).rev().map(|(sequence, by)| (*sequence, *by))
+    /// numbers in this range.
+    pub(super) fn replacing(&self, within: impl RangeBounds<u64>) -> impl DoubleEndedIterator<Item = (u64, Txid)> {
+        self.replacing.range(within).rev().map(|(sequence, by)| (*sequence, *by))
     }
 
     /// The number from which on departures have their bytes.

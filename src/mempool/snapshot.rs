@@ -301,10 +301,10 @@ impl MempoolSnapshot {
     }
 
     /// The transactions that replaced others, wherever they are now and whether they were replaced themselves or not; each
-    /// with the number of the first departure that it caused, the newest first, and only numbers below `before`.
-    /// `u64::MAX` for all. [`replaces`](Self::replaces) returns those that each replaced.
+    /// with the number of the first departure that it caused, the newest first, and only numbers in this range.
+    /// [`replaces`](Self::replaces) returns those that each replaced.
     #[must_use]
-    pub fn replacing(&self, before: u64) -> impl DoubleEndedIterator<Item = (u64, Txid)> {
-        self.state().journal.replacing(before)
+    pub fn replacing(&self, within: impl RangeBounds<u64>) -> impl DoubleEndedIterator<Item = (u64, Txid)> {
+        self.state().journal.replacing(within)
     }
 }

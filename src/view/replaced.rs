@@ -108,14 +108,10 @@ impl View {
         Ok((newest != *txid || !self.replaced(txid)?.is_empty()).then_some(newest))
     }
 
-    /// The roots of the trees of replacements, wherever they are now: transactions that replaced others and were not
-    /// replaced themselves, the newest first.
-    pub fn newest_replacements(&self) -> impl Iterator<Item = Result<Txid, IndexError>> {
-        let replacing = self.mempool().replacing(u64::MAX);
-        replacing.filter_map(|(_, by)| {
-            let is_root = || Ok(self.replaced_by(&by)?.is_none() && !self.replaced(&by)?.is_empty());
-            is_root().map(|is_root: bool| is_root.then_some(by)).transpose()
-        })
+    /// Whether a transaction is the root of a tree of replacements, wherever it is now: it replaced others and was not
+    /// replaced itself.
+    pub fn is_replacement_root(&self, txid: &Txid) -> Result<bool, IndexError> {
+        Ok(self.replaced_by(txid)?.is_none() && !self.replaced(txid)?.is_empty())
     }
 
     /// A transaction in a tree of replacements, wherever it is.

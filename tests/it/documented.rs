@@ -131,7 +131,7 @@ fn one_line(value: &Value) -> String {
     }
 }
 
-const NODE: NodeMempool = NodeMempool {
+pub(crate) const NODE: NodeMempool = NodeMempool {
     min_fee_rate: 1.0,
     min_relay_fee_rate: 1.0,
     incremental_fee_rate: 1.0,

@@ -120,7 +120,7 @@ const faults = [];
 const CHANGES = {
   'apollo/cache.ts': [
     ['type Balance {', 'type News {\n  text: String!\n}\n\ntype Balance {'],
-    ['staleBlocks(', 'staleBlocks(\n    minHeight: Int,'],
+    ['\n  staleBlocks(', '\n  staleBlocks(\n    minHeight: Int,'],
     ['type BlockConnected implements ChainEvent {', 'type BlockConnected {'],
   ],
   'urql/cache.ts': [

@@ -99,7 +99,9 @@ async function warningsOf(cache) {
 }
 
 // without the whole schema urql looks for the fields of all fragments on a union or interface in each answer
-const OF_AN_ABSTRACT_TYPE = /^Invalid undefined: .*Inline Fragment on "(Address|AddressSet|Script|Transaction(Added|Removed))"/s;
+const abstractTypes = Object.values(schema.getTypeMap()).filter(graphql.isAbstractType);
+const members = new Set(abstractTypes.flatMap((type) => schema.getPossibleTypes(type)).map(({ name }) => name));
+const OF_AN_ABSTRACT_TYPE = new RegExp(`^Invalid undefined: .*Inline Fragment on "(${[...members].join('|')})"`, 's');
 
 // what was warned of once is not warned of again, so this comes first
 const warnings = await warningsOf(normalisedCache());

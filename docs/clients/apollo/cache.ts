@@ -142,6 +142,7 @@ export const typePolicies: TypePolicies = {
       txids: connection(),
       transactions: connection('filter', 'order'),
       balanceChanges: connection(),
+      replacements: connection('fullRbfOnly'),
     },
   },
   MempoolEntry: { keyFields: false, merge: true },
@@ -194,6 +195,8 @@ export const typePolicies: TypePolicies = {
   },
   Rate: { keyFields: false, merge: true },
   RbfNode: { keyFields: false, merge: true },
+  RbfNodeConnection: { keyFields: false, merge: true },
+  RbfNodeEdge: { keyFields: false, merge: true },
   RecommendedFees: { keyFields: false, merge: true },
   RejectInfo: { keyFields: false, merge: true },
   Reorg: {
@@ -230,7 +233,20 @@ export const typePolicies: TypePolicies = {
   Snapshot: { keyFields: false, merge: true },
   Spendability: { keyFields: false, merge: true },
   SubscriptionLimits: { keyFields: false, merge: true },
-  Supply: { keyFields: false, merge: true },
+  SupplyTotals: {
+    keyFields: false,
+    merge: true,
+    fields: {
+      subsidyIssued: bigInt,
+      circulating: bigInt,
+      unspendable: bigInt,
+      genesis: bigInt,
+      bip30: bigInt,
+      unspendableScripts: bigInt,
+      unclaimedRewards: bigInt,
+      immatureCoinbase: bigInt,
+    },
+  },
   SyncProgress: { keyFields: false, merge: true },
   TableInfo: { keyFields: false, merge: true },
   Transaction: {

@@ -52,13 +52,16 @@ macro_rules! limit_fields {
             $group:ident: $group_type:ident { $(
                 $(#[doc = $doc:expr])+
                 $name:ident: $type:ty, $unit:ident = $default:expr, $bounds:expr, $setting:literal, $field:literal;
-            )+ }
+            )+ $( fixed {
+                $(#[doc = $fixed_doc:expr])+
+                $fixed_name:ident: $fixed_type:ty = $fixed_value:expr, $fixed_field:literal;
+            } )? }
         )+ }
         protocol $protocol:tt
     ) => {
         &[
-            ("Limits", Never, concat!($(stringify!($group), " ",)+ "packageSize")),
-            $( (stringify!($group_type), Never, concat!($($field, " "),+)), )+
+            ("Limits", Never, concat!($(stringify!($group), " "),+)),
+            $( (stringify!($group_type), Never, concat!($($field, " ",)+ $($fixed_field)?)), )+
         ]
     };
 }
@@ -131,7 +134,7 @@ const FIELD_CACHEABILITY: &[(&str, Cacheability, &str)] = &[
     ("Chain", UntilNextTip, "summary difficultyAdjustment epochs"),
     ("ChainEvent", Never, "seq cursor"),
     ("ChainSummary", UntilNextTip, "blockCount difficulty totals last24h"),
-    ("ChainSummary", UntilNextHead, "staleBlockCount30d"),
+    ("ChainSummary", UntilNextHead, "recentStaleBlockCount"),
     ("ChainTip", Never, "hash height branchLength status block"),
     ("Coinbase", Immutable, "text scriptSigHex heightFromScript witnessCommitment transaction"),
     ("Coinbase", UntilNextHead, "minerEvidence"),
@@ -149,7 +152,7 @@ const FIELD_CACHEABILITY: &[(&str, Cacheability, &str)] = &[
         Never,
         "version unsignedTransaction finalTransaction inputs outputs fee estimatedVsize estimatedFeeRate isFinalized nextRole",
     ),
-    ("DecodedTransaction", Never, "transaction hasAllPrevouts missingInputs alreadyKnown"),
+    ("DecodedTransaction", Never, "transaction isResolved missingInputs alreadyKnown"),
     ("DerivedAddress", Immutable, "path branch index address scriptPubKey ledger"),
     ("DerivedAddress", UntilNextHead, "used"),
     ("DerivedAddressConnection", Immutable, "edges nodes pageInfo totalCount"),
@@ -168,7 +171,7 @@ const FIELD_CACHEABILITY: &[(&str, Cacheability, &str)] = &[
         "DescriptorInfo",
         Immutable,
         "isValid error descriptor checksum keyNetwork scriptType isRanged isMultipath branchCount isSolvable \
-         hasPrivateKeys addresses",
+         isPrivate addresses",
     ),
     ("DescriptorMatch", Immutable, "descriptorIndex derived"),
     (
@@ -217,14 +220,14 @@ const FIELD_CACHEABILITY: &[(&str, Cacheability, &str)] = &[
     (
         "Mempool",
         UntilNextHead,
-        "stats txids transactions recent feeHistogram projectedBlocks balanceChanges replacements history",
+        "stats txids transactions feeHistogram projectedBlocks balanceChanges replacements history",
     ),
     ("Mempool", Never, "nextBlockTemplate"),
     (
         "MempoolEntry",
         UntilNextHead,
-        "addedAt addedAtHeight ancestorCount ancestorVsize ancestorFees descendantCount descendantVsize \
-         descendantFees parents children hasUnconfirmedInputs projectedBlockIndex vsizeAhead isReplaceable \
+        "addedAt addedAtHeight ancestorCount totalAncestorVsize totalAncestorFees descendantCount totalDescendantVsize \
+         totalDescendantFees parents children isSpendingUnconfirmed projectedBlockIndex totalVsizeAhead isReplaceable \
          bumpFeeTo",
     ),
     ("MempoolEvent", Never, "seq cursor"),
@@ -269,7 +272,7 @@ const FIELD_CACHEABILITY: &[(&str, Cacheability, &str)] = &[
     (
         "PsbtInput",
         Never,
-        "index outpoint prevout hasUtxo isUtxoConsistent value script redeemScript witnessScript sighashType derivations \
+        "index outpoint prevout isUtxoKnown isUtxoConsistent value script redeemScript witnessScript sighashType derivations \
          signatures requiredSignatureCount unsignedKeys missingKeyHash missingRedeemScriptHash missingWitnessScriptHash \
          isFinalized finalScriptSig finalWitness nextRole",
     ),
@@ -304,8 +307,10 @@ const FIELD_CACHEABILITY: &[(&str, Cacheability, &str)] = &[
          averageFee averageFeeRate inputValue segwitTxCount segwitSize segwitWeight taprootOutputCount opReturnCount \
          opReturnBytes coinDaysDestroyed totalsByType averageFeeRatePercentiles",
     ),
-    ("Rate", Never, "currency price at"),
+    ("Rate", Never, "currency price quotedAt"),
     ("RbfNode", UntilNextHead, "txid fee vsize seenAt isFullRbf isMined replacedNodes"),
+    ("RbfNodeConnection", Immutable, "edges nodes pageInfo totalCount"),
+    ("RbfNodeEdge", Immutable, "cursor node"),
     ("RecommendedFees", Never, "within1Block within3Blocks within6Blocks economy minimum asOf"),
     ("RejectInfo", Never, "code rejectReason details missingInputs conflictsWith requiredFee"),
     (
@@ -348,7 +353,7 @@ const FIELD_CACHEABILITY: &[(&str, Cacheability, &str)] = &[
     ("Snapshot", Never, "cursor mempoolSequence nodeHeight nodeHeaderHeight isInSync isMempoolInSync"),
     ("Spendability", Immutable, "isSpendable reasons notBeforeHeight"),
     (
-        "Supply",
+        "SupplyTotals",
         Immutable,
         "height subsidyIssued circulating unspendable genesis bip30 unspendableScripts unclaimedRewards \
          immatureCoinbase",

@@ -3,6 +3,7 @@
 pub(crate) mod account;
 pub(crate) mod cacheability;
 pub(crate) mod operation;
+pub(crate) mod refused_value;
 pub(crate) mod request;
 pub(crate) mod spec_fixes;
 pub(crate) mod wait_for_tip;

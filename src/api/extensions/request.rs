@@ -18,6 +18,7 @@ use async_graphql::{
 use super::account::{Account, Include};
 use super::cacheability::Cacheability;
 use super::operation::operation;
+use super::refused_value::SentRequest;
 use super::spec_fixes::{fill_defaults, keep_path, missing_variable, restore_path, schema_description};
 use super::yielding::TimeSlice;
 use crate::api::context::RequestView;
@@ -35,6 +36,7 @@ impl ExtensionFactory for RequestExtensions {
         Arc::new(RequestExtension {
             limits: self.0,
             missing: OnceLock::new(),
+            sent: OnceLock::new(),
             reads: OnceLock::new(),
             is_mutation: AtomicBool::new(false),
         })
@@ -46,6 +48,8 @@ struct RequestExtension {
     limits: Limits,
     /// A variable of the request that has no value and needs one.
     missing: OnceLock<ServerError>,
+    /// The document and the variables, to show what validation refuses.
+    sent: OnceLock<SentRequest>,
     /// Where to note what the answer is made from, if a client wants to know.
     reads: OnceLock<ReadSet>,
     /// Whether it is a mutation. What that may cost is checked before it does anything, and what it did is reported.
@@ -103,6 +107,7 @@ impl Extension for RequestExtension {
         variables: &Variables,
         next: NextParseQuery<'_>,
     ) -> ServerResult<ExecutableDocument> {
+        self.sent.get_or_init(|| SentRequest::new(query, variables));
         next.run(ctx, query, variables).await.map_err(|mut error| {
             set_code(&mut error, code::GRAPHQL_PARSE_FAILED);
             error
@@ -115,9 +120,13 @@ impl Extension for RequestExtension {
         next: NextValidation<'_>,
     ) -> Result<ValidationResult, Vec<ServerError>> {
         let result = next.run(ctx).await.map_err(|mut errors| {
-            for error in &mut errors {
-                explain(&mut error.message);
+            let finish = |error: &mut ServerError, value: Option<&Value>| {
+                explain(&mut error.message, value);
                 set_code(error, code::GRAPHQL_VALIDATION_FAILED);
+            };
+            match self.sent.get() {
+                Some(sent) => sent.with_values(&mut errors, finish),
+                None => errors.iter_mut().for_each(|error| finish(error, None)),
             }
             errors
         })?;

@@ -4,8 +4,8 @@
 //! - A variable without a value that needs one is found missing by the fields that use it: it is reported before.
 //! - The path of an error that passes items of lists on its way up ends at the topmost of them, and an error of a field
 //!   that an interface resolves has none: the path is kept in the error where it is made, and put back at the end.
-//! - A schema cannot have a description of its own: introspection has one in the place of the engine's. The schema definition
-//!   language cannot, as the engine's parser does not read it there.
+//! - A schema cannot have a description of its own: introspection has one in the place of the engine's, and the schema definition
+//!   language has it in front of `schema`, where the engine's parser does not read it.
 
 use std::sync::Arc;
 
@@ -23,6 +23,21 @@ const SCHEMA_DESCRIPTION: &str = "Blocks, transactions, addresses, scripts and t
 /// The description of the schema if that is what a field with this name is.
 pub(crate) fn schema_description(parent_type: &str, field: &str) -> Option<Value> {
     (parent_type == "__Schema" && field == "description").then(|| SCHEMA_DESCRIPTION.into())
+}
+
+/// Where the definition of the schema begins, which the engine writes last.
+const SCHEMA_DEFINITION: &str = "\nschema {";
+
+/// The schema definition language of the engine, with the description of the schema.
+pub(crate) fn describe_schema(sdl: &str) -> String {
+    let described = format!("\n\"\"\"\n{SCHEMA_DESCRIPTION}\n\"\"\"{SCHEMA_DEFINITION}");
+    sdl.replacen(SCHEMA_DEFINITION, &described, 1)
+}
+
+/// The definitions of types and directives alone, for the engine's parser.
+pub(crate) fn without_schema(sdl: &str) -> &str {
+    let described = sdl.find(SCHEMA_DESCRIPTION).and_then(|start| sdl.get(..start)?.rfind("\"\"\""));
+    described.and_then(|start| sdl.get(..start)).unwrap_or(sdl)
 }
 
 /// Gives each variable of the operation that has a default and no value that default.

@@ -85,6 +85,9 @@ impl Mutation {
     /// Submits a transaction through the Bitcoin node of this server, which relays it to the network. Safe to repeat: a
     /// transaction that is already in the mempool or in a block is a success. Fails with FEATURE_DISABLED unless the
     /// operator enables it.
+    /// Example: `mutation { broadcastTransaction(hex:
+    /// "0200000001169e1e83e930853391bc6f35f605c6754cfead57cf8387639d3b4096c54f18f40000000000ffffffff0100ca9a3b00000000015100000000")
+    /// { outcome reject { code details } } }`.
     #[graphql(complexity = "costs::NODE.saturating_add(child_complexity)")]
     async fn broadcast_transaction(
         &self,
@@ -111,11 +114,16 @@ impl Mutation {
     /// Submits a transaction together with parents whose own feerate is too low, so that the child pays for them
     /// (CPFP). The node must be Bitcoin Core 26 or newer to accept the package, and 28 or newer to relay it to the
     /// network.
+    /// Example: `mutation { broadcastPackage(hexes:
+    /// ["0200000001169e1e83e930853391bc6f35f605c6754cfead57cf8387639d3b4096c54f18f40000000000ffffffff0100ca9a3b00000000015100000000"])
+    /// { accepted results { outcome } } }`.
     #[graphql(complexity = "costs::list(hexes.len(), child_complexity.saturating_add(1)).saturating_add(costs::NODE)")]
     async fn broadcast_package(
         &self,
         ctx: &Context<'_>,
-        #[graphql(desc = "The serialised transactions, the child last; at most `server.limits.packageSize` of them.")]
+        #[graphql(
+            desc = "The serialised transactions, the child last; at most `server.limits.requests.packageTransactions` of them."
+        )]
         hexes: Vec<Hex>,
         #[graphql(
             desc = "The highest feerate that any of the transactions may pay, in sat/vB. 0 for no limit. If not given, \

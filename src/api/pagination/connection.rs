@@ -10,7 +10,7 @@ use crate::api::scalars::{Txid, UInt53};
 use crate::api::types::block::Block;
 use crate::api::types::chain::{ConflictedTransaction, DifficultyEpochObject, Reorg, ReorgBlock};
 use crate::api::types::ledger::{DerivedAddress, LedgerEntry, Utxo};
-use crate::api::types::mempool::ScriptDelta;
+use crate::api::types::mempool::{RbfNode, ScriptDelta};
 use crate::api::types::psbt::{PsbtInput, PsbtOutput};
 use crate::api::types::search_result::SearchResultUnion;
 use crate::api::types::transaction::{Input, Output, Transaction};
@@ -44,6 +44,7 @@ pub(crate) struct PageInfo {
     concrete(name = "DifficultyEpochEdge", params(DifficultyEpochObject)),
     concrete(name = "TxidEdge", params(Txid)),
     concrete(name = "DerivedAddressEdge", params(DerivedAddress)),
+    concrete(name = "RbfNodeEdge", params(RbfNode)),
     concrete(name = "ScriptDeltaEdge", params(ScriptDelta)),
     concrete(name = "PsbtInputEdge", params(PsbtInput)),
     concrete(name = "PsbtOutputEdge", params(PsbtOutput)),
@@ -73,6 +74,7 @@ pub(crate) struct Edge<N: OutputType> {
     concrete(name = "DifficultyEpochConnection", params(DifficultyEpochObject)),
     concrete(name = "TxidConnection", params(Txid)),
     concrete(name = "DerivedAddressConnection", params(DerivedAddress)),
+    concrete(name = "RbfNodeConnection", params(RbfNode)),
     concrete(name = "ScriptDeltaConnection", params(ScriptDelta)),
     concrete(name = "PsbtInputConnection", params(PsbtInput)),
     concrete(name = "PsbtOutputConnection", params(PsbtOutput)),

@@ -34,9 +34,11 @@ impl AccountQuery {
 #[Object]
 impl AccountQuery {
     /// The account of a wallet by its descriptor or extended public key: one ledger of all its used addresses, with the
-    /// next unused ones. Example: `{ descriptor(text: "wpkh([d34db33f/84h/0h/0h]xpub…/<0;1>/*)") { balance { total }
-    /// nextUnused { address path } transactions(first: 10) { nodes { net } } } }`. The server writes neither the
+    /// next unused ones. The server writes neither the
     /// descriptor nor its addresses to the disk. It costs more the higher the gap limit is, and the more keys the descriptor has.
+    /// Example: `{ descriptor(text:
+    /// "wpkh(xpub661MyMwAqRbcFtXgS5sYJABqqG9YLmC4Q1Rdap9gSE8NqtwybGhePY2gZ29ESFjqJoCu1Rupje8YtGqsefD265TMg7usUDFdp6W1EGMcet8/<0;1>/*)")
+    /// { balance { total } nextUnused { address path } transactions(first: 10) { nodes { net } } } }`.
     #[graphql(complexity = "costs::account(&text, gap_limit, DEFAULT_GAP_LIMIT, child_complexity)")]
     async fn descriptor(
         &self,
@@ -60,8 +62,10 @@ impl AccountQuery {
     }
 
     /// What a text is as a descriptor: whether it is valid here, what is wrong with it and where, its canonical form with the
-    /// checksum, and its first addresses. Example: `{ validateDescriptor(text: "wpkh(xpub…/0/*)") { isValid error { code
-    /// message position } descriptor addresses(first: 3) { address } } }`.
+    /// checksum, and its first addresses.
+    /// Example: `{ validateDescriptor(text:
+    /// "wpkh(xpub661MyMwAqRbcFtXgS5sYJABqqG9YLmC4Q1Rdap9gSE8NqtwybGhePY2gZ29ESFjqJoCu1Rupje8YtGqsefD265TMg7usUDFdp6W1EGMcet8/0/*)")
+    /// { isValid error { code message position } descriptor addresses(first: 3) { address } } }`.
     #[graphql(complexity = "costs::descriptor(&text).saturating_add(child_complexity).saturating_add(1)")]
     async fn validate_descriptor(
         &self,

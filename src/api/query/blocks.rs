@@ -103,7 +103,7 @@ impl BlockQuery {
         let from = height_of("fromHeight", from)?;
         let count = count_of("count", count)?;
         if count > limit {
-            return Err(ApiError::limit_exceeded("headers", limit.into(), count.into()));
+            return Err(ApiError::limit_exceeded("headersPerList", limit.into(), count.into()));
         }
         costs::spend(ctx, usize::try_from(count).unwrap_or(usize::MAX))?;
         let wanted = from.to_u32().saturating_add(count);
@@ -124,12 +124,14 @@ impl BlockQuery {
 #[Object]
 impl BlockQuery {
     /// The tip: the newest block of the main chain.
+    /// Example: `{ tip { height hash time txCount } }`.
     async fn tip(&self, ctx: &Context<'_>) -> Option<Result<Block, ApiError>> {
         Some(self.0.view(ctx).and_then(|view| Ok(Block::new(&view, view.tip_block()?))))
     }
 
     /// A block by its hash, on the main chain or stale, or by its height on the main chain. Give exactly one of the
     /// two. Null for an unknown hash, and for a height above the tip.
+    /// Example: `{ block(height: 170) { hash time transactions { nodes { txid } } } }`.
     async fn block(
         &self,
         ctx: &Context<'_>,
@@ -140,6 +142,7 @@ impl BlockQuery {
     }
 
     /// The blocks of the main chain, or of a part of it.
+    /// Example: `{ blocks(first: 10) { nodes { height hash txCount totalFees } pageInfo { hasNextPage endCursor } } }`.
     #[graphql(complexity = "costs::page(first, last, child_complexity)")]
     async fn blocks(
         &self,
@@ -162,28 +165,32 @@ impl BlockQuery {
 
     /// Blocks by their hashes, on the main chain or stale: one entry per hash, in the given order. Null for an unknown
     /// hash.
+    /// Example: `{ blocksByHash(hashes: ["000000000019d6689c085ae165831e934ff763ae46a2a6c172b3f1b60a8ce26f"]) { height
+    /// chainStatus } }`.
     #[graphql(complexity = "costs::list(hashes.len(), child_complexity.saturating_add(1))")]
     async fn blocks_by_hash(
         &self,
         ctx: &Context<'_>,
-        #[graphql(desc = "The block hashes, at most `server.limits.pages.ids`.")] hashes: Vec<BlockHash>,
+        #[graphql(desc = "The block hashes, at most `server.limits.pages.idsPerList`.")] hashes: Vec<BlockHash>,
     ) -> Option<Result<LookedUp<Block>, ApiError>> {
         Some(self.each(ctx, &hashes))
     }
 
     /// The headers of consecutive blocks of the main chain, lowest first. Fewer than requested at the end of the chain.
+    /// Example: `{ headers(fromHeight: 0, count: 100) { height hash hex } }`.
     #[graphql(complexity = "costs::list(count, child_complexity)")]
     async fn headers(
         &self,
         ctx: &Context<'_>,
         #[graphql(desc = "The height of the first block.")] from_height: i32,
-        #[graphql(desc = "The number of headers, at most `server.limits.pages.headers`.")] count: i32,
+        #[graphql(desc = "The number of headers, at most `server.limits.pages.headersPerList`.")] count: i32,
     ) -> Option<Result<Vec<BlockHeader>, ApiError>> {
         Some(self.headers_from(ctx, from_height, count))
     }
 
     /// The stale blocks that this server stores, highest first. It knows only blocks that it saw leave the main chain;
     /// a new server knows none.
+    /// Example: `{ staleBlocks(first: 5) { nodes { height hash reorg { depth } } } }`.
     #[graphql(complexity = "costs::page(first, last, child_complexity)")]
     async fn stale_blocks(
         &self,
@@ -198,6 +205,7 @@ impl BlockQuery {
     }
 
     /// The reorgs that this server followed, newest first. It knows no others; a new server knows none.
+    /// Example: `{ reorgs(first: 5) { nodes { observedAt depth forkHeight disconnected { nodes { block { hash } } } } } }`.
     #[graphql(complexity = "costs::page(first, last, child_complexity)")]
     async fn reorgs(
         &self,

@@ -14,11 +14,14 @@ pub(crate) struct ChainQuery(pub(crate) QueryRoot);
 impl ChainQuery {
     /// The main chain as a whole: key figures, coin supply, and totals over ranges of blocks. NOT_READY before the first
     /// block is indexed, which leaves the other fields of the answer as they are.
+    /// Example: `{ chain { summary { blockCount difficulty } supply { circulating } } }`.
     async fn chain(&self, ctx: &Context<'_>) -> Option<Result<Chain, ApiError>> {
         Some(self.0.view(ctx).map(Chain::new))
     }
 
     /// The unconfirmed transactions. NOT_READY before the first block is indexed.
+    /// Example: `{ mempool { stats { txCount totalVsize totalFees } transactions(first: 10) { nodes { txid feeRate } } }
+    /// }`.
     async fn mempool(&self, ctx: &Context<'_>) -> Option<Result<Mempool, ApiError>> {
         Some(self.0.view(ctx).map(Mempool::new))
     }

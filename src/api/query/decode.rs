@@ -39,7 +39,8 @@ impl DecodeQuery {
 #[Object]
 impl DecodeQuery {
     /// What a text is as an address: whether it is valid here, on which networks it is, what is wrong with it and where, its
-    /// script. Every text returns a result. Example: `{ validateAddress(address: "bc1q…") { isValid error { code message
+    /// script. Every text returns a result.
+    /// Example: `{ validateAddress(address: "bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4") { isValid error { code message
     /// positions } networks scriptType } }`.
     async fn validate_address(
         &self,
@@ -50,8 +51,9 @@ impl DecodeQuery {
     }
 
     /// What bytes are as a script: a scriptPubKey, or a redeem or witness script with the addresses that pay to it. Any bytes
-    /// return a result, whether the script was ever used or not. Example: `{ decodeScript(hex: "5121…51ae") { script { type
-    /// asm } publicKeys requiredSignatureCount segwit { address } } }`.
+    /// return a result, whether the script was ever used or not.
+    /// Example: `{ decodeScript(hex: "51210279be667ef9dcbbac55a06295ce870b07029bfcdb2dce28d959f2815b16f8179851ae") { script
+    /// { type asm } requiredSignatureCount segwit { address } } }`.
     async fn decode_script(
         &self,
         ctx: &Context<'_>,
@@ -63,8 +65,10 @@ impl DecodeQuery {
 
     /// Decodes a partially signed transaction (PSBT) of version 0 (BIP174): what it spends, by itself and by this server's chain and
     /// mempool, its fee, what is signed and what is missing. Nothing is stored or submitted, signatures are not verified, and
-    /// the node is not asked. BAD_USER_INPUT if the text does not decode, and for PSBTs of version 2 (BIP370). Example:
-    /// `{ decodePsbt(psbt: "cHNidP8B…") { nextRole fee estimatedFeeRate inputs { nodes { value unsignedKeys } } } }`.
+    /// the node is not asked. BAD_USER_INPUT if the text does not decode, and for PSBTs of version 2 (BIP370).
+    /// Example: `{ decodePsbt(psbt:
+    /// "cHNidP8BAD0CAAAAARaeHoPpMIUzkbxvNfYFxnVM/q1Xz4OHY507QJbFTxj0AAAAAAD/////AQDKmjsAAAAAAVEAAAAAAAAA") { nextRole fee
+    /// estimatedFeeRate inputs { nodes { value unsignedKeys } } } }`.
     #[graphql(complexity = "costs::psbt(&psbt).saturating_add(child_complexity).saturating_add(1)")]
     async fn decode_psbt(
         &self,

@@ -57,6 +57,9 @@ impl DryRunQuery {
 impl DryRunQuery {
     /// Decodes a transaction and looks up the outputs that it spends, whether the server knows the transaction or not.
     /// Nothing is submitted, and the node is not asked. BAD_USER_INPUT if the bytes do not decode as a transaction.
+    /// Example: `{ decodeTransaction(hex:
+    /// "0200000001169e1e83e930853391bc6f35f605c6754cfead57cf8387639d3b4096c54f18f40000000000ffffffff0100ca9a3b00000000015100000000")
+    /// { isResolved transaction { txid fee vsize } } }`.
     async fn decode_transaction(
         &self,
         ctx: &Context<'_>,
@@ -69,12 +72,15 @@ impl DryRunQuery {
     /// may spend each other. Returns one result per transaction, in the given order. In a list of several, the test
     /// stops at the first rejection. BAD_USER_INPUT if any entry does not decode as a transaction; NODE_UNAVAILABLE if
     /// the node does not respond.
+    /// Example: `{ testTransactions(hexes:
+    /// ["0200000001169e1e83e930853391bc6f35f605c6754cfead57cf8387639d3b4096c54f18f40000000000ffffffff0100ca9a3b00000000015100000000"])
+    /// { allowed reject { code details } } }`.
     #[graphql(complexity = "costs::list(hexes.len(), child_complexity.saturating_add(1)).saturating_add(costs::NODE)")]
     async fn test_transactions(
         &self,
         ctx: &Context<'_>,
         #[graphql(
-            desc = "The serialised transactions, parents before children; at most `server.limits.packageSize` of them."
+            desc = "The serialised transactions, parents before children; at most `server.limits.requests.packageTransactions` of them."
         )]
         hexes: Vec<Hex>,
         #[graphql(

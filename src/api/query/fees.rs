@@ -27,7 +27,7 @@ impl FeeQuery {
         let (view, limit) = (self.0.view(ctx)?, limits(ctx)?.points);
         let count = u64::try_from(targets.len()).unwrap_or(u64::MAX);
         if count > limit.into() {
-            return Err(ApiError::limit_exceeded("points", limit.into(), count));
+            return Err(ApiError::limit_exceeded("pointsPerSeries", limit.into(), count));
         }
         costs::spend(ctx, costs::NODE)?;
         // asked at once, so that they go to the node together
@@ -40,6 +40,7 @@ impl FeeQuery {
 impl FeeQuery {
     /// The feerate to pay for confirmation within a number of blocks. Null if the source has no estimate: the node has
     /// not seen enough blocks. NODE_UNAVAILABLE if the node is needed and does not respond.
+    /// Example: `{ feeEstimate(targetBlocks: 6) { targetBlocks feeRate } }`.
     #[graphql(complexity = "costs::NODE.saturating_add(child_complexity)")]
     async fn fee_estimate(
         &self,
@@ -63,6 +64,7 @@ impl FeeQuery {
 
     /// Estimates for several confirmation targets, in the given order, each as in `feeEstimate`. Null for each target without
     /// an estimate.
+    /// Example: `{ feeEstimates(targets: [1, 6, 144]) { requestedBlocks feeRate } }`.
     #[graphql(
         complexity = "costs::list(targets.as_ref().map_or(TARGETS.len(), Vec::len), child_complexity).saturating_add(costs::NODE)"
     )]
@@ -70,7 +72,7 @@ impl FeeQuery {
         &self,
         ctx: &Context<'_>,
         #[graphql(
-            desc = "The confirmation targets in blocks, each 1 to 1,008. At most `server.limits.pages.points` of them.",
+            desc = "The confirmation targets in blocks, each 1 to 1,008. At most `server.limits.pages.pointsPerSeries` of them.",
             default_with = "Some(TARGETS.to_vec())"
         )]
         targets: Option<Vec<i32>>,
@@ -87,6 +89,7 @@ impl FeeQuery {
 
     /// The feerates to pay for confirmation in one of the next blocks, from the current mempool. With an empty mempool,
     /// the lowest feerate that the node accepts. NODE_UNAVAILABLE until the server has read the node's mempool.
+    /// Example: `{ recommendedFees { within1Block within3Blocks within6Blocks economy minimum } }`.
     async fn recommended_fees(&self, ctx: &Context<'_>) -> Option<Result<RecommendedFeesObject, ApiError>> {
         Some(self.0.view(ctx).and_then(RecommendedFeesObject::of))
     }

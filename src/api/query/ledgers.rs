@@ -26,6 +26,8 @@ impl LedgerQuery {
 impl LedgerQuery {
     /// An address. Every valid address of the network returns a result, even if it was never used. Anything else fails
     /// with BAD_USER_INPUT.
+    /// Example: `{ address(address: "bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4") { balance { confirmed unconfirmedDelta }
+    /// transactions(first: 10) { nodes { net } } } }`.
     async fn address(
         &self,
         ctx: &Context<'_>,
@@ -36,6 +38,8 @@ impl LedgerQuery {
 
     /// Several addresses, scripts and descriptors, each as its own ledger: one entry for each, in the given order, addresses first. An
     /// entry that is not an address of this network says why. For one sum, see `ledgerSet`.
+    /// Example: `{ ledgers(of: { addresses: ["bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4"] }) { input ledger { balance {
+    /// total } } error { message } } }`.
     #[graphql(
         complexity = "costs::list(of.script_count(), child_complexity.saturating_add(1)).saturating_add(of.accounts_cost(child_complexity))"
     )]
@@ -48,6 +52,8 @@ impl LedgerQuery {
     }
 
     /// Several addresses, scripts and descriptors as one ledger.
+    /// Example: `{ ledgerSet(of: { addresses: ["bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4"] }) { balance { total } utxos {
+    /// totalCount totalValue } } }`.
     #[graphql(
         complexity = "AddressSet::cost(of.script_count(), child_complexity).saturating_add(of.accounts_cost(child_complexity))"
     )]
@@ -61,6 +67,7 @@ impl LedgerQuery {
 
     /// A script, given as a scriptPubKey or by its SHA-256, in one of two byte orders. Give exactly one of the three. Every
     /// script returns a result, even if it was never used.
+    /// Example: `{ script(scriptPubKey: "0014751e76e8199196d454941c45d1b3a323f1433bd6") { type asm balance { total } } }`.
     async fn script(
         &self,
         ctx: &Context<'_>,

@@ -100,6 +100,7 @@ fn find_variant(view: &View, txid: Txid, variant: Variant) -> Result<Option<view
 #[Object]
 impl OperationsQuery {
     /// An object of any type by its id. Null if no object has this id. BAD_USER_INPUT if the text is not a valid id.
+    /// Example: `{ node(id: "Chain:main") { id ... on Chain { network } } }`.
     async fn node(
         &self,
         ctx: &Context<'_>,
@@ -109,7 +110,8 @@ impl OperationsQuery {
     }
 
     /// Several objects by their ids: one entry per id, in the given order, each as in `node`. At most
-    /// `server.limits.pages.ids`.
+    /// `server.limits.pages.idsPerList`.
+    /// Example: `{ nodes(ids: ["Chain:main", "Mempool:main"]) { __typename id } }`.
     #[graphql(complexity = "costs::list(ids.len(), child_complexity.saturating_add(1))")]
     async fn nodes(
         &self,
@@ -120,22 +122,26 @@ impl OperationsQuery {
     }
 
     /// The state of the chain that this answer uses.
+    /// Example: `{ snapshot { height hash cursor isInSync } }`.
     async fn snapshot(&self, ctx: &Context<'_>) -> Option<Result<SnapshotObject, ApiError>> {
         Some(self.root.view(ctx).map(SnapshotObject::new))
     }
 
     /// The progress of indexing. Available even before any block is indexed.
+    /// Example: `{ sync { phase indexedHeight targetHeight isReady } }`.
     async fn sync(&self, ctx: &Context<'_>) -> Result<SyncProgress, ApiError> {
         Ok(SyncProgress::new(self.root.pinned(ctx)?))
     }
 
     /// This server. Available even before any block is indexed.
+    /// Example: `{ server { version features { name enabled } limits { pages { pageSize } } } }`.
     async fn server(&self, ctx: &Context<'_>) -> Result<ServerInfo, ApiError> {
         self.this_server(ctx)
     }
 
     /// The Bitcoin node that this server follows, queried now. Available even before any block is indexed, and while
     /// the node is unreachable.
+    /// Example: `{ bitcoinNode { isReachable version height } }`.
     #[graphql(complexity = "costs::NODE.saturating_add(child_complexity)")]
     async fn bitcoin_node(&self, ctx: &Context<'_>) -> Option<Result<BitcoinNode, ApiError>> {
         let ask = match costs::spend(ctx, costs::NODE).and_then(|()| self.root.pinned(ctx)) {
@@ -147,6 +153,7 @@ impl OperationsQuery {
 
     /// The tips of all branches of the block tree that the Bitcoin node knows, including its main chain, queried now.
     /// NODE_UNAVAILABLE if the node does not respond.
+    /// Example: `{ chainTips { height hash status branchLength } }`.
     #[graphql(complexity = "costs::list(BRANCHES, child_complexity).saturating_add(costs::NODE)")]
     async fn chain_tips(&self, ctx: &Context<'_>) -> Option<Result<Vec<ChainTipObject>, ApiError>> {
         Some(self.tips(ctx).await)

@@ -19,6 +19,7 @@ impl RateQuery {
     /// The price of a bitcoin in a currency: the newest rate until a time. Null if there is none, or if it is older than the
     /// operator permits. Rates come from a table of the operator, who vouches for them; without one this fails with
     /// FEATURE_DISABLED.
+    /// Example: `{ rate(currency: "EUR") { price quotedAt } }`.
     async fn rate(
         &self,
         ctx: &Context<'_>,
@@ -32,6 +33,7 @@ impl RateQuery {
 
     /// The codes of the currencies that have rates, in alphabetical order. Fails with FEATURE_DISABLED if the operator has no
     /// table of rates.
+    /// Example: `{ currencies }`.
     #[graphql(complexity = "costs::CURRENCIES")]
     async fn currencies(&self, ctx: &Context<'_>) -> Option<Result<Vec<String>, ApiError>> {
         Some(costs::spend(ctx, costs::CURRENCIES).and_then(|()| rates(ctx)).map(Rates::currencies))

@@ -148,7 +148,8 @@ impl SearchQuery {
     /// with a SHA-256, in either byte order; the used taproot address of an x-only key; the account of a descriptor or an
     /// extended public key. Most texts mean one thing, a number may mean a height and a script. Empty if nothing is found.
     /// Only whole texts are found, no beginnings of addresses, and wtxids of confirmed transactions only with the feature
-    /// WTXIDS of `server.features`. Example: `{ search(text: "840000") { nodes { __typename ... on Block { hash } } } }`.
+    /// WTXIDS of `server.features`.
+    /// Example: `{ search(text: "170") { nodes { __typename ... on Block { hash } } } }`.
     #[graphql(complexity = "costs::search(&text, DEFAULT_GAP_LIMIT, child_complexity)")]
     async fn search(
         &self,

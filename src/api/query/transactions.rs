@@ -97,6 +97,8 @@ impl TransactionQuery {
     /// server stores its bytes. By its wtxid only transactions in the mempool and on the main chain are found, the latter
     /// with the feature WTXIDS of `server.features`: without it, a wtxid that is not in the mempool is FEATURE_DISABLED, and
     /// NOT_READY while the server still builds what it needs for it.
+    /// Example: `{ transaction(txid: "f4184fc596403b9d638783cf57adfe4c75c605f6356fbc91338530e9831e9e16") { state fee block
+    /// { height } outputs { nodes { address value } } } }`.
     async fn transaction(
         &self,
         ctx: &Context<'_>,
@@ -107,11 +109,13 @@ impl TransactionQuery {
     }
 
     /// Transactions by their txids, in the given order. Null for each that `transaction` does not find.
+    /// Example: `{ transactionsByTxid(txids: ["f4184fc596403b9d638783cf57adfe4c75c605f6356fbc91338530e9831e9e16"]) { txid
+    /// state confirmations } }`.
     #[graphql(complexity = "costs::list(txids.len(), child_complexity.saturating_add(1))")]
     async fn transactions_by_txid(
         &self,
         ctx: &Context<'_>,
-        #[graphql(desc = "The txids, at most `server.limits.pages.ids`.")] txids: Vec<Txid>,
+        #[graphql(desc = "The txids, at most `server.limits.pages.idsPerList`.")] txids: Vec<Txid>,
     ) -> Option<Result<LookedUp<Transaction>, ApiError>> {
         let view = match self.0.view_of_list(ctx, txids.len()) {
             Ok(view) => view,
@@ -122,6 +126,7 @@ impl TransactionQuery {
 
     /// The transaction at a position of the main chain. 0 is the coinbase of the genesis block. Null beyond the last.
     /// For a txid that occurs twice on the main chain (BIP30), only this field distinguishes the occurrences.
+    /// Example: `{ transactionByIndex(index: 0) { txid block { height } } }`.
     async fn transaction_by_index(
         &self,
         ctx: &Context<'_>,
@@ -131,6 +136,7 @@ impl TransactionQuery {
     }
 
     /// The transactions of the main chain, block by block, in block order.
+    /// Example: `{ transactions(range: { lastBlocks: 6 }, first: 10) { nodes { txid totalOutputValue } } }`.
     #[graphql(complexity = "costs::page(first, last, child_complexity)")]
     async fn transactions(
         &self,
@@ -151,6 +157,8 @@ impl TransactionQuery {
     }
 
     /// An output. Null if `transaction` does not find its transaction, or if the transaction has no such output.
+    /// Example: `{ output(txid: "f4184fc596403b9d638783cf57adfe4c75c605f6356fbc91338530e9831e9e16", vout: 0) { value
+    /// address spendStatus } }`.
     async fn output(
         &self,
         ctx: &Context<'_>,
@@ -161,11 +169,13 @@ impl TransactionQuery {
     }
 
     /// Outputs by their outpoints, in the given order. Null for each that does not exist.
+    /// Example: `{ outputsByOutpoint(outpoints: [{ txid:
+    /// "f4184fc596403b9d638783cf57adfe4c75c605f6356fbc91338530e9831e9e16", vout: 0 }]) { value spendStatus } }`.
     #[graphql(complexity = "costs::list(outpoints.len(), child_complexity.saturating_add(1))")]
     async fn outputs_by_outpoint(
         &self,
         ctx: &Context<'_>,
-        #[graphql(desc = "The outpoints, at most `server.limits.pages.ids`.")] outpoints: Vec<OutPointInput>,
+        #[graphql(desc = "The outpoints, at most `server.limits.pages.idsPerList`.")] outpoints: Vec<OutPointInput>,
     ) -> Option<Result<LookedUp<Output>, ApiError>> {
         let view = match self.0.view_of_list(ctx, outpoints.len()) {
             Ok(view) => view,

@@ -1,5 +1,9 @@
 //! What values of scalars are, in the words of an error: the engine names the argument, the place in it and the scalar.
 
+use async_graphql::Value;
+
+use crate::api::error::shown;
+
 /// What a value of a scalar with this name is; `None` for other types.
 fn rule(scalar: &str) -> Option<&'static str> {
     Some(match scalar {
@@ -21,19 +25,56 @@ fn rule(scalar: &str) -> Option<&'static str> {
     })
 }
 
-/// Adds what is expected to a message of the engine's validation that ends with the name of a scalar.
-pub(crate) fn explain(message: &mut String) {
+/// Adds what is expected, and what is wrong with the value, to a message of the engine's validation that ends with the name
+/// of a scalar.
+pub(crate) fn explain(message: &mut String, value: Option<&Value>) {
     let scalar = message.strip_suffix('"').and_then(|message| message.rsplit_once("expected type \""));
-    if let Some(rule) = scalar.and_then(|(_, scalar)| rule(scalar)) {
-        message.push_str(": ");
-        message.push_str(rule);
+    let Some((rule, found)) = scalar.and_then(|(_, scalar)| {
+        let found = value.map(|value| found(scalar, value));
+        rule(scalar).map(|rule| (rule, found))
+    }) else {
+        return;
+    };
+    message.push_str(": ");
+    message.push_str(rule);
+    if let Some(found) = found {
+        message.push_str(", got ");
+        message.push_str(&found);
     }
+}
+
+/// What a value is that is refused as one of this scalar.
+fn found(scalar: &str, value: &Value) -> String {
+    match value {
+        Value::String(text) => match scalar {
+            "BlockHash" | "Hash256" | "Txid" | "Wtxid" => wrong_digits(text).unwrap_or_else(|| digits(text.len())),
+            "Hex" => wrong_digits(text).unwrap_or_else(|| format!("an odd number of them: {}", text.len())),
+            _ => shown(text),
+        },
+        Value::Number(number) => number.to_string(),
+        Value::Boolean(is_true) => is_true.to_string(),
+        Value::Enum(name) => format!("{name} without quotes"),
+        Value::Null => "null".to_owned(),
+        Value::List(_) => "a list".to_owned(),
+        Value::Object(_) => "an object".to_owned(),
+        Value::Binary(_) => "bytes".to_owned(),
+    }
+}
+
+fn digits(count: usize) -> String {
+    if count == 1 { "1 digit".to_owned() } else { format!("{count} digits") }
+}
+
+/// The first character that is no hexadecimal digit, and its position.
+fn wrong_digits(text: &str) -> Option<String> {
+    let (position, wrong) = text.chars().enumerate().find(|(_, letter)| !letter.is_ascii_hexdigit())?;
+    Some(format!("{wrong:?} at position {position}"))
 }
 
 #[cfg(test)]
 mod tests {
-    use async_graphql::OutputType;
     use async_graphql::registry::{MetaType, Registry};
+    use async_graphql::{Name, OutputType};
 
     use super::*;
     use crate::api::{mutation, query};
@@ -51,18 +92,46 @@ mod tests {
     }
 
     #[test]
-    fn only_a_message_about_a_scalar_is_explained() {
-        for (message, expected) in [
+    fn a_message_about_a_scalar_says_the_rule_and_what_is_wrong() {
+        let invalid = |scalar: &str| format!("Invalid value for argument \"of.3\", expected type \"{scalar}\"");
+        let digits = |count: usize| Value::from("ab".repeat(count / 2) + &"c".repeat(count % 2));
+        for (scalar, value, wrong) in [
+            ("Txid", digits(63), "a string of 64 hexadecimal digits, got 63 digits"),
+            ("Wtxid", digits(1), "a string of 64 hexadecimal digits, got 1 digit"),
+            ("BlockHash", "0xab".into(), "a string of 64 hexadecimal digits, got 'x' at position 1"),
+            ("Hash256", 7.into(), "a string of 64 hexadecimal digits, got 7"),
             (
-                r#"Invalid value for argument "hashes.3", expected type "BlockHash""#,
-                r#"Invalid value for argument "hashes.3", expected type "BlockHash": a string of 64 hexadecimal digits"#,
+                "Hex",
+                digits(5),
+                "a string of hexadecimal digits, two for each byte, without 0x, got an odd number of them: 5",
             ),
-            (r#"argument "at", expected type "BlockAt""#, r#"argument "at", expected type "BlockAt""#),
-            (r#"Unknown field "Txid""#, r#"Unknown field "Txid""#),
+            (
+                "Hex",
+                "abé".into(),
+                "a string of hexadecimal digits, two for each byte, without 0x, got 'é' at position 2",
+            ),
+            ("Sats", Value::from(-1), "an amount in satoshis, an integer from 0 to 2^53 - 1, got -1"),
+            ("UInt53", "1e3".into(), "an integer from 0 to 2^53 - 1, got \"1e3\""),
+            ("Int", Value::Boolean(true), "an integer of 32 bits, got true"),
+            ("String", Value::Enum(Name::new("abc")), "a string, got abc without quotes"),
+            ("Boolean", Value::Null, "true or false, got null"),
+            ("Float", Value::List(vec![]), "a number, got a list"),
         ] {
+            let mut message = invalid(scalar);
+            explain(&mut message, Some(&value));
+            assert_eq!(message, format!("{}: {wrong}", invalid(scalar)));
+        }
+        let mut message = invalid("Int");
+        explain(&mut message, None);
+        assert_eq!(message, format!("{}: an integer of 32 bits", invalid("Int")));
+    }
+
+    #[test]
+    fn a_message_about_anything_else_stays() {
+        for message in [r#"argument "at", expected type "BlockAt""#, r#"Unknown field "Txid""#] {
             let mut explained = message.to_owned();
-            explain(&mut explained);
-            assert_eq!(explained, expected);
+            explain(&mut explained, Some(&Value::Null));
+            assert_eq!(explained, message);
         }
     }
 }

@@ -20,6 +20,7 @@ pub(crate) struct BlockSubscription(pub(crate) StreamSource);
 impl BlockSubscription {
     /// Every block that joins and every block that leaves the main chain, in order. After a reorg, the disconnected
     /// blocks come first, highest first, then the blocks that replace them.
+    /// Example: `subscription { chainEvents { seq cursor __typename ... on BlockConnected { block { height } } } }`.
     async fn chain_events(
         &self,
         ctx: &Context<'_>,
@@ -43,6 +44,7 @@ impl BlockSubscription {
     /// omitted: a slow client receives the blocks it has not read yet. A reorg reduces the confirmations of the blocks
     /// around the fork: each is sent again, even if it was sent before, when it reaches the number on the new branch,
     /// once for every block that stands n - 1 above it.
+    /// Example: `subscription { newBlock(confirmations: 6) { height hash } }`.
     async fn new_block(
         &self,
         ctx: &Context<'_>,
@@ -78,6 +80,7 @@ impl BlockSubscription {
 
     /// Every reorg from now on, once it is complete: the blocks that left the main chain, the blocks that replaced
     /// them, and the effects on transactions. No reorg that the server still stores is omitted.
+    /// Example: `subscription { reorg { depth forkHeight conflicted { nodes { transaction { txid } } } } }`.
     async fn reorg(&self, ctx: &Context<'_>) -> Result<impl Stream<Item = Result<Reorg, ApiError>> + use<>, ApiError> {
         let reorgs = events_until_error(self.0.reorgs(ctx)?).map(|found| {
             let (view, reorg) = found?;

@@ -38,6 +38,8 @@ impl FollowedSubscription {
     /// change it in any direction. The subscription ends when every transaction, or what replaced it, has the requested
     /// number of confirmations. A replacement alone does not end it, because a replaced transaction can return. Changes
     /// that are undone before they can be sent are skipped.
+    /// Example: `subscription { transactionStatus(txids:
+    /// ["f4184fc596403b9d638783cf57adfe4c75c605f6356fbc91338530e9831e9e16"]) { txid state confirmations } }`.
     async fn transaction_status(
         &self,
         ctx: &Context<'_>,
@@ -71,6 +73,9 @@ impl FollowedSubscription {
     /// transaction spends it or its spend is confirmed. After a reorg or a replacement, the new spend is sent; if no
     /// transaction spends the output any more, an event with `spentBy` null is sent. Outputs that do not exist yet may
     /// be included.
+    /// Example: `subscription { outputSpent(outpoints: [{ txid:
+    /// "f4184fc596403b9d638783cf57adfe4c75c605f6356fbc91338530e9831e9e16", vout: 0 }]) { isConfirmed spentBy { transaction
+    /// { txid } } } }`.
     async fn output_spent(
         &self,
         ctx: &Context<'_>,

@@ -36,6 +36,8 @@ impl LedgerSubscription {
     /// mempool, leaves it, is confirmed, reaches a requested number of confirmations, its coinbase outputs mature, or a
     /// reorg disconnects its block. In a reorg, events of disconnected blocks come first, newest first, then those of
     /// connected blocks, with each transaction at its position in its block.
+    /// Example: `subscription { ledgerEvents(watch: { addresses: ["bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4"] }) { seq
+    /// cursor kind entry { net } } }`.
     async fn ledger_events(
         &self,
         ctx: &Context<'_>,

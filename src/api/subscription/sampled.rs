@@ -61,6 +61,7 @@ fn stats_pause(seconds: i32) -> Result<Duration, ApiError> {
 impl SampledSubscription {
     /// The statistics of the mempool: an initial event, then at the requested interval whenever a figure has changed
     /// since the last event.
+    /// Example: `subscription { mempoolStats(everySeconds: 10) { txCount totalVsize minFeeRate } }`.
     async fn mempool_stats(
         &self,
         ctx: &Context<'_>,
@@ -81,6 +82,7 @@ impl SampledSubscription {
 
     /// The recommended feerates: an initial event, then an event when one of them changes, at most once per second. The
     /// first event waits until the server has read the node's mempool.
+    /// Example: `subscription { recommendedFees { within1Block within6Blocks } }`.
     async fn recommended_fees(
         &self,
         ctx: &Context<'_>,
@@ -98,6 +100,7 @@ impl SampledSubscription {
 
     /// All blocks that miners would assemble from the mempool, next block first: an initial event, then an event when a figure
     /// of one of them changes, at most once per second. For the transactions of one block, `projectedBlock` sends changes.
+    /// Example: `subscription { projectedBlocks(first: 3) { index txCount medianFeeRate } }`.
     #[graphql(complexity = "costs::list(first.unwrap_or(PROJECTED), child_complexity)")]
     async fn projected_blocks(
         &self,
@@ -122,6 +125,7 @@ impl SampledSubscription {
     /// removed, at most once per second, with the figures of the block in each event. If more than 1,000 transactions are
     /// added, the rest follows in the next events at once. A change of only the order sends no event. An event that fails is
     /// not repeated: subscribe again.
+    /// Example: `subscription { projectedBlock(index: 0) { projectedBlock { txCount } added { txid } removed } }`.
     async fn projected_block(
         &self,
         ctx: &Context<'_>,
@@ -139,6 +143,7 @@ impl SampledSubscription {
     }
 
     /// The projected difficulty of the next epoch: an initial event, then one for every new tip.
+    /// Example: `subscription { difficultyAdjustment { progress estimatedAt } }`.
     async fn difficulty_adjustment(
         &self,
         ctx: &Context<'_>,
@@ -153,6 +158,7 @@ impl SampledSubscription {
 
     /// The progress of indexing: an initial event, then an event on every change, at most once per second. Available
     /// even before any block is indexed, and while the node is unreachable.
+    /// Example: `subscription { syncProgress { phase indexedHeight } }`.
     async fn sync_progress(
         &self,
         ctx: &Context<'_>,

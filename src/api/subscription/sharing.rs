@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn every_subscription_of_the_schema_is_shared_or_is_not() {
-        let schema = parse_schema(crate::api::sdl()).unwrap();
+        let schema = parse_schema(crate::api::type_definitions()).unwrap();
         let fields = schema.definitions.iter().find_map(|definition| match definition {
             TypeSystemDefinition::Type(found) if found.node.name.node == "Subscription" => match &found.node.kind {
                 TypeKind::Object(object) => Some(&object.fields),

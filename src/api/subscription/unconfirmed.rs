@@ -24,6 +24,7 @@ pub(crate) struct UnconfirmedSubscription(pub(crate) StreamSource);
 impl UnconfirmedSubscription {
     /// Every transaction that enters the mempool and every transaction that leaves it, in order. When a reason that was
     /// UNKNOWN becomes known, the removal is sent again with that reason and `isCorrection`.
+    /// Example: `subscription { mempoolEvents { seq cursor __typename ... on TransactionRemoved { txid reason } } }`.
     async fn mempool_events(
         &self,
         ctx: &Context<'_>,
@@ -46,6 +47,7 @@ impl UnconfirmedSubscription {
 
     /// Every transaction that enters the mempool from now on. A transaction that leaves before it can be sent is
     /// skipped; `mempoolEvents` skips none.
+    /// Example: `subscription { unconfirmedTransaction(filter: { minFeeRate: 10 }) { txid feeRate } }`.
     async fn unconfirmed_transaction(
         &self,
         ctx: &Context<'_>,

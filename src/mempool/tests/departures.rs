@@ -16,7 +16,7 @@ fn replaces(snapshot: &MempoolSnapshot, txid: &Txid) -> Vec<Txid> {
 }
 
 fn roots(snapshot: &MempoolSnapshot) -> Vec<Txid> {
-    let replacing = snapshot.replacing(u64::MAX).map(|(_, txid)| txid);
+    let replacing = snapshot.replacing(..).map(|(_, txid)| txid);
     replacing.filter(|txid| snapshot.replaced_by(txid).is_none()).collect()
 }
 

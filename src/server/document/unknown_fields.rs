@@ -39,7 +39,7 @@ pub(crate) struct Types(HashMap<Name, TypeFields>);
 impl Types {
     /// Those of the schema that is served.
     pub(crate) fn served() -> &'static Self {
-        static SERVED: LazyLock<Types> = LazyLock::new(|| Types::of(api::sdl()));
+        static SERVED: LazyLock<Types> = LazyLock::new(|| Types::of(api::type_definitions()));
         &SERVED
     }
 

@@ -87,7 +87,7 @@ fn bytes_that_are_no_transaction_are_bad_input_and_a_node_that_is_away_is_told()
     assert_eq!(refusal(&lab, tested, json!({ "hexes": vec![&sound; 26] })), json!("QUERY_LIMIT_EXCEEDED"));
     let limited = "query($hexes: [Hex!]!) { of: testTransactions(hexes: $hexes, maxFeeRate: -1) { allowed } }";
     assert_eq!(refusal(&lab, limited, json!({ "hexes": [sound] })), json!("BAD_USER_INPUT"));
-    let decoded = "query($hex: Hex!) { of: decodeTransaction(hex: $hex) { hasAllPrevouts } }";
+    let decoded = "query($hex: Hex!) { of: decodeTransaction(hex: $hex) { isResolved } }";
     assert_eq!(refusal(&lab, decoded, json!({ "hex": &sound[2..] })), json!("BAD_USER_INPUT"));
     assert_eq!(refusal(&lab, decoded, json!({ "hex": format!("{sound}00") })), json!("BAD_USER_INPUT"));
     let mut rich = paying(coin, 500);
@@ -99,7 +99,7 @@ fn bytes_that_are_no_transaction_are_bad_input_and_a_node_that_is_away_is_told()
 }
 
 const DECODED: &str = "query($hex: Hex!) { of: decodeTransaction(hex: $hex) {
-    alreadyKnown hasAllPrevouts missingInputs { text }
+    alreadyKnown isResolved missingInputs { text }
     transaction { txid state fee hex confirmations conflicts inputs { nodes { prevout { value spendStatus } } } } } }";
 
 #[test]
@@ -111,7 +111,7 @@ fn a_decoded_transaction_tells_what_it_spends_and_whether_it_is_known() {
         let expected = |of: &Transaction, known: Value, state: &str, fee: u64, status: &str, conflicts: Value| {
             let input = json!({ "prevout": { "value": COIN, "spendStatus": status } });
             json!({
-                "alreadyKnown": known, "hasAllPrevouts": true, "missingInputs": [],
+                "alreadyKnown": known, "isResolved": true, "missingInputs": [],
                 "transaction": {
                     "txid": txid(of), "state": state, "fee": fee, "hex": serialize_hex(of), "confirmations": 0,
                     "conflicts": conflicts, "inputs": { "nodes": [input] },
@@ -129,7 +129,7 @@ fn a_decoded_transaction_tells_what_it_spends_and_whether_it_is_known() {
         let mut unsigned = child_of(&first, 300);
         unsigned.input[0].witness.clear();
         let answer = decode(&unsigned);
-        assert_eq!((&answer["hasAllPrevouts"], &answer["transaction"]["fee"]), (&json!(true), &json!(300)));
+        assert_eq!((&answer["isResolved"], &answer["transaction"]["fee"]), (&json!(true), &json!(300)));
         lab.stop();
     }
 }
@@ -173,7 +173,7 @@ fn outputs_that_nobody_knows_are_named_and_leave_no_fee() {
     let coins = [missing[0], there, missing[1]].map(|coin| (coin, of_owner(COIN)));
     let decoded = lab.data(DECODED, json!({ "hex": serialize_hex(&spending(&coins, vec![of_owner(COIN)])) }));
     assert_eq!(decoded["missingInputs"], json!(missing.map(|outpoint| json!({ "text": outpoint.to_string() }))));
-    assert_eq!((&decoded["hasAllPrevouts"], &decoded["transaction"]["fee"]), (&json!(false), &Value::Null));
+    assert_eq!((&decoded["isResolved"], &decoded["transaction"]["fee"]), (&json!(false), &Value::Null));
 
     let coinbase = lab.data(DECODED, json!({ "hex": serialize_hex(&lab.coinbase) }));
     assert_eq!((&coinbase["alreadyKnown"], &coinbase["missingInputs"]), (&json!("CONFIRMED"), &json!([])));

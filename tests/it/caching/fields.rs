@@ -9,7 +9,7 @@ use btcgraph::api::{Cacheability, field_cacheability};
 /// All fields of all types that have fields, by type; but those of `Subscription`, whose events no client caches.
 fn fields() -> Vec<String> {
     let mut all = Vec::new();
-    for definition in parse_schema(btcgraph::api::sdl()).unwrap().definitions {
+    for definition in parse_schema(btcgraph::api::type_definitions()).unwrap().definitions {
         let TypeSystemDefinition::Type(definition) = definition else { continue };
         let fields = match definition.node.kind {
             TypeKind::Object(object) => object.fields,

@@ -113,7 +113,7 @@ impl History {
         let mut seeds: Vec<_> = ats
             .flat_map(|at| {
                 [
-                    Seed::within("chain", format!("supply(at: {{ {at} }})"), "Supply"),
+                    Seed::within("chain", format!("supply(at: {{ {at} }})"), "SupplyTotals"),
                     Seed::within(address, format!("balance(at: {{ {at} }})"), "Balance"),
                     Seed::within(address, format!("stats(at: {{ {at} }})"), "LedgerTotals"),
                     Seed::within(address, format!("utxos(at: {{ {at} }})"), "UtxoConnection"),

@@ -138,7 +138,7 @@ fn what_is_asked_in_earnest_lasts_as_long_as_it_can() {
         ("{ chain { range(of: { lastBlocks: 3 }) { txCount } supply(at: { height: 109 }) { circulating } } }", 1),
         ("{ headers(fromHeight: 100, count: 10) { hash } }", 1),
         ("{ blocks(first: 2, range: { heights: { to: 110 } }) { totalCount } }", 1),
-        ("{ mempool { recent { txid } feeHistogram { txCount } stats { txCount } } }", 2),
+        ("{ mempool { txids { nodes } feeHistogram { txCount } stats { txCount } } }", 2),
         (
             "{ block(height: 1) { siblings { hash } transactions(first: 1) { nodes { outputs { nodes { spendStatus } } } } } }",
             2,

@@ -43,7 +43,7 @@ type Fields = BTreeMap<String, Vec<(String, String)>>;
 
 fn fields() -> Fields {
     let mut types = Fields::new();
-    for definition in parse_schema(btcgraph::api::sdl()).unwrap().definitions {
+    for definition in parse_schema(btcgraph::api::type_definitions()).unwrap().definitions {
         let TypeSystemDefinition::Type(definition) = definition else { continue };
         let TypeKind::Object(object) = definition.node.kind else { continue };
         let fields = object.fields.into_iter().filter(needs_nothing);

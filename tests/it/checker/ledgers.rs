@@ -19,7 +19,7 @@ const LISTS: &str = "
         outpoint { text } value height confirmations isCoinbase matureAtHeight spentInMempoolByTxid spendability { isSpendable reasons } } }
     transactions(first: 50) { pageInfo { hasNextPage } nodes {
         net received spent balanceAfter sentToSelf transaction { txid isCoinbase state confirmations
-        block { height } mempoolEntry { hasUnconfirmedInputs } } } }";
+        block { height } mempoolEntry { isSpendingUnconfirmed } } } }";
 
 /// One script, by itself or by its address, with its balance of a while ago.
 pub(super) fn of_one(known: &Known, random: &mut Rng) -> String {
@@ -241,7 +241,7 @@ fn check_entries(ledger: &Value, tip: i128) -> Checked {
 fn status(done: &[&Value], waiting: &[&Value]) -> Option<String> {
     let confirmed = done.iter().rev().map(|entry| (entry, int(entry, "transaction.block.height")));
     let unconfirmed = waiting.iter().rev().map(|entry| {
-        let has_unconfirmed_inputs = flag(entry, "transaction.mempoolEntry.hasUnconfirmedInputs");
+        let has_unconfirmed_inputs = flag(entry, "transaction.mempoolEntry.isSpendingUnconfirmed");
         (entry, if has_unconfirmed_inputs { -1 } else { 0 })
     });
     let line = |(entry, height): (&&Value, i128)| format!("{}:{height}:", text(entry, "transaction.txid"));

@@ -19,7 +19,7 @@ pub(super) fn sums(random: &mut Rng) -> String {
             txids(first: 100) {{ totalCount pageInfo {{ hasNextPage }} nodes }}
             transactions(first: 100, order: {order}) {{ totalCount pageInfo {{ hasNextPage }} nodes {{
                 txid fee vsize weight size outputCount totalInputValue totalOutputValue }} }}
-            recent(first: 5) {{ txid outputs(first: 5) {{ nodes {{ scriptPubKey address }} }} }}
+            newest: transactions(order: ARRIVAL, first: 5) {{ nodes {{ txid outputs(first: 5) {{ nodes {{ scriptPubKey address }} }} }} }}
             projectedBlocks(first: 8) {{ index txCount vsize weight totalFees
                 transactions(first: 100) {{ totalCount pageInfo {{ hasNextPage }} nodes {{ txid fee }} }} }}
             feeHistogram(effective: {effective}) {{ fromRate toRate txCount totalVsize cumulativeVsize }} }}"
@@ -39,7 +39,7 @@ pub(super) fn check_sums(data: &Value) -> Checked {
         same("fee", int(transaction, "fee"), left)?;
         same("vsize", int(transaction, "vsize"), (int(transaction, "weight") + 3) / 4)?;
     }
-    let newest: Vec<_> = list(mempool, "recent").iter().map(|transaction| at(transaction, "txid")).collect();
+    let newest: Vec<_> = rows(mempool, "newest").iter().map(|transaction| at(transaction, "txid")).collect();
     let listed: Vec<_> = rows(mempool, "txids").iter().collect();
     same("the newest", &newest[..], &listed[..newest.len()])?;
     if let Some(transactions) = whole(mempool, "transactions") {
@@ -106,8 +106,8 @@ pub(super) fn relatives(random: &mut Rng) -> String {
     format!(
         "mempool {{ transactions(first: 12, order: {order}) {{ pageInfo {{ hasNextPage }} nodes {{
             txid state confirmations indexInBlock fee inputCount block {{ hash }} merkleProof {{ position }}
-            mempoolEntry {{ ancestorCount ancestorFees ancestorVsize descendantCount descendantFees descendantVsize
-                hasUnconfirmedInputs projectedBlockIndex parents {{ txid }} children {{ txid }} }} vsize
+            mempoolEntry {{ ancestorCount totalAncestorFees totalAncestorVsize descendantCount totalDescendantFees totalDescendantVsize
+                isSpendingUnconfirmed projectedBlockIndex parents {{ txid }} children {{ txid }} }} vsize
             inputs(first: 4) {{ pageInfo {{ hasNextPage }} nodes {{ index prevout {{ spendStatus spentHeight
                 spentBy {{ index }} spentInMempoolBy {{ index transaction {{ txid }} }}
                 transaction {{ txid state }} }} }} }} }} }} }}"
@@ -126,14 +126,16 @@ pub(super) fn check_relatives(data: &Value) -> Checked {
         let entry = at(transaction, "mempoolEntry");
         let txids = |field: &str| -> BTreeSet<_> { list(entry, field).iter().map(|one| text(one, "txid")).collect() };
         let parents = txids("parents");
-        same("unconfirmed inputs", flag(entry, "hasUnconfirmedInputs"), !parents.is_empty())?;
-        for (relatives, kind) in [(&parents, "ancestor"), (&txids("children"), "descendant")] {
+        same("unconfirmed inputs", flag(entry, "isSpendingUnconfirmed"), !parents.is_empty())?;
+        for (relatives, kind, kinds) in
+            [(&parents, "ancestor", "Ancestor"), (&txids("children"), "descendant", "Descendant")]
+        {
             let told = int(entry, &format!("{kind}Count"));
             holds("fewer relatives than the nearest", told > count(relatives))?;
             same("relatives without near ones", told == 1, relatives.is_empty())?;
             if relatives.is_empty() {
-                same("its own fee", int(entry, &format!("{kind}Fees")), int(transaction, "fee"))?;
-                same("its own vsize", int(entry, &format!("{kind}Vsize")), int(transaction, "vsize"))?;
+                same("its own fee", int(entry, &format!("total{kinds}Fees")), int(transaction, "fee"))?;
+                same("its own vsize", int(entry, &format!("total{kinds}Vsize")), int(transaction, "vsize"))?;
             }
         }
         // who is a parent of whom, from both sides

@@ -17,7 +17,7 @@ use crate::support::bitcoind::RealNode;
 
 const FIELDS: &str = "version nextRole isFinalized fee estimatedVsize estimatedFeeRate
     unsignedTransaction { txid state inputCount outputCount } finalTransaction { txid hex }
-    inputs { totalCount nodes { index outpoint { text } hasUtxo isUtxoConsistent value script { hex } prevout { value }
+    inputs { totalCount nodes { index outpoint { text } isUtxoKnown isUtxoConsistent value script { hex } prevout { value }
         redeemScript { hex } witnessScript { hex } sighashType derivations { publicKey fingerprint path }
         signatures { publicKey signature } requiredSignatureCount unsignedKeys missingKeyHash missingRedeemScriptHash
         missingWitnessScriptHash isFinalized finalScriptSig finalWitness nextRole } }
@@ -69,7 +69,7 @@ fn compare(api: &Api, node: &RealNode, psbt: &str) -> String {
     let mut taproot = false;
     for (at, ours) in found["inputs"]["nodes"].as_array().unwrap().iter().enumerate() {
         let (theirs, state) = (&decoded["inputs"][at], &analysed["inputs"][at]);
-        assert_eq!(ours["hasUtxo"], state["has_utxo"]);
+        assert_eq!(ours["isUtxoKnown"], state["has_utxo"]);
         assert_eq!(ours["isFinalized"], state["is_final"]);
         assert_ne!(ours["isUtxoConsistent"], false);
         assert_eq!(ours["value"], ours["prevout"]["value"], "the chain has every output that is spent");
@@ -223,7 +223,7 @@ fn the_chain_knows_what_a_psbt_does_not_say() {
         (&json!(1_000), &json!("UPDATER"), &Value::Null, &Value::Null)
     );
     assert_eq!(
-        (&input["hasUtxo"], &input["isUtxoConsistent"], &input["value"], &input["prevout"]["value"]),
+        (&input["isUtxoKnown"], &input["isUtxoConsistent"], &input["value"], &input["prevout"]["value"]),
         (&json!(false), &Value::Null, &json!(70_000), &json!(70_000))
     );
     // an amount that is too high makes a fee look low
@@ -237,7 +237,7 @@ fn the_chain_knows_what_a_psbt_does_not_say() {
     psbt.inputs[0].witness_utxo = Some(coin);
     let found = decode(&api, &psbt.serialize().to_lower_hex_string());
     let input = &found["inputs"]["nodes"][0];
-    assert_eq!((&input["hasUtxo"], &input["isUtxoConsistent"]), (&json!(true), &json!(true)));
+    assert_eq!((&input["isUtxoKnown"], &input["isUtxoConsistent"]), (&json!(true), &json!(true)));
     assert_eq!((&found["nextRole"], &input["requiredSignatureCount"]), (&json!("UPDATER"), &json!(1)));
     assert_eq!(input["missingKeyHash"], input["script"]["hex"].as_str().unwrap()[4..]);
 

@@ -411,7 +411,7 @@ fn a_valid_text_is_described_with_its_first_addresses() {
     let api = Api::of_chain(&chain);
     let fields =
         "isValid error { code } descriptor checksum keyNetwork scriptType isRanged isMultipath branchCount isSolvable
-        hasPrivateKeys addresses(branch: 1, fromIndex: 63, first: 3) { index path address used }";
+        isPrivate addresses(branch: 1, fromIndex: 63, first: 3) { index path address used }";
     let found = api.data(&format!("{{ validateDescriptor(text: {}) {{ {fields} }} }}", json!(wallet())));
     let text = OutputDescriptor::parse(&wallet(), Network::Regtest).unwrap();
     let addresses: Vec<_> = (63..66)
@@ -422,7 +422,7 @@ fn a_valid_text_is_described_with_its_first_addresses() {
     let expected = json!({
         "isValid": true, "error": null, "descriptor": text.text(), "checksum": text.checksum(), "keyNetwork": "TEST",
         "scriptType": "P2WPKH", "isRanged": true, "isMultipath": true, "branchCount": 2, "isSolvable": true,
-        "hasPrivateKeys": false, "addresses": addresses,
+        "isPrivate": false, "addresses": addresses,
     });
     assert_eq!(found["validateDescriptor"], expected);
     let used = api.data(&format!(
@@ -454,13 +454,13 @@ fn an_invalid_text_is_described_with_its_fault() {
         (format!("wsh(pk({key}/*)"), "MALFORMED", Some(3), None, false),
     ] {
         let found = api.data(&format!(
-            "{{ validateDescriptor(text: {}) {{ isValid error {{ code message position }} keyNetwork hasPrivateKeys addresses {{ index }} }} }}",
+            "{{ validateDescriptor(text: {}) {{ isValid error {{ code message position }} keyNetwork isPrivate addresses {{ index }} }} }}",
             json!(text)
         ));
         let found = &found["validateDescriptor"];
         assert!(!found.to_string().contains("tprv"));
         assert_eq!(found["isValid"], json!(code.is_empty()), "{text}");
-        assert_eq!((&found["keyNetwork"], &found["hasPrivateKeys"]), (&json!(network), &json!(private)), "{text}");
+        assert_eq!((&found["keyNetwork"], &found["isPrivate"]), (&json!(network), &json!(private)), "{text}");
         if code.is_empty() {
             assert_eq!(found["error"], Value::Null, "{text}");
         } else {

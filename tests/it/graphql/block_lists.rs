@@ -228,7 +228,8 @@ fn headers_come_from_a_height_up_to_the_tip() {
         assert_eq!(found["headers"], json!(expected), "{count} from {from}");
     }
     let response = api.ask("{ headers(fromHeight: 0, count: 2001) { hash } }");
-    let extensions = json!({ "code": "QUERY_LIMIT_EXCEEDED", "which": "headers", "limit": 2_000, "actual": 2_001 });
+    let extensions =
+        json!({ "code": "QUERY_LIMIT_EXCEEDED", "which": "headersPerList", "limit": 2_000, "actual": 2_001 });
     assert_eq!(response["errors"][0]["extensions"], extensions);
 }
 
@@ -260,7 +261,7 @@ fn blocks_by_hash_keep_the_order_and_the_length_of_the_list() {
     let mut few = few;
     few.change(0, chain.active_blocks().map(Arc::as_ref));
     let response = few.ask(&format!("{{ blocksByHash(hashes: {asked:?}) {{ hash }} }}"));
-    let extensions = json!({ "code": "QUERY_LIMIT_EXCEEDED", "which": "ids", "limit": 2, "actual": 5 });
+    let extensions = json!({ "code": "QUERY_LIMIT_EXCEEDED", "which": "idsPerList", "limit": 2, "actual": 5 });
     assert_eq!(response["errors"][0]["extensions"], extensions);
 }
 

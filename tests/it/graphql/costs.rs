@@ -52,7 +52,7 @@ fn an_answer_costs_its_fields_and_what_they_do_beside() {
         ("{ tip { txids } }", 2 + 2 * txids),
         ("{ tip { transaction(index: 0) { merkleProof { root } } } }", 4 + 850),
         ("{ chain { supply { immatureCoinbase } } }", 3 + 550),
-        ("{ chain { summary { staleBlockCount30d } } }", 3 + 100),
+        ("{ chain { summary { recentStaleBlockCount } } }", 3 + 100),
         ("{ ledgers(of: { scripts: [\"51\", \"52\"] }) { input } }", 1 + 2 + 2 + 2),
         ("{ ledgerSet(of: { scripts: [\"51\", \"52\"] }) { id } }", 2 + 2),
     ] {

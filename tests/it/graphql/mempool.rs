@@ -79,7 +79,7 @@ fn an_empty_mempool_has_zeros_and_lists_without_items() {
     let (chain, _) = chain_with_coins(1);
     let api = Api::of_chain(&chain);
     let answer = api.data(&format!(
-        "{{ mempool {{ id stats {{ {STATS} }} recent {{ txid }} feeHistogram {{ txCount }} projectedBlocks {{ index }} }}
+        "{{ mempool {{ id stats {{ {STATS} }} txids {{ nodes }} feeHistogram {{ txCount }} projectedBlocks {{ index }} }}
             snapshot {{ mempoolSequence isMempoolInSync }} }}"
     ));
     let stats = json!({
@@ -87,8 +87,7 @@ fn an_empty_mempool_has_zeros_and_lists_without_items() {
         "minFeeRate": 0.0, "minRelayFeeRate": 0.0, "incrementalFeeRate": 0.0, "loaded": false, "sequence": 0,
         "txPerSecond": 0.0, "vbytesPerSecond": 0.0, "outputCount": 0,
     });
-    let mempool =
-        json!({ "id": "Mempool:main", "stats": stats, "recent": [], "feeHistogram": [], "projectedBlocks": [] });
+    let mempool = json!({ "id": "Mempool:main", "stats": stats, "txids": { "nodes": [] }, "feeHistogram": [], "projectedBlocks": [] });
     assert_eq!(
         answer,
         json!({
@@ -124,9 +123,12 @@ fn figures_are_those_of_the_transactions_and_of_the_node() {
 
     // a block takes what it holds
     api.connect(&chain.mine(transactions[1..].to_vec()).unwrap());
-    let answer = api.data("{ mempool { stats { txCount totalFees sequence } recent { txid } } }");
+    let answer = api.data("{ mempool { stats { txCount totalFees sequence } txids { nodes } } }");
     let stats = json!({ "txCount": 1, "totalFees": 100, "sequence": 7 });
-    assert_eq!(answer, json!({ "mempool": { "stats": stats, "recent": txid_objects(&transactions[..1]) } }));
+    assert_eq!(
+        answer,
+        json!({ "mempool": { "stats": stats, "txids": { "nodes": [transactions[0].compute_txid().to_string()] } } })
+    );
 }
 
 fn txid_objects(transactions: &[Transaction]) -> Value {
@@ -140,13 +142,14 @@ fn the_newest_come_first_whatever_they_pay() {
     let mut transactions: Vec<_> = (1..).zip(&coins).map(|(fee, coin)| paying(*coin, fee * 7 % 13 * 100)).collect();
     api.arrive(&transactions);
     transactions.reverse();
-    let answer =
-        api.data("{ mempool { recent { txid } three: recent(first: 3) { txid } none: recent(first: 0) { txid } } }");
-    let expected = json!({ "mempool": {
-        "recent": txid_objects(&transactions[..10]), "three": txid_objects(&transactions[..3]), "none": [],
-    } });
-    assert_eq!(answer, expected);
-    assert_eq!(refusal(&api, "recent(first: -1) { txid }"), json!("BAD_USER_INPUT"));
+    let ask = |first: &str| {
+        let asked = format!("{{ mempool {{ transactions(order: ARRIVAL{first}) {{ nodes {{ txid }} }} }} }}");
+        api.data(&asked)["mempool"]["transactions"]["nodes"].take()
+    };
+    assert_eq!(ask(""), txid_objects(&transactions));
+    assert_eq!(ask(", first: 3"), txid_objects(&transactions[..3]));
+    assert_eq!(ask(", first: 0"), json!([]));
+    assert_eq!(refusal(&api, "transactions(order: ARRIVAL, first: -1) { nodes { txid } }"), json!("BAD_USER_INPUT"));
 }
 
 const BIN: &str = "fromRate toRate totalVsize txCount cumulativeVsize";

@@ -17,8 +17,8 @@ fn transaction(api: &Api, of: &Transaction, fields: &str) -> Value {
 }
 
 const ENTRY: &str = "mempoolEntry {
-    addedAt addedAtHeight ancestorCount ancestorVsize ancestorFees descendantCount descendantVsize descendantFees
-    parents { txid } children { txid } hasUnconfirmedInputs projectedBlockIndex vsizeAhead isReplaceable
+    addedAt addedAtHeight ancestorCount totalAncestorVsize totalAncestorFees descendantCount totalDescendantVsize totalDescendantFees
+    parents { txid } children { txid } isSpendingUnconfirmed projectedBlockIndex totalVsizeAhead isReplaceable
 }";
 
 /// The ids of a list of transactions in an answer.
@@ -48,10 +48,10 @@ fn an_entry_counts_itself_among_its_ancestors_and_descendants() {
     assert_eq!((&answer["feeRate"], &answer["effectiveFeeRate"]), (&json!(1.0), &json!(5.0)));
     let expected = json!({
         "addedAt": "2027-01-15T08:00:00Z", "addedAtHeight": 102,
-        "ancestorCount": 1, "ancestorVsize": VSIZE, "ancestorFees": VSIZE,
-        "descendantCount": 2, "descendantVsize": 2 * VSIZE, "descendantFees": 10 * VSIZE,
-        "parents": [], "children": [{ "txid": child.compute_txid().to_string() }], "hasUnconfirmedInputs": false,
-        "projectedBlockIndex": 0, "vsizeAhead": 0, "isReplaceable": true,
+        "ancestorCount": 1, "totalAncestorVsize": VSIZE, "totalAncestorFees": VSIZE,
+        "descendantCount": 2, "totalDescendantVsize": 2 * VSIZE, "totalDescendantFees": 10 * VSIZE,
+        "parents": [], "children": [{ "txid": child.compute_txid().to_string() }], "isSpendingUnconfirmed": false,
+        "projectedBlockIndex": 0, "totalVsizeAhead": 0, "isReplaceable": true,
     });
     assert_eq!(answer["mempoolEntry"], expected);
 
@@ -59,15 +59,15 @@ fn an_entry_counts_itself_among_its_ancestors_and_descendants() {
     assert_eq!((&answer["feeRate"], &answer["effectiveFeeRate"]), (&json!(9.0), &json!(5.0)));
     let expected = json!({
         "addedAt": "2027-01-15T08:00:00Z", "addedAtHeight": 102,
-        "ancestorCount": 2, "ancestorVsize": 2 * VSIZE, "ancestorFees": 10 * VSIZE,
-        "descendantCount": 1, "descendantVsize": VSIZE, "descendantFees": 9 * VSIZE,
-        "parents": [{ "txid": parent.compute_txid().to_string() }], "children": [], "hasUnconfirmedInputs": true,
-        "projectedBlockIndex": 0, "vsizeAhead": VSIZE, "isReplaceable": true,
+        "ancestorCount": 2, "totalAncestorVsize": 2 * VSIZE, "totalAncestorFees": 10 * VSIZE,
+        "descendantCount": 1, "totalDescendantVsize": VSIZE, "totalDescendantFees": 9 * VSIZE,
+        "parents": [{ "txid": parent.compute_txid().to_string() }], "children": [], "isSpendingUnconfirmed": true,
+        "projectedBlockIndex": 0, "totalVsizeAhead": VSIZE, "isReplaceable": true,
     });
     assert_eq!(answer["mempoolEntry"], expected);
 
-    let answer = transaction(&api, &other, "effectiveFeeRate mempoolEntry { vsizeAhead }");
-    assert_eq!(answer, json!({ "effectiveFeeRate": 4.0, "mempoolEntry": { "vsizeAhead": 2 * VSIZE } }));
+    let answer = transaction(&api, &other, "effectiveFeeRate mempoolEntry { totalVsizeAhead }");
+    assert_eq!(answer, json!({ "effectiveFeeRate": 4.0, "mempoolEntry": { "totalVsizeAhead": 2 * VSIZE } }));
 }
 
 #[test]
@@ -100,13 +100,13 @@ fn what_a_block_holds_is_no_entry_any_more() {
     let [parent, child, other] = family(&coins);
     api.arrive([&parent, &child, &other]);
     api.connect(&chain.mine(vec![parent.clone()]).unwrap());
-    let answer = transaction(&api, &parent, "state firstSeenAt effectiveFeeRate mempoolEntry { vsizeAhead }");
+    let answer = transaction(&api, &parent, "state firstSeenAt effectiveFeeRate mempoolEntry { totalVsizeAhead }");
     assert_eq!(
         answer,
         json!({ "state": "CONFIRMED", "firstSeenAt": null, "effectiveFeeRate": null, "mempoolEntry": null })
     );
-    let answer = transaction(&api, &child, "effectiveFeeRate mempoolEntry { ancestorCount hasUnconfirmedInputs }");
-    let mempool = json!({ "ancestorCount": 1, "hasUnconfirmedInputs": false });
+    let answer = transaction(&api, &child, "effectiveFeeRate mempoolEntry { ancestorCount isSpendingUnconfirmed }");
+    let mempool = json!({ "ancestorCount": 1, "isSpendingUnconfirmed": false });
     assert_eq!(answer, json!({ "effectiveFeeRate": 9.0, "mempoolEntry": mempool }));
 }
 

@@ -89,7 +89,7 @@ fn the_tree_of_replacements_is_the_same_from_wherever_it_is_asked() {
         assert_eq!(transaction(&api, of.compute_txid(), &format!("rbfTree {TREE}"))["rbfTree"], waiting);
     }
     assert_eq!(
-        api.data(&format!("{{ mempool {{ replacements {TREE} }} }}"))["mempool"]["replacements"],
+        api.data(&format!("{{ mempool {{ replacements {{ nodes {TREE} }} }} }}"))["mempool"]["replacements"]["nodes"],
         json!([waiting])
     );
 
@@ -124,7 +124,7 @@ fn what_a_block_holds_was_not_replaced_whatever_the_mempool_remembers() {
         transaction(&api, third.compute_txid(), fields),
         json!({ "state": "CONFLICTED", "replaces": [], "replacedBy": null, "rbfTree": null })
     );
-    let roots = api.data("{ mempool { replacements { txid } } }")["mempool"]["replacements"].take();
+    let roots = api.data("{ mempool { replacements { nodes { txid } } } }")["mempool"]["replacements"]["nodes"].take();
     assert_eq!(roots, json!([id(&second)]), "the third replaced nothing in the end");
 }
 
@@ -144,12 +144,13 @@ fn replacements_are_told_newest_first_and_can_be_only_those_of_what_did_not_sign
         api.arrive([old, new]);
     }
     let ask = |arguments: &str| {
-        api.data(&format!("{{ mempool {{ replacements{arguments} {{ txid }} }} }}"))["mempool"]["replacements"].take()
+        let asked = format!("{{ mempool {{ replacements{arguments} {{ nodes {{ txid }} }} }} }}");
+        api.data(&asked)["mempool"]["replacements"]["nodes"].take()
     };
     assert_eq!(ask(""), json!([id(&pairs[2].1), id(&pairs[1].1), id(&pairs[0].1)]));
     assert_eq!(ask("(first: 1)"), json!([id(&pairs[2].1)]));
     assert_eq!(ask("(fullRbfOnly: true)"), json!([id(&pairs[1].1)]));
-    assert_eq!(refusal(&api, "replacements(first: -1) { txid }"), json!("BAD_USER_INPUT"));
+    assert_eq!(refusal(&api, "replacements(first: -1) { nodes { txid } }"), json!("BAD_USER_INPUT"));
     assert_eq!(transaction(&api, pairs[0].0.compute_txid(), "rbfTree { txid }"), json!({ "rbfTree": id(&pairs[0].1) }));
 }
 

@@ -30,7 +30,7 @@ fn followed(real: &RealNode) -> Api {
 fn what_needs_no_block_is_answered_before_there_is_one() {
     let api = Api::empty(Network::Regtest, Limits::default());
     let questions = "{ sync { phase indexedHeight targetHeight progress blocksPerSecond etaSeconds isReady }
-        server { id version features { name enabled } subscriptionCount limits { requests { depth } } database { formatVersion fileBytes } }
+        server { id version features { name enabled } subscriptionCount limits { requests { fieldLevels } } database { formatVersion fileBytes } }
         node(id: \"Server:main\") { __typename }
         bitcoinNode { isReachable version subversion network height headerHeight bestBlockHash verificationProgress
             isInitialBlockDownload pruned peerCount warnings } }";
@@ -49,7 +49,7 @@ fn what_needs_no_block_is_answered_before_there_is_one() {
         "version": env!("CARGO_PKG_VERSION"),
         "features": features.map(|name| json!({ "name": name, "enabled": false })),
         "subscriptionCount": 0,
-        "limits": { "requests": { "depth": 20 } },
+        "limits": { "requests": { "fieldLevels": 20 } },
         "database": { "formatVersion": btcgraph::index::FORMAT_VERSION, "fileBytes": null },
     });
     let node = json!({
@@ -171,10 +171,10 @@ fn every_declared_limit_is_a_field_with_its_value() {
     let api = Api::empty(Network::Regtest, limits);
     let described =
         api.data("{ __type(name: \"Limits\") { fields { name type { ofType { fields { name description } } } } } }");
-    let groups =
-        described["__type"]["fields"].as_array().unwrap().iter().filter(|group| group["name"] != "packageSize");
+    let groups = described["__type"]["fields"].as_array().unwrap().iter();
     let fields = groups.flat_map(|group| {
         let fields = group["type"]["ofType"]["fields"].as_array().unwrap().iter();
+        let fields = fields.filter(|field| field["name"] != "packageTransactions");
         fields.map(move |field| (group["name"].as_str().unwrap(), field))
     });
 
@@ -189,7 +189,10 @@ fn every_declared_limit_is_a_field_with_its_value() {
     }
     let operators: Vec<_> = read_by_operators_only.map(|limit| limit.setting).collect();
     assert_eq!(operators, ["server.socket_init_timeout_seconds", "server.socket_ping_seconds"]);
-    assert_eq!(api.data("{ server { limits { packageSize } } }")["server"]["limits"]["packageSize"], 25);
+    assert_eq!(
+        api.data("{ server { limits { requests { packageTransactions } } } }")["server"]["limits"]["requests"]["packageTransactions"],
+        25
+    );
 }
 
 /// Exact for every value of a limit, which is below 2^53.

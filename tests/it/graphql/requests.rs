@@ -138,12 +138,12 @@ fn a_bad_value_is_refused_with_its_place_and_what_is_expected() {
         (
             format!("{{ block(hash: \"{hash}\") {{ id }} }}"),
             json!({}),
-            r#"Invalid value for argument "hash", expected type "BlockHash": a string of 64 hexadecimal digits"#,
+            r#"Invalid value for argument "hash", expected type "BlockHash": a string of 64 hexadecimal digits, got 62 digits"#,
         ),
         (
             "query($of: LedgerInput!) { ledgerSet(of: $of) { id } }".to_owned(),
             json!({ "of": { "scripts": ["51", "5"] } }),
-            r#"Invalid value for argument "of.scripts.1", expected type "Hex": a string of hexadecimal digits, two for each byte, without 0x"#,
+            r#"Invalid value for argument "of.scripts.1", expected type "Hex": a string of hexadecimal digits, two for each byte, without 0x, got an odd number of them: 1"#,
         ),
     ] {
         let answer = api.ask_with(&document, variables);
@@ -164,7 +164,7 @@ fn a_query_that_is_too_deep_or_asks_for_too_much_is_refused_with_the_limit() {
     let extensions = |document: &str| api.ask(document)["errors"][0]["extensions"].clone();
     assert_eq!(
         extensions(&deep(19)),
-        json!({ "code": "QUERY_LIMIT_EXCEEDED", "which": "depth", "limit": 20, "actual": 21 })
+        json!({ "code": "QUERY_LIMIT_EXCEEDED", "which": "fieldLevels", "limit": 20, "actual": 21 })
     );
     let wide = "{ tip { transactions(first: 100) { nodes { outputs(first: 100) { nodes { id vout value asm scriptType } } } } } }";
     assert_eq!(api.ask(wide).get("errors"), None);

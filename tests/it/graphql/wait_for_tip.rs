@@ -158,7 +158,7 @@ async fn no_more_wait_for_a_block_than_may_and_what_is_there_needs_no_place() {
     // both take their places meanwhile
     tokio::time::sleep(Duration::from_millis(50)).await;
     let refused = ask(&api.schema, TIP, wait()).await;
-    let expected = json!({ "code": "RESOURCE_EXHAUSTED", "which": "waiting", "limit": 2 });
+    let expected = json!({ "code": "RESOURCE_EXHAUSTED", "which": "queuedRequests", "limit": 2 });
     assert_eq!(refused["errors"][0]["extensions"], expected);
     let there = ask(&api.schema, TIP, json!({ "height": 2 })).await;
     assert_eq!(there, json!({ "data": { "tip": { "height": 2 } } }));

@@ -102,7 +102,7 @@ fn random_descriptors_are_those_of_the_node() {
         let found = api.data(&format!(
             "{{ descriptor(text: {0}) {{ descriptor usedCount balance {{ confirmed }} utxos(first: 100) {{ nodes {{ outpoint {{ text }} }} }}
                     nextUnused {{ address }} }}
-                validateDescriptor(text: {0}) {{ isValid isRanged isSolvable hasPrivateKeys
+                validateDescriptor(text: {0}) {{ isValid isRanged isSolvable isPrivate
                     addresses(first: 61) {{ address }} change: addresses(branch: 1, first: 61) {{ address }} }}
                 first: validateDescriptor(text: {1}) {{ checksum isRanged isMultipath }} }}",
             json!(text),
@@ -117,7 +117,7 @@ fn random_descriptors_are_those_of_the_node() {
         }
         assert_eq!(valid["isRanged"], info["isrange"]);
         assert_eq!(valid["isSolvable"], info["issolvable"]);
-        assert_eq!(valid["hasPrivateKeys"], info["hasprivatekeys"]);
+        assert_eq!(valid["isPrivate"], info["hasprivatekeys"]);
         // the checksum of the canonical form is the node's own for that text
         let canonical = account["descriptor"].as_str().unwrap();
         let body = single(canonical.rsplit_once('#').unwrap().0, 0);

@@ -279,7 +279,7 @@ fn a_series_has_as_many_points_as_the_limits_allow() {
     let ask = |arguments: &str| format!("{{ owner: {owner} {{ balanceHistory({arguments}) {{ balanceAfter }} }} }}");
     let too_many = refused(&api, &ask("group: HOUR, includeEmpty: true"));
     assert_eq!(too_many["code"], json!("QUERY_LIMIT_EXCEEDED"));
-    assert_eq!((&too_many["which"], &too_many["limit"]), (&json!("points"), &json!(2_000)), "{too_many}");
+    assert_eq!((&too_many["which"], &too_many["limit"]), (&json!("pointsPerSeries"), &json!(2_000)), "{too_many}");
     let sparse = api.data(&ask("group: HOUR"));
     let expected = points(&Truth::whole(&chain), &Scripts::from([miner.clone()]), "HOUR", (0, 220), false);
     assert_eq!(sparse["owner"]["balanceHistory"].as_array().unwrap().len(), expected.len(), "{sparse}");

@@ -249,7 +249,7 @@ fn lists_that_are_too_long() {
         assert_eq!(ask(20).get("errors"), None, "{field}");
         let refused = ask(21);
         assert_refused(&refused, field, "QUERY_LIMIT_EXCEEDED", &["21", "20"], Null::Root);
-        assert_eq!(refused["errors"][0]["extensions"]["which"], json!("ids"));
+        assert_eq!(refused["errors"][0]["extensions"]["which"], json!("idsPerList"));
     }
 }
 

@@ -1,6 +1,9 @@
 //! The committed schema: it is that of the running code, it is described to the last argument, and what it calls Int
-//! fits 32 bits. How its fields are named is tested in `names.rs`.
+//! fits 32 bits. How its fields are named is tested in `names.rs`, the examples of its
+//! root fields in `examples.rs`.
 
+mod examples;
+mod features;
 mod names;
 
 use std::collections::BTreeMap;
@@ -10,6 +13,7 @@ use async_graphql::parser::types::{
     FieldDefinition, InputValueDefinition, ServiceDocument, TypeKind, TypeSystemDefinition,
 };
 use async_graphql::{Positioned, parser::types::BaseType, parser::types::Type};
+use btcgraph::api::type_definitions;
 
 /// Where `Int` is used, and why 32 bits are enough for ever. Not listed are `first` and `last`, counts of rows that the
 /// server limits.
@@ -48,7 +52,7 @@ const INT_FITS: &[(&str, &str)] = &[
     ("BlockTemplate.weight", "as Block.weight"),
     ("Chain.epoch(index)", "as Block.height"),
     ("ChainSummary.blockCount", "the height of the tip plus one"),
-    ("ChainSummary.staleBlockCount30d", "at most as many as a setting keeps"),
+    ("ChainSummary.recentStaleBlockCount", "at most as many as a setting keeps"),
     ("ChainTip.branchLength", "at most the height of its tip"),
     ("ChainTip.height", "as Block.height"),
     ("Coinbase.heightFromScript", "below 2^31 by its encoding"),
@@ -91,10 +95,10 @@ const INT_FITS: &[(&str, &str)] = &[
     ("Mempool.history(stepSeconds)", "seconds, of no more than 68 years"),
     ("MempoolEntry.addedAtHeight", "as Block.height"),
     ("MempoolEntry.ancestorCount", "as MempoolStats.txCount"),
-    ("MempoolEntry.ancestorVsize", "the relay rules limit it to 101,000 vbytes by default"),
     ("MempoolEntry.descendantCount", "as MempoolStats.txCount"),
-    ("MempoolEntry.descendantVsize", "as MempoolEntry.ancestorVsize"),
     ("MempoolEntry.projectedBlockIndex", "as ProjectedBlock.index"),
+    ("MempoolEntry.totalAncestorVsize", "the relay rules limit it to 101,000 vbytes by default"),
+    ("MempoolEntry.totalDescendantVsize", "as MempoolEntry.totalAncestorVsize"),
     ("MempoolSample.txCount", "as MempoolStats.txCount"),
     ("MempoolStats.outputCount", "each takes 40 bytes of memory at least: 2^31 of them are 86 GB"),
     ("MempoolStats.txCount", "each takes 60 bytes of memory at least: 2^31 of them are 128 GB"),
@@ -147,7 +151,7 @@ const INT_FITS: &[(&str, &str)] = &[
     ("Subscription.newBlock(confirmations)", "as Block.confirmations"),
     ("Subscription.projectedBlock(index)", "as ProjectedBlock.index"),
     ("Subscription.transactionStatus(untilConfirmations)", "as Block.confirmations"),
-    ("Supply.height", "as Block.height"),
+    ("SupplyTotals.height", "as Block.height"),
     ("SyncProgress.indexedHeight", "as Block.height"),
     ("SyncProgress.targetHeight", "as Block.height"),
     ("Transaction.adjustedVsize", "five times the sigop cost, or a quarter of the weight"),
@@ -251,7 +255,7 @@ fn is_int(found: &Type) -> bool {
 #[test]
 fn arguments_of_pages_come_in_one_order() {
     const ORDER: [&str; 8] = ["filter", "range", "at", "order", "first", "after", "last", "before"];
-    let document = parse_schema(committed()).unwrap();
+    let document = parse_schema(type_definitions()).unwrap();
     let mut pages = 0;
     for definition in &document.definitions {
         let TypeSystemDefinition::Type(definition) = definition else { continue };
@@ -272,7 +276,7 @@ fn arguments_of_pages_come_in_one_order() {
 
 #[test]
 fn everything_in_the_schema_has_a_description() {
-    let walk = Walk::of(&parse_schema(committed()).unwrap());
+    let walk = Walk::of(&parse_schema(type_definitions()).unwrap());
     assert!(walk.described.len() > 100, "the schema was read");
     let bare: Vec<_> = walk.described.iter().filter(|(_, described)| !**described).collect();
     assert!(bare.is_empty(), "{bare:?}");
@@ -280,7 +284,7 @@ fn everything_in_the_schema_has_a_description() {
 
 #[test]
 fn what_is_an_int_fits_32_bits_for_ever() {
-    let walk = Walk::of(&parse_schema(committed()).unwrap());
+    let walk = Walk::of(&parse_schema(type_definitions()).unwrap());
     let listed: Vec<_> = INT_FITS.iter().map(|(place, _)| (*place).to_owned()).collect();
     assert_eq!(walk.ints, listed, "an Int of the schema without a reason here, or the other way round");
 }
@@ -300,7 +304,7 @@ fn fields_of(document: &ServiceDocument, wanted: impl Fn(&str) -> bool) -> BTree
 
 #[test]
 fn all_connections_have_the_same_fields() {
-    let found = fields_of(&parse_schema(committed()).unwrap(), |name| name.ends_with("Connection"));
+    let found = fields_of(&parse_schema(type_definitions()).unwrap(), |name| name.ends_with("Connection"));
     assert!(found.len() >= 10, "{found:?}");
     for (name, fields) in found {
         let item = name.strip_suffix("Connection").unwrap();

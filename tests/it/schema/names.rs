@@ -1,10 +1,11 @@
 //! How the schema names its fields: a client who knows a field of one type knows it in all types.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use async_graphql::parser::parse_schema;
+use async_graphql::parser::types::{TypeKind, TypeSystemDefinition};
 
-use super::{committed, fields_of};
+use btcgraph::api::type_definitions;
 
 /// A field that is returned to clients.
 struct Field {
@@ -13,6 +14,7 @@ struct Field {
     name: String,
     /// Its type as written: `[Sats!]!`.
     written: String,
+    description: String,
 }
 
 impl Field {
@@ -33,13 +35,137 @@ impl Field {
 
 /// All fields of all object types.
 fn fields() -> Vec<Field> {
-    let types = fields_of(&parse_schema(committed()).unwrap(), |_| true);
-    let fields = types.into_iter().flat_map(|(owner, fields)| {
-        fields.into_iter().map(move |(name, written)| Field { owner: owner.clone(), name, written })
-    });
-    let fields: Vec<_> = fields.collect();
+    let mut fields = Vec::new();
+    for definition in parse_schema(type_definitions()).unwrap().definitions {
+        let TypeSystemDefinition::Type(definition) = definition else { continue };
+        let TypeKind::Object(object) = definition.node.kind else { continue };
+        for field in object.fields {
+            let field = field.node;
+            fields.push(Field {
+                owner: definition.node.name.node.to_string(),
+                name: field.name.node.to_string(),
+                written: field.ty.to_string(),
+                description: field.description.unwrap().node,
+            });
+        }
+    }
     assert!(fields.len() > 500, "the schema was read");
     fields
+}
+
+/// Compares the names of the fields that break a rule with those that may, each with a reason.
+#[track_caller]
+fn assert_only(exceptions: &[(&str, &str)], broken: impl Iterator<Item = String>) {
+    let broken: BTreeSet<_> = broken.collect();
+    let listed: BTreeSet<_> = exceptions.iter().map(|(name, _)| (*name).to_owned()).collect();
+    assert_eq!(broken, listed, "a field breaks the rule and has no reason here, or the other way round");
+}
+
+#[test]
+fn booleans_are_is_or_a_participle() {
+    let rule = |name: &str| {
+        name.strip_prefix("is").is_some_and(|rest| rest.starts_with(|letter: char| letter.is_ascii_uppercase()))
+            || name.ends_with("ed")
+    };
+    let broken = fields().into_iter().filter(|field| field.base() == "Boolean" && !rule(&field.name));
+    assert_only(
+        &[
+            ("hasNextPage", "Relay names it"),
+            ("hasPreviousPage", "Relay names it"),
+            ("sentToSelf", "a participle, and its object"),
+        ],
+        broken.map(|field| field.name),
+    );
+}
+
+#[test]
+fn times_end_in_at() {
+    let broken = fields().into_iter().filter(|field| field.base() == "DateTime" && !field.name.ends_with("At"));
+    assert_only(
+        &[
+            ("medianTime", "the median time past, as the node and BIP113 name it"),
+            ("time", "the field of a block header, and of a lock time, has this name"),
+        ],
+        broken.map(|field| field.name),
+    );
+}
+
+#[test]
+fn numbers_of_things_end_in_count() {
+    let numbers = ["Int", "UInt53", "Int53", "Float"];
+    let is_number = |field: &Field| numbers.contains(&field.base()) && !field.owner.ends_with("Limits");
+    let broken = fields().into_iter().filter(|field| {
+        let counts =
+            field.description.starts_with("The number of") || field.description.starts_with("The total number");
+        is_number(field) && counts && !field.name.ends_with("Count")
+    });
+    assert_only(
+        &[
+            ("branch", "a position, not a count"),
+            ("branchLength", "a length, in blocks"),
+            ("confirmations", "the term of the field"),
+            ("depth", "the term of the field"),
+            ("gapLimit", "the term of the field (BIP44)"),
+            ("height", "the term of the field"),
+            ("index", "a position, not a count"),
+            ("seq", "a position, not a count"),
+            ("silenceSeconds", "a duration"),
+            ("targetBlocks", "as the node's `conf_target`, with its unit"),
+        ],
+        broken.map(|field| field.name),
+    );
+    let others = fields().into_iter().filter(|field| field.name.ends_with("Count") && !is_number(field));
+    assert_only(&[], others.map(|field| field.place()));
+}
+
+#[test]
+fn sums_within_one_object_begin_with_total() {
+    let broken = fields().into_iter().filter(|field| {
+        let is_sum = field.description.starts_with("The total") && ["Int", "UInt53", "Sats"].contains(&field.base());
+        is_sum && !field.is_total() && !field.name.starts_with("total") && !field.name.ends_with("Count")
+    });
+    assert_only(
+        &[
+            ("BlockStats.opReturnBytes", "the size of the scripts, named by its unit"),
+            ("BlockTemplate.weight", "the weight of a block, as Block.weight"),
+            ("FeeBin.cumulativeVsize", "a running sum, unlike totalVsize beside it"),
+            ("ProjectedBlock.vsize", "the size of a block, as that of a transaction"),
+            ("ProjectedBlock.weight", "the weight of a block, as Block.weight"),
+        ],
+        broken.map(|field| field.place()),
+    );
+}
+
+#[test]
+fn blocks_end_in_block() {
+    let broken = fields()
+        .into_iter()
+        .filter(|field| field.base() == "Block" && field.name != "block" && !field.name.ends_with("Block"));
+    assert_only(
+        &[
+            ("blocksByHash", "several, and by what they are found"),
+            ("node", "Relay names it"),
+            ("nodes", "Relay names it"),
+            ("siblings", "several"),
+            ("tip", "the term of the field"),
+        ],
+        broken.map(|field| field.name),
+    );
+}
+
+#[test]
+fn every_list_has_a_description_of_its_own() {
+    let mut described: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for definition in parse_schema(type_definitions()).unwrap().definitions {
+        let TypeSystemDefinition::Type(definition) = definition else { continue };
+        let name = definition.node.name.node.to_string();
+        if name.ends_with("Connection") || name.ends_with("Edge") {
+            described.entry(definition.node.description.unwrap().node).or_default().push(name);
+        }
+    }
+    assert!(described.len() > 30, "{described:?}");
+    described.retain(|_, names| names.len() > 1);
+    assert!(described.is_empty(), "src/api/pagination/list_descriptions.rs lacks {described:?}");
 }
 
 #[test]

@@ -162,7 +162,7 @@ async fn a_late_replacement_corrects_every_announcement() {
 
     let fields = "txid state replacedBy { txid } conflicts rbfTree { txid replacedNodes { txid } }";
     let asked = format!(
-        "{{ transactionsByTxid(txids: [{txids}, \"{by}\"]) {{ {fields} }} mempool {{ replacements {{ txid }} }} }}"
+        "{{ transactionsByTxid(txids: [{txids}, \"{by}\"]) {{ {fields} }} mempool {{ replacements {{ nodes {{ txid }} }} }} }}"
     );
     let [first, above, by] = [left[0], left[1], by].map(|txid| json!(txid.to_string()));
     let tree = json!({ "txid": by, "replacedNodes": [{ "txid": first }] });
@@ -171,7 +171,8 @@ async fn a_late_replacement_corrects_every_announcement() {
         { "txid": above, "state": "REPLACED", "replacedBy": null, "conflicts": [], "rbfTree": null },
         { "txid": by, "state": "MEMPOOL", "replacedBy": null, "conflicts": [first], "rbfTree": tree },
     ]);
-    let expected = json!({ "transactionsByTxid": expected, "mempool": { "replacements": [{ "txid": by }] } });
+    let expected =
+        json!({ "transactionsByTxid": expected, "mempool": { "replacements": { "nodes": [{ "txid": by }] } } });
     assert_eq!(ask(&schema, asked).await, expected);
     drop((schema, events, ledger, states));
     following.stop();

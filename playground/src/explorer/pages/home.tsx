@@ -132,12 +132,12 @@ function Figures({ data, blocks, projected, fresh }: { data: HomeQuery; blocks: 
           ) : <Empty>The node's mempool is not followed yet.</Empty>}
         </Panel>
         <Panel title="Newest transactions" className="recent" aside={<span className="quiet">unconfirmed</span>}>
-          {mempool?.recent?.length ? (
+          {mempool?.newest?.nodes.length ? (
             <div className="table-box">
               <table className="rows">
                 <thead><tr><th scope="col">Transaction</th><th scope="col" className="right">Value</th><th scope="col" className="right">Feerate</th></tr></thead>
                 <tbody>
-                  {mempool.recent.map((transaction) => (
+                  {mempool.newest.nodes.map((transaction) => (
                     <tr key={transaction.id} className="arriving">
                       <td><Hash text={transaction.txid} href={paths.transaction(transaction.txid)} what="txid" /></td>
                       <td className="right"><Amount sats={transaction.totalOutputValue} unit={false} /></td>

@@ -129,7 +129,7 @@ export type LedgerFilter = {
 };
 
 /**
- * Addresses, scripts and descriptors: at least one of the lists, and at most `server.limits.pages.ids` entries in all of them
+ * Addresses, scripts and descriptors: at least one of the lists, and at most `server.limits.pages.idsPerList` entries in all of them
  * together. In a subscription at most `server.limits.subscriptions.watch` addresses and scripts, and descriptors with at most 32
  * branches and `server.limits.pages.derivedScripts` scripts together.
  */

@@ -60,7 +60,7 @@ export default function MempoolPage() {
             </Panel>
           </div>
           <Projected blocks={mempool.projectedBlocks ?? []} />
-          {mempool.replacements && mempool.replacements.length > 0 && <Replacements nodes={mempool.replacements} />}
+          {mempool.replacements && mempool.replacements.nodes.length > 0 && <Replacements nodes={mempool.replacements.nodes} />}
           <Panel title="Transactions" aside={<Choices name="Order" options={ORDERS} value={order} choose={(value) => setOrder(value as MempoolOrder)} />}>
             <Transactions list={mempool.transactions} more={(after) => fetchMore({ variables: { after } })} />
           </Panel>
@@ -137,7 +137,7 @@ function Projected({ blocks }: { blocks: NonNullable<Shown['projectedBlocks']> }
   );
 }
 
-function Replacements({ nodes }: { nodes: NonNullable<Shown['replacements']> }) {
+function Replacements({ nodes }: { nodes: NonNullable<Shown['replacements']>['nodes'] }) {
   return (
     <Panel title="Newest replacements" aside={<span className="quiet">by fee (RBF)</span>}>
       <div className="table-box">

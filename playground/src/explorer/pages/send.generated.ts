@@ -150,7 +150,7 @@ export type DecodeQueryVariables = Exact<{
 }>;
 
 
-export type DecodeQuery = { decodeTransaction: { hasAllPrevouts: boolean, alreadyKnown: TxState | null, missingInputs: Array<{ text: string }>, transaction: { id: string, txid: string, wtxid: string, version: number, size: number, vsize: number, weight: number, fee: number | null, feeRate: number | null, totalInputValue: number | null, totalOutputValue: number, inputCount: number, outputCount: number, isSignalingRbf: boolean, lockTime: { raw: number, height: number | null, time: string | null, isFinalAtNextBlock: boolean }, inputs: { nodes: Array<{ index: number, outpoint: { txid: string, vout: number } | null, prevout: { id: string, value: number, address: string | null } | null }> } | null, outputs: { nodes: Array<{ id: string, vout: number, value: number, address: string | null, scriptType: ScriptType }> } | null } } | null, testTransactions: Array<{ txid: string, allowed: boolean, vsize: number | null, fee: number | null, effectiveFeeRate: number | null, reject: { code: RejectCode, rejectReason: string, details: string | null } | null }> | null };
+export type DecodeQuery = { decodeTransaction: { isResolved: boolean, alreadyKnown: TxState | null, missingInputs: Array<{ text: string }>, transaction: { id: string, txid: string, wtxid: string, version: number, size: number, vsize: number, weight: number, fee: number | null, feeRate: number | null, totalInputValue: number | null, totalOutputValue: number, inputCount: number, outputCount: number, isSignalingRbf: boolean, lockTime: { raw: number, height: number | null, time: string | null, isFinalAtNextBlock: boolean }, inputs: { nodes: Array<{ index: number, outpoint: { txid: string, vout: number } | null, prevout: { id: string, value: number, address: string | null } | null }> } | null, outputs: { nodes: Array<{ id: string, vout: number, value: number, address: string | null, scriptType: ScriptType }> } | null } } | null, testTransactions: Array<{ txid: string, allowed: boolean, vsize: number | null, fee: number | null, effectiveFeeRate: number | null, reject: { code: RejectCode, rejectReason: string, details: string | null } | null }> | null };
 
 export type BroadcastMutationVariables = Exact<{
   hex: string;
@@ -181,7 +181,7 @@ export type DecodeScriptQuery = { decodeScript: { publicKeys: Array<string>, req
 export const DecodeDocument = document<DecodeQuery, DecodeQueryVariables>(`# What a serialised transaction says, and whether the node would take it.
 query Decode($hex: Hex!, $hexes: [Hex!]!) {
   decodeTransaction(hex: $hex) {
-    hasAllPrevouts
+    isResolved
     alreadyKnown
     missingInputs {
       text

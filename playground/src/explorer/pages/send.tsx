@@ -159,7 +159,7 @@ function Decoded({ data }: { data: DecodeQuery }) {
                 />
               ) : <Empty>The node did not say.</Empty>}
               {decoded.alreadyKnown && <p className="quiet">This server knows it already: <Link href={paths.transaction(transaction.txid)}>{words(decoded.alreadyKnown)}</Link></p>}
-              {!decoded.hasAllPrevouts && <p className="quiet">{things(decoded.missingInputs.length, 'coin')} that it spends {decoded.missingInputs.length === 1 ? 'is' : 'are'} unknown here, so its fee cannot be known.</p>}
+              {!decoded.isResolved && <p className="quiet">{things(decoded.missingInputs.length, 'coin')} that it spends {decoded.missingInputs.length === 1 ? 'is' : 'are'} unknown here, so its fee cannot be known.</p>}
             </Panel>
             <Panel title="Details">
               <Facts

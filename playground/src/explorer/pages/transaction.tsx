@@ -165,14 +165,14 @@ function Standing({ transaction }: { transaction: Shown }) {
       <Panel title="In the mempool" aside={<span className="quiet">arrived <Age time={entry.addedAt} /></span>}>
         <p className="lead">
           {index === null ? 'The projected blocks do not have it yet.' : index === 0 ? 'It fits into the next block.' : <>It is projected for the {ordinal(index + 1)} block from now: about {span((index + 1) * 600)} at ten minutes a block.</>}{' '}
-          {entry.vsizeAhead !== null && entry.vsizeAhead > 0 && <>{scaled(entry.vsizeAhead, 'vB')} of transactions go before it. </>}
+          {entry.totalVsizeAhead !== null && entry.totalVsizeAhead > 0 && <>{scaled(entry.totalVsizeAhead, 'vB')} of transactions go before it. </>}
           {Math.abs(effective - own) > 0.05 && <>Miners count {rate(effective)} sat/vB for it, together with {effective > own ? 'what spends it' : 'what it spends'}; by itself it pays {rate(own)}. </>}
-          {entry.hasUnconfirmedInputs && <>It spends unconfirmed coins and waits for {things(entry.ancestorCount - 1, 'transaction')} before it. </>}
+          {entry.isSpendingUnconfirmed && <>It spends unconfirmed coins and waits for {things(entry.ancestorCount - 1, 'transaction')} before it. </>}
         </p>
         <div className="figures">
           <div className="figure"><span className="value">{index === null ? '–' : index === 0 ? 'next' : ordinal(index + 1)}</span><span className="quiet">projected block</span></div>
           <div className="figure"><span className="value">{rate(effective)} <span className="unit">sat/vB</span></span><span className="quiet">effective feerate</span></div>
-          <div className="figure"><span className="value">{entry.vsizeAhead === null ? '–' : scaled(entry.vsizeAhead, 'vB')}</span><span className="quiet">ahead of it</span></div>
+          <div className="figure"><span className="value">{entry.totalVsizeAhead === null ? '–' : scaled(entry.totalVsizeAhead, 'vB')}</span><span className="quiet">ahead of it</span></div>
           <div className="figure"><span className="value">{count(entry.ancestorCount - 1)}, {count(entry.descendantCount - 1)}</span><span className="quiet">ancestors, descendants</span></div>
           <div className="figure"><span className="value">{entry.isReplaceable ? 'yes' : 'no'}</span><span className="quiet">replaceable</span></div>
         </div>

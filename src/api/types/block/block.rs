@@ -266,7 +266,8 @@ impl Block {
         if self.block.is_main() { int(self.view.confirmations(self.block.height)) } else { Ok(0) }
     }
 
-    /// All other blocks that the server knows at this height, the main chain block first. Empty at most heights.
+    /// All other blocks that the server knows at this height, the main chain block first. Empty at most heights, and
+    /// otherwise one for each branch that the server followed there.
     #[graphql(complexity = "costs::list(SIBLINGS, child_complexity)")]
     async fn siblings(&self) -> Result<Vec<Block>, ApiError> {
         let hashes = self.view.siblings(&self.block)?;

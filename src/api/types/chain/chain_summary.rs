@@ -54,8 +54,8 @@ impl ChainSummary {
 
     /// The number of stale blocks that the server knows at the heights of the main chain's last 30 days. It knows only
     /// those that it saw disconnected, and stores only the highest.
-    #[graphql(name = "staleBlockCount30d", complexity = "costs::STALE_MONTH")]
-    async fn stale_block_count_30d(&self, ctx: &Context<'_>) -> Result<i32, ApiError> {
+    #[graphql(complexity = "costs::STALE_MONTH")]
+    async fn recent_stale_block_count(&self, ctx: &Context<'_>) -> Result<i32, ApiError> {
         costs::spend(ctx, costs::STALE_MONTH)?;
         let first = self.view.first_height_within(STALE_BLOCK_DAYS * DAY)?;
         int(self.view.stale_blocks_from(first)?)

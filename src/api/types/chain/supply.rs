@@ -4,7 +4,7 @@ use async_graphql::{Context, Object};
 
 use crate::api::costs;
 use crate::api::error::ApiError;
-use crate::api::scalars::{Sats, int};
+use crate::api::scalars::{BigInt, int};
 use crate::view::{self, View};
 
 /// The supply right after a block of the main chain.
@@ -23,7 +23,7 @@ impl SupplyObject {
 
 /// The coin supply right after a block. `circulating` plus `unspendable` equals `subsidyIssued`, to the satoshi.
 /// `genesis`, `bip30`, `unspendableScripts` and `unclaimedRewards` add up to `unspendable`.
-#[Object(name = "Supply")]
+#[Object(name = "SupplyTotals")]
 impl SupplyObject {
     /// The height of the block.
     async fn height(&self) -> Result<i32, ApiError> {
@@ -31,51 +31,51 @@ impl SupplyObject {
     }
 
     /// The sum of the subsidies up to and including this block, in satoshis, whether claimed or not.
-    async fn subsidy_issued(&self) -> Result<Sats, ApiError> {
-        Sats::new(self.coins.subsidy_issued)
+    async fn subsidy_issued(&self) -> BigInt {
+        u128::from(self.coins.subsidy_issued).into()
     }
 
     /// The value of all unspent outputs, in satoshis, including immature coinbase outputs. Coins whose keys are lost
     /// are included, because they cannot be identified.
-    async fn circulating(&self) -> Result<Sats, ApiError> {
-        Sats::new(self.coins.circulating)
+    async fn circulating(&self) -> BigInt {
+        u128::from(self.coins.circulating).into()
     }
 
     /// The sum of all coins that can never be spent, in satoshis.
-    async fn unspendable(&self) -> Result<Sats, ApiError> {
-        Sats::new(self.coins.unspendable)
+    async fn unspendable(&self) -> BigInt {
+        u128::from(self.coins.unspendable).into()
     }
 
     /// The part of `unspendable` in the genesis coinbase, which never entered the UTXO set, in satoshis.
-    async fn genesis(&self) -> Result<Sats, ApiError> {
-        Sats::new(self.coins.genesis)
+    async fn genesis(&self) -> BigInt {
+        u128::from(self.coins.genesis).into()
     }
 
     /// The part of `unspendable` in unspent outputs that a later transaction with the same txid overwrote (BIP30), in
     /// satoshis.
-    async fn bip30(&self) -> Result<Sats, ApiError> {
-        Sats::new(self.coins.bip30)
+    async fn bip30(&self) -> BigInt {
+        u128::from(self.coins.bip30).into()
     }
 
     /// The part of `unspendable` in outputs whose script can never succeed, because it starts with OP_RETURN or is
     /// longer than 10,000 bytes, in satoshis.
-    async fn unspendable_scripts(&self) -> Result<Sats, ApiError> {
-        Sats::new(self.coins.scripts)
+    async fn unspendable_scripts(&self) -> BigInt {
+        u128::from(self.coins.scripts).into()
     }
 
     /// The part of `unspendable` in rewards that coinbases did not claim and that therefore never existed, in satoshis.
-    async fn unclaimed_rewards(&self) -> Result<Sats, ApiError> {
-        Sats::new(self.coins.unclaimed)
+    async fn unclaimed_rewards(&self) -> BigInt {
+        u128::from(self.coins.unclaimed).into()
     }
 
     /// The part of `circulating` that the next block cannot spend, in satoshis: coinbase outputs of the last 99 blocks.
     // read one by one: a count of unspendable outputs does not tell whether a coinbase has them
     #[graphql(complexity = "costs::HUNDRED_COINBASES")]
-    async fn immature_coinbase(&self, ctx: &Context<'_>) -> Result<Sats, ApiError> {
+    async fn immature_coinbase(&self, ctx: &Context<'_>) -> Result<BigInt, ApiError> {
         costs::spend(ctx, costs::HUNDRED_COINBASES)?;
         self.view.count(0)?;
         let immature = self.view.immature_coinbase(&self.block)?;
         self.view.count(immature.bytes_read)?;
-        Sats::new(immature.value)
+        Ok(u128::from(immature.value).into())
     }
 }

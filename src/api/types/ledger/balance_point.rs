@@ -155,7 +155,7 @@ impl Holdings {
         };
         let found = self.view.balance_history(&self.ledger, &blocks, shape, spend)?;
         let found = found.map_err(|TooManyPeriods(periods)| {
-            ApiError::limit_exceeded("points", limits.points.into(), periods.into())
+            ApiError::limit_exceeded("pointsPerSeries", limits.points.into(), periods.into())
         })?;
         let point =
             |found| BalancePoint { view: self.view.clone(), found: Arc::new(found), scan_rows: limits.scan_rows };

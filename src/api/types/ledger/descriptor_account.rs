@@ -249,7 +249,7 @@ impl DescriptorAccount {
     }
 
     /// The balance over time: a point for each period in which a transaction paid or spent the ledger, oldest first, with the
-    /// balance at its end. At most `server.limits.pages.points`; beyond it, give a range or a longer period. Example: `{ address(address:
+    /// balance at its end. At most `server.limits.pages.pointsPerSeries`; beyond it, give a range or a longer period. Example: `{ address(address:
     /// "bc1q…") { balanceHistory(range: { lastBlocks: 52560 }, group: DAY, includeEmpty: true) { startAt balanceAfter turnover {
     /// received spent } } } }`.
     #[graphql(complexity = "costs::list(POINTS, child_complexity.saturating_add(costs::PERIOD))")]

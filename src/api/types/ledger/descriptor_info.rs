@@ -155,7 +155,7 @@ impl DescriptorInfo {
     }
 
     /// Whether the text contains a private key. The server accepts only public ones, and stores and repeats neither.
-    async fn has_private_keys(&self) -> bool {
+    async fn is_private(&self) -> bool {
         self.error == Some(DescriptorError::PrivateKey)
     }
 

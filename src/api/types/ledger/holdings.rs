@@ -56,7 +56,7 @@ use crate::view::{self, Dependency, Movements, Pending, ScriptKey, TxNum, View};
         name = "balance_history",
         ty = "Option<Result<Vec<BalancePoint>, ApiError>>",
         desc = "The balance over time: a point for each period in which a transaction paid or spent the ledger, oldest \
-                first, with the balance at its end. At most `server.limits.pages.points`; beyond it, give a range or a longer \
+                first, with the balance at its end. At most `server.limits.pages.pointsPerSeries`; beyond it, give a range or a longer \
                 period. Example: `{ address(address: \"bc1q…\") { balanceHistory(range: { lastBlocks: 52560 }, group: \
                 DAY, includeEmpty: true) { startAt balanceAfter turnover { received spent } } } }`.",
         arg(name = "range", ty = "Option<BlockRangeInput>", desc = "The blocks. The whole chain if not given."),

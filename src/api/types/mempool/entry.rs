@@ -70,12 +70,12 @@ impl MempoolEntry {
     }
 
     /// The total virtual size of the ancestors, itself included, in vbytes.
-    async fn ancestor_vsize(&self) -> Result<i32, ApiError> {
+    async fn total_ancestor_vsize(&self) -> Result<i32, ApiError> {
         self.vsize_with(self.ancestors())
     }
 
     /// The total fees of the ancestors, itself included, in satoshis.
-    async fn ancestor_fees(&self) -> Result<Sats, ApiError> {
+    async fn total_ancestor_fees(&self) -> Result<Sats, ApiError> {
         self.fees_with(self.ancestors())
     }
 
@@ -85,29 +85,29 @@ impl MempoolEntry {
     }
 
     /// The total virtual size of the descendants, itself included, in vbytes.
-    async fn descendant_vsize(&self) -> Result<i32, ApiError> {
+    async fn total_descendant_vsize(&self) -> Result<i32, ApiError> {
         self.vsize_with(self.descendants())
     }
 
     /// The total fees of the descendants, itself included, in satoshis.
-    async fn descendant_fees(&self) -> Result<Sats, ApiError> {
+    async fn total_descendant_fees(&self) -> Result<Sats, ApiError> {
         self.fees_with(self.descendants())
     }
 
-    /// The unconfirmed transactions whose outputs it spends, by arrival.
+    /// The unconfirmed transactions whose outputs it spends, by arrival. At most one for each of its inputs.
     #[graphql(complexity = "costs::list(RELATIVES, child_complexity)")]
     async fn parents(&self) -> Result<Vec<Transaction>, ApiError> {
         self.each(&self.view.mempool().parents(&self.entry.txid))
     }
 
-    /// The unconfirmed transactions that spend its outputs, by arrival.
+    /// The unconfirmed transactions that spend its outputs, by arrival. At most one for each of its outputs.
     #[graphql(complexity = "costs::list(RELATIVES, child_complexity)")]
     async fn children(&self) -> Result<Vec<Transaction>, ApiError> {
         self.each(&self.view.mempool().children(&self.entry.txid))
     }
 
     /// Whether it spends an output of another unconfirmed transaction.
-    async fn has_unconfirmed_inputs(&self) -> bool {
+    async fn is_spending_unconfirmed(&self) -> bool {
         self.entry.has_parents()
     }
 
@@ -117,7 +117,7 @@ impl MempoolEntry {
     }
 
     /// The total virtual size of the transactions before it in the projected blocks, in vbytes.
-    async fn vsize_ahead(&self) -> Option<Result<UInt53, ApiError>> {
+    async fn total_vsize_ahead(&self) -> Option<Result<UInt53, ApiError>> {
         Some(UInt53::new(self.view.mempool().projected_place(&self.entry.txid)?.vsize_ahead))
     }
 

@@ -79,7 +79,7 @@ impl FeeEstimateObject {
         ctx: &Context<'_>,
         #[graphql(
             desc = "The number of starting points. The newest has `targetBlocks` blocks after it. 1 to \
-                    `server.limits.pages.points`.",
+                    `server.limits.pages.pointsPerSeries`.",
             default_with = "Some(hit_rate::LAST_BLOCKS)"
         )]
         last_blocks: Option<i32>,

@@ -41,7 +41,7 @@ pub(crate) fn of(
         return Err(ApiError::bad_user_input("lastBlocks is 0, and it must be at least 1"));
     }
     if count > most {
-        return Err(ApiError::limit_exceeded("points", most.into(), count.into()));
+        return Err(ApiError::limit_exceeded("pointsPerSeries", most.into(), count.into()));
     }
     let feerate = Feerate::from_sat_per_vb(sat_per_vb)
         .ok_or_else(|| ApiError::internal("an estimate exceeds the coin supply"))?;

@@ -6,7 +6,7 @@ use super::block_template::BlockTemplateObject;
 use super::fee_bin::{self, FeeBinObject};
 use super::list::{self, MempoolOrder};
 use super::projected_block::ProjectedBlockObject;
-use super::rbf_node::RbfNode;
+use super::rbf_node::{self, RbfNode};
 use super::sample::{self, MempoolSampleObject};
 use super::script_delta::{self, ScriptDelta};
 use super::stats::MempoolStats;
@@ -21,12 +21,8 @@ use crate::api::scalars::{DateTime, Txid};
 use crate::api::types::transaction::{Transaction, TransactionFilter};
 use crate::view::{Entry, View};
 
-/// How many transactions `recent` returns by default.
-const RECENT: i32 = 10;
 /// How many blocks are projected if nothing else is asked for.
 pub(crate) const PROJECTED: i32 = 8;
-/// How many trees of replacements are returned by default.
-const REPLACEMENTS: i32 = 25;
 /// How many bins a histogram cut by size is taken to have before they are counted.
 const BINS: usize = 100;
 /// How far apart samples are if nothing else is asked for, in seconds.
@@ -41,12 +37,6 @@ pub(crate) struct Mempool {
 impl Mempool {
     pub(crate) fn new(view: Arc<View>) -> Self {
         Self { view }
-    }
-
-    fn newest(&self, ctx: &Context<'_>, first: i32) -> Result<Vec<Transaction>, ApiError> {
-        let count = list_size(limits(ctx)?, first)?;
-        let newest = self.view.mempool().by_arrival(..).rev().take(count);
-        newest.map(|entry| unconfirmed(&self.view, entry)).collect()
     }
 
     fn histogram(
@@ -66,21 +56,6 @@ impl Mempool {
 
     fn projected(&self, ctx: &Context<'_>, first: i32) -> Result<Vec<ProjectedBlockObject>, ApiError> {
         Ok(ProjectedBlockObject::first(&self.view, list_size(limits(ctx)?, first)?))
-    }
-
-    fn replacing(&self, ctx: &Context<'_>, first: i32, full_rbf_only: bool) -> Result<Vec<RbfNode>, ApiError> {
-        let count = list_size(limits(ctx)?, first)?;
-        let mut found = Vec::new();
-        for root in self.view.newest_replacements() {
-            if found.len() == count {
-                break;
-            }
-            let root = root?;
-            if !full_rbf_only || self.view.replaced_without_signal(&root)? {
-                found.push(RbfNode::find(&self.view, root)?);
-            }
-        }
-        Ok(found)
     }
 }
 
@@ -120,7 +95,8 @@ impl Mempool {
     }
 
     /// The mempool transactions in a given order, optionally filtered. A cursor is valid while its transaction stays in
-    /// the mempool. After that, it fails with CURSOR_ORPHANED, which reports the transaction's state and block.
+    /// the mempool. After that, it fails with CURSOR_ORPHANED, which reports the transaction's state and block. The newest
+    /// arrivals are `transactions(order: ARRIVAL)`.
     #[graphql(complexity = "costs::page(first, last, child_complexity)")]
     async fn transactions(
         &self,
@@ -141,20 +117,6 @@ impl Mempool {
         Some(list::transactions(&self.view, ctx, &args, order.unwrap_or_default(), &filter.unwrap_or_default()))
     }
 
-    /// The most recent arrivals, newest first.
-    #[graphql(complexity = "costs::list(first.unwrap_or(RECENT), child_complexity)")]
-    async fn recent(
-        &self,
-        ctx: &Context<'_>,
-        #[graphql(
-            desc = "Maximum number of items, at most `server.limits.pages.pageSize`.",
-            default_with = "Some(RECENT)"
-        )]
-        first: Option<i32>,
-    ) -> Option<Result<Vec<Transaction>, ApiError>> {
-        Some(self.newest(ctx, first.unwrap_or(RECENT)))
-    }
-
     /// The distribution of mempool transactions over feerates, in bins from the highest feerate to the lowest.
     #[graphql(complexity = "costs::list(bins.as_ref().map_or(BINS, Vec::len), child_complexity)")]
     async fn fee_histogram(
@@ -163,12 +125,12 @@ impl Mempool {
         #[graphql(
             desc = "The lower bounds of the bins, in sat/vB, to a thousandth, in any order. A transaction exactly at a \
                     bound falls into the higher bin. Transactions below the lowest bound get a bin of their own. At \
-                    most `server.limits.pages.points` bounds. If not given, bins are cut by size."
+                    most `server.limits.pages.pointsPerSeries` bounds. If not given, bins are cut by size."
         )]
         bins: Option<Vec<f64>>,
         #[graphql(
             desc = "The minimum size of a bin in vbytes, if `bins` is not given. A bin ends at the first change of \
-                    feerate at or above this size. Bins are larger if there would be more than `server.limits.pages.points` \
+                    feerate at or above this size. Bins are larger if there would be more than `server.limits.pages.pointsPerSeries` \
                     of them.",
             default_with = "Some(fee_bin::VSIZE)"
         )]
@@ -228,24 +190,26 @@ impl Mempool {
     }
 
     /// The replacements that the server remembers, newest first: one tree for each transaction that replaced others and
-    /// was not replaced itself.
-    #[graphql(complexity = "costs::list(first.unwrap_or(REPLACEMENTS), child_complexity)")]
+    /// was not replaced itself. A page reads at most `server.limits.pages.scanRows` replacements, so it may have fewer items
+    /// than requested.
+    #[graphql(complexity = "costs::page(first, last, child_complexity)")]
     async fn replacements(
         &self,
         ctx: &Context<'_>,
-        #[graphql(
-            desc = "Maximum number of items, at most `server.limits.pages.pageSize`.",
-            default_with = "Some(REPLACEMENTS)"
-        )]
-        first: Option<i32>,
         #[graphql(
             desc = "Whether to return only trees whose root replaced a transaction that did not signal replaceability \
                     (BIP125).",
             default_with = "Some(false)"
         )]
         full_rbf_only: Option<bool>,
-    ) -> Option<Result<Vec<RbfNode>, ApiError>> {
-        Some(self.replacing(ctx, first.unwrap_or(REPLACEMENTS), full_rbf_only.unwrap_or_default()))
+        #[graphql(desc = "Maximum number of items from the start, or after `after`; 25 without `first` and `last`.")]
+        first: Option<i32>,
+        #[graphql(desc = "Only items after the item with this cursor.")] after: Option<String>,
+        #[graphql(desc = "Maximum number of items from the end, or before `before`.")] last: Option<i32>,
+        #[graphql(desc = "Only items before the item with this cursor.")] before: Option<String>,
+    ) -> Option<Result<Connection<RbfNode>, ApiError>> {
+        let args = PageArgs { first, after, last, before };
+        Some(rbf_node::page(&self.view, ctx, &args, full_rbf_only.unwrap_or_default()))
     }
 
     /// The mempool over time, as this server saw it: the newest sample of each step, oldest step first. The server
@@ -257,7 +221,7 @@ impl Mempool {
         ctx: &Context<'_>,
         #[graphql(desc = "The start of the first step.")] from: DateTime,
         #[graphql(
-            desc = "The end: later samples are not included. At most `server.limits.pages.points` steps after `from`."
+            desc = "The end: later samples are not included. At most `server.limits.pages.pointsPerSeries` steps after `from`."
         )]
         to: DateTime,
         #[graphql(desc = "The length of a step, in seconds, at least 60.", default_with = "Some(STEP)")]

@@ -1,16 +1,22 @@
 use std::sync::Arc;
 
-use async_graphql::Object;
+use async_graphql::{Context, Object};
 
+use crate::api::context::limits;
 use crate::api::costs;
 use crate::api::error::ApiError;
+use crate::api::pagination::connection::Connection;
+use crate::api::pagination::cursor::Scope;
+use crate::api::pagination::page::PageArgs;
 use crate::api::scalars::{DateTime, Sats, Txid, int_of};
+use crate::api::types::enums::SortOrder;
 use crate::view::{Replacement, View};
 
 /// How many transactions one is taken to have replaced before they are known.
 pub(crate) const REPLACED: usize = 2;
 
 /// A transaction among those that replaced each other.
+#[derive(Clone)]
 pub(crate) struct RbfNode {
     view: Arc<View>,
     txid: bitcoin::Txid,
@@ -59,10 +65,35 @@ impl RbfNode {
         self.known.is_confirmed
     }
 
-    /// The transactions that it replaced, oldest departure first.
+    /// The transactions that it replaced, oldest departure first. Each spent an output that the transaction spends,
+    /// so there are about as many as it has inputs at most.
     #[graphql(complexity = "costs::list(REPLACED, child_complexity)")]
     async fn replaced_nodes(&self) -> Result<Vec<RbfNode>, ApiError> {
         let replaced = self.view.replaced(&self.txid)?;
         replaced.iter().map(|departed| RbfNode::find(&self.view, departed.txid)).collect()
     }
+}
+
+/// A page of the trees of replacements, the newest first. The place of a tree is the number of the first departure that its
+/// root caused, so no cursor becomes invalid: one whose tree is no longer stored continues where the tree was.
+pub(super) fn page(
+    view: &Arc<View>,
+    ctx: &Context<'_>,
+    args: &PageArgs,
+    full_rbf_only: bool,
+) -> Result<Connection<RbfNode>, ApiError> {
+    let scope = Scope::new("replacements", crate::api::pagination::global_id::MEMPOOL_ID.to_owned())
+        .filtered(full_rbf_only.to_string());
+    let limits = limits(ctx)?;
+    let request = args.read(&scope, view, limits)?;
+    let walk = request.walk(0..u64::MAX, SortOrder::Desc);
+    let roots = view.mempool().replacing(walk.positions);
+    let row = |(position, txid): (u64, bitcoin::Txid)| {
+        let is_listed = view.is_replacement_root(&txid)? && (!full_rbf_only || view.replaced_without_signal(&txid)?);
+        Ok::<_, ApiError>((position, is_listed.then_some(txid)))
+    };
+    let enough = |read| read >= limits.scan_rows;
+    let page =
+        if walk.ascending { request.page(enough, roots.rev().map(row)) } else { request.page(enough, roots.map(row)) };
+    Connection::new(&scope, page?, None, |_| Ok(None), |_, txid| RbfNode::find(view, txid))
 }

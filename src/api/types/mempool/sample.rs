@@ -78,7 +78,7 @@ pub(crate) fn history(
     }
     let points = u64::try_from(steps(from, to, Some(step))).unwrap_or(u64::MAX);
     if points > limits.points.into() {
-        return Err(ApiError::limit_exceeded("points", limits.points.into(), points));
+        return Err(ApiError::limit_exceeded("pointsPerSeries", limits.points.into(), points));
     }
     let mut samples = Vec::new();
     let mut start = first;

@@ -67,7 +67,7 @@ impl PsbtInput {
     }
 
     /// Whether the PSBT has the output that the input spends.
-    async fn has_utxo(&self) -> Result<bool, ApiError> {
+    async fn is_utxo_known(&self) -> Result<bool, ApiError> {
         Ok(self.known()?.has_utxo)
     }
 

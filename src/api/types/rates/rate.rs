@@ -14,13 +14,13 @@ pub(crate) struct RateObject {
     /// The price of a bitcoin in the currency.
     price: Decimal,
     /// The time of the rate in the operator's table.
-    at: DateTime,
+    quoted_at: DateTime,
 }
 
 impl RateObject {
     pub(crate) fn new(currency: &str, rate: Rate) -> Self {
-        let (price, at) = (Decimal::new(rate.price.to_string()), DateTime::from_unix(rate.time));
-        Self { currency: currency.to_owned(), price, at }
+        let (price, quoted_at) = (Decimal::new(rate.price.to_string()), DateTime::from_unix(rate.time));
+        Self { currency: currency.to_owned(), price, quoted_at }
     }
 }
 

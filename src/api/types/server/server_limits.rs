@@ -44,7 +44,10 @@ macro_rules! define {
             $group:ident: $group_type:ident { $(
                 $(#[doc = $doc:expr])+
                 $name:ident: $type:ty, $unit:ident = $default:expr, $bounds:expr, $setting:literal, $field:tt;
-            )+ }
+            )+ $( fixed {
+                $(#[doc = $fixed_doc:expr])+
+                $fixed_name:ident: $fixed_type:ty = $fixed_value:expr, $fixed_field:literal;
+            } )? }
         )+ }
         protocol $protocol:tt
     ) => {
@@ -55,8 +58,6 @@ macro_rules! define {
         #[graphql(name = "Limits")]
         pub(crate) struct ServerLimits {
             $( $(#[doc = $group_doc])+ $group: $group_type, )+
-            /// The most transactions that one field submits or tests together. Bitcoin Core accepts no more.
-            package_size: UInt53,
         }
 
         $(
@@ -64,14 +65,17 @@ macro_rules! define {
             #[derive(SimpleObject)]
             pub(crate) struct $group_type {
                 $( $(#[doc = $doc])+ #[graphql(name = $field)] $name: <$type as InSchema>::Output, )+
+                $( $(#[doc = $fixed_doc])+ #[graphql(name = $fixed_field)] $fixed_name: <$fixed_type as InSchema>::Output, )?
             }
         )+
 
         impl From<&Limits> for ServerLimits {
             fn from(limits: &Limits) -> Self {
                 Self {
-                    $( $group: $group_type { $( $name: limits.$name.in_schema(), )+ }, )+
-                    package_size: PACKAGE_SIZE.into(),
+                    $( $group: $group_type {
+                        $( $name: limits.$name.in_schema(), )+
+                        $( $fixed_name: $fixed_value.in_schema(), )?
+                    }, )+
                 }
             }
         }

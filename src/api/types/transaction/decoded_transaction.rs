@@ -50,7 +50,7 @@ impl DecodedTransaction {
 
     /// Whether the main chain or the mempool contains every output that the transaction spends, whether already spent
     /// or not.
-    async fn has_all_prevouts(&self) -> bool {
+    async fn is_resolved(&self) -> bool {
         self.missing.is_empty()
     }
 

@@ -261,7 +261,8 @@ impl Transaction {
     }
 
     /// All blocks that contain the transaction: those of the main chain, oldest first, then stale blocks. The server
-    /// knows only the stale blocks that it saw disconnected.
+    /// knows only the stale blocks that it saw disconnected. On mainnet at most two of the main chain (BIP30), and as many stale ones as
+    /// reorgs took the transaction out of the chain.
     #[graphql(complexity = "costs::list(OCCURRENCES, child_complexity)")]
     async fn occurrences(&self) -> Result<Vec<TxOccurrence>, ApiError> {
         self.view.count(0)?;
@@ -406,7 +407,7 @@ impl Transaction {
     }
 
     /// The transactions that left the mempool because this one spends the same outputs, oldest departure first.
-    /// `rbfTree` also includes those whose bytes the server no longer stores.
+    /// `rbfTree` also includes those whose bytes the server no longer stores. About as many as this one has inputs at most.
     #[graphql(complexity = "costs::list(REPLACED, child_complexity)")]
     async fn replaces(&self) -> Result<Vec<Transaction>, ApiError> {
         self.replaced()
@@ -427,7 +428,8 @@ impl Transaction {
 
     /// The transactions that spend the same outputs: those that this one replaced, the one that replaced it, and, if it
     /// is neither in the mempool nor on the main chain, the transactions there that conflict with it. A confirmed
-    /// transaction does not list the conflicting ones that its block removed.
+    /// transaction does not list the conflicting ones that its block removed. At most one for each of its inputs, beside those
+    /// that it replaced.
     #[graphql(complexity = "costs::list(REPLACED, 1)")]
     async fn conflicts(&self) -> Result<Vec<Txid>, ApiError> {
         self.conflicting()
