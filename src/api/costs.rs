@@ -13,6 +13,10 @@
 //! | has the node make a block | [`TEMPLATE`] round trips | it checks each of some thousand transactions | the same |
 //! | reads and hashes all txids of a block | [`PROOF`] | some thousand rows in one pass, and as many hashes | the same |
 //! | reads and hashes all transactions of a block | [`WHOLE_BLOCK`] | a megabyte or two, read in one pass | the same |
+//! | reads and parses all transactions of a block | 1 for each | in one pass | as a block of 3,000 |
+//! | returns a list of scalars that is written at once | 1 for each [`COLUMN_ITEMS`] | [`column`] | as a block of 3,000 |
+//! | computes the tweak of a silent payment | [`TWEAK`] and 1 for each input | a multiplication of a point on the curve | the same |
+//! | orders the clusters of a block | 1 for each [`CLUSTER_STEPS`] | as many steps as members times edges | nothing |
 //! | reads a list by keys, or all txids of a block | 1 more for each | counted before they are read | as a block of 3,000 |
 //! | finds a row by bisection | [`BISECTION`] | each step is a row, half of them in memory already | the same |
 //! | finds a period of a series | [`PERIOD`] | the rows of blocks at its ends are searched | as a year by days |
@@ -53,6 +57,14 @@ pub(crate) const TEMPLATE: usize = 20;
 pub(crate) const PROOF: usize = 850;
 /// Reading all transactions of a block of 3,000 in one pass, parsing and hashing them.
 pub(crate) const WHOLE_BLOCK: usize = 4_000;
+/// Computing the tweak of a silent payment: a multiplication of a point on the curve.
+pub(crate) const TWEAK: usize = 60;
+/// Items of a list of scalars that can be written at once for the price of a field.
+pub(crate) const COLUMN_ITEMS: usize = 10;
+/// Steps of ordering a cluster of transactions that can be taken for the price of a field.
+pub(crate) const CLUSTER_STEPS: u64 = 200;
+/// Transactions that a block is taken to have.
+const TRANSACTIONS: usize = 3_000;
 /// Finding the bounds of a period of a series: the rows of some ten blocks.
 pub(crate) const PERIOD: usize = 5;
 /// How many points a series is taken to have: the days of a year.
@@ -109,6 +121,16 @@ pub(crate) fn page(first: Option<i32>, last: Option<i32>, per_row: usize) -> usi
 pub(crate) fn parts(first: Option<i32>, last: Option<i32>, per_row: usize) -> usize {
     let default = i32::try_from(DEFAULT_PARTS).ok();
     page(first.or(default.filter(|_| last.is_none())), last, per_row)
+}
+
+/// What a list of scalars, one for each transaction of a block, costs.
+pub(crate) fn column() -> usize {
+    TRANSACTIONS / COLUMN_ITEMS
+}
+
+/// What reading all transactions of a block in one pass costs, before their number is known.
+pub(crate) fn contents(per_block: usize) -> usize {
+    per_block.saturating_add(TRANSACTIONS)
 }
 
 /// What a list without pages costs: one for itself, and its items times what is asked of each.

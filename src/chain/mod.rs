@@ -12,6 +12,7 @@ mod count;
 pub mod descriptor;
 pub mod difficulty;
 mod epoch;
+mod features;
 mod feerate;
 pub mod float;
 mod height;
@@ -27,6 +28,7 @@ mod secrets;
 #[cfg(test)]
 mod shared_data;
 mod sigops;
+pub mod silent_payments;
 pub mod spend;
 pub mod spending;
 pub mod subsidy;
@@ -36,6 +38,7 @@ pub use address::{AddressEncoding, AddressError, address_of, parse_address, pars
 pub use asm::{asm, script_sig_asm};
 pub use count::wide;
 pub use epoch::{BLOCKS_PER_EPOCH, DifficultyEpoch};
+pub use features::{StructuralFeature, features};
 pub use feerate::{Feerate, vsize};
 pub use height::Height;
 pub use period::{CalendarUnit, SeriesGroup};

@@ -25,7 +25,7 @@ const SCHNORR: usize = 64;
 
 /// What an input reveals.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Spend {
+pub struct InputSpend {
     /// The redeem script of a P2SH output (BIP16).
     pub redeem_script: Option<ScriptBuf>,
     /// The witness script of a P2WSH output, native or nested in P2SH (BIP141).
@@ -60,7 +60,7 @@ pub enum SignatureHash {
     Schnorr(u8),
 }
 
-impl Spend {
+impl InputSpend {
     /// What `input` reveals of an output with this script.
     #[must_use]
     pub fn of(script_pubkey: &Script, input: &TxIn) -> Self {
@@ -252,18 +252,18 @@ mod tests {
     fn scripts_behind_a_hash_are_revealed_if_they_have_that_hash() {
         let signature = bytes(SIGNATURE);
         let script = bytes("51");
-        let of_p2sh = Spend::of(&nested(Script::from_bytes(&script)), &input(&[&signature, &script], &[]));
+        let of_p2sh = InputSpend::of(&nested(Script::from_bytes(&script)), &input(&[&signature, &script], &[]));
         let redeem_script = Some(ScriptBuf::from_bytes(script.clone()));
         let signatures = vec![SignatureHash::Ecdsa(1)];
-        assert_eq!(of_p2sh, Spend { redeem_script, signatures: signatures.clone(), ..Spend::default() });
+        assert_eq!(of_p2sh, InputSpend { redeem_script, signatures: signatures.clone(), ..InputSpend::default() });
 
         let witness_script = Some(ScriptBuf::from_bytes(script.clone()));
-        let native = Spend::of(&p2wsh(&script), &input(&[], &[b"", &signature, &script]));
-        assert_eq!(native, Spend { witness_script, signatures, ..Spend::default() });
+        let native = InputSpend::of(&p2wsh(&script), &input(&[], &[b"", &signature, &script]));
+        assert_eq!(native, InputSpend { witness_script, signatures, ..InputSpend::default() });
 
         let program = p2wsh(&script);
-        let within = Spend::of(&nested(&program), &input(&[program.as_bytes()], &[&signature, &script]));
-        assert_eq!(within, Spend { redeem_script: Some(program.clone()), ..native });
+        let within = InputSpend::of(&nested(&program), &input(&[program.as_bytes()], &[&signature, &script]));
+        assert_eq!(within, InputSpend { redeem_script: Some(program.clone()), ..native });
 
         for (script_pubkey, input) in [
             (nested(Script::from_bytes(b"other")), input(&[&script], &[])),
@@ -271,14 +271,14 @@ mod tests {
             (program, input(&[], &[])),
             (ScriptBuf::new(), input(&[&script], &[&script])),
         ] {
-            assert_eq!(Spend::of(&script_pubkey, &input), Spend::default(), "{script_pubkey:x}");
+            assert_eq!(InputSpend::of(&script_pubkey, &input), InputSpend::default(), "{script_pubkey:x}");
         }
     }
 
     #[test]
     fn a_redeem_script_that_looks_like_a_signature_is_none() {
         let script = bytes(SIGNATURE);
-        let spend = Spend::of(&nested(Script::from_bytes(&script)), &input(&[&script], &[]));
+        let spend = InputSpend::of(&nested(Script::from_bytes(&script)), &input(&[&script], &[]));
         assert_eq!((spend.redeem_script.is_some(), spend.signatures), (true, vec![]));
     }
 
@@ -293,8 +293,8 @@ mod tests {
             (vec![&signature[..], &annex], vec![SignatureHash::Schnorr(0)], true),
         ] {
             let annex = annexed.then(|| annex.clone());
-            let expected = Spend { signatures, annex, ..Spend::default() };
-            assert_eq!(Spend::of(&taproot(), &input(&[], &witness)), expected, "{witness:?}");
+            let expected = InputSpend { signatures, annex, ..InputSpend::default() };
+            assert_eq!(InputSpend::of(&taproot(), &input(&[], &witness)), expected, "{witness:?}");
         }
         let script = bytes("20ac");
         for (first, version, signatures) in
@@ -304,9 +304,13 @@ mod tests {
             let witness: [&[u8]; 6] = [&signature, b"data", &with_type, &script, &control_block, &annex];
             let script = ScriptBuf::from_bytes(script.clone());
             let tap_leaf = TapLeaf { script, version, internal_key: KEY, control_block: control_block.clone() };
-            let expected =
-                Spend { tap_leaf: Some(tap_leaf), annex: Some(annex.clone()), signatures, ..Spend::default() };
-            assert_eq!(Spend::of(&taproot(), &input(&[], &witness)), expected, "{first:02x}");
+            let expected = InputSpend {
+                tap_leaf: Some(tap_leaf),
+                annex: Some(annex.clone()),
+                signatures,
+                ..InputSpend::default()
+            };
+            assert_eq!(InputSpend::of(&taproot(), &input(&[], &witness)), expected, "{first:02x}");
         }
     }
 
@@ -314,14 +318,14 @@ mod tests {
     fn taproot_has_no_rules_for_nested_programs_and_wrong_control_blocks() {
         let (script, key) = (bytes("51"), taproot());
         let path = |size: usize| [&[0xc0][..], &vec![1; size]].concat();
-        let leaf = |control_block: &[u8]| Spend::of(&key, &input(&[], &[&script, control_block])).tap_leaf;
+        let leaf = |control_block: &[u8]| InputSpend::of(&key, &input(&[], &[&script, control_block])).tap_leaf;
         assert!(leaf(&path(32)).is_some() && leaf(&path(32 + 128 * 32)).is_some());
         for size in [0, 31, 33, 32 + 31, 32 + 129 * 32] {
             assert_eq!(leaf(&path(size)), None, "{size}");
         }
-        let nested = Spend::of(&nested(&key), &input(&[key.as_bytes()], &[&[1; 64]]));
-        assert_eq!(nested, Spend { redeem_script: Some(key.clone()), ..Spend::default() });
+        let nested = InputSpend::of(&nested(&key), &input(&[key.as_bytes()], &[&[1; 64]]));
+        assert_eq!(nested, InputSpend { redeem_script: Some(key.clone()), ..InputSpend::default() });
         // one item alone is never the annex
-        assert_eq!(Spend::of(&key, &input(&[], &[&bytes("50ff")])), Spend::default());
+        assert_eq!(InputSpend::of(&key, &input(&[], &[&bytes("50ff")])), InputSpend::default());
     }
 }

@@ -66,6 +66,7 @@ pub use open::{Index, IndexOptions};
 pub use optional::{NamedTable, OptionalTables};
 pub use raw::{RawBlocks, RawFiles, RawProgress, RawStorage};
 pub use snapshot::{Occurrence, Snapshot, SpendingInput, StoredTransaction, TableRows, WantedTransaction};
+pub use statistics::feerate_quantiles;
 pub use tables::block_files::BlockFileRow;
 pub use tables::block_hashes::{BlockPlace, ChainMembership};
 pub use tables::block_observed::ObservedBlock;

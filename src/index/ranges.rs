@@ -46,9 +46,27 @@ impl Snapshot {
     ///
     /// Errors: storage errors; [`IndexError::Corrupt`] if a row is missing.
     pub fn append_raw_transactions(&self, first: TxNum, count: u32, bytes: &mut Vec<u8>) -> Result<(), IndexError> {
+        self.read_transactions(first, count, bytes).map(drop)
+    }
+
+    /// Appends the serialisations of `count` transactions of the active chain from a position on to `bytes`, and returns the
+    /// txid of each and its fee in sat, `None` for a coinbase.
+    ///
+    /// Errors: storage errors; [`IndexError::Corrupt`] if a row is missing.
+    pub fn read_transactions(
+        &self,
+        first: TxNum,
+        count: u32,
+        bytes: &mut Vec<u8>,
+    ) -> Result<Vec<(Txid, Option<u64>)>, IndexError> {
         let (frozen, live) = self.split_range(first, count)?;
-        self.generations.append_raw_transactions(frozen, bytes)?;
-        self.each_transaction(live, |row| bytes.extend_from_slice(row.raw))
+        let mut found = Vec::new();
+        self.generations.append_raw_transactions(frozen, bytes, |txid, fee| found.push((txid, fee)))?;
+        self.each_transaction(live, |row| {
+            bytes.extend_from_slice(row.raw);
+            found.push((row.txid, (!row.is_coinbase).then_some(row.fee)));
+        })?;
+        Ok(found)
     }
 
     /// The coinbases of those blocks of the active chain that begin at one of these positions, lowest first, read

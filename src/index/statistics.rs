@@ -227,9 +227,10 @@ fn fee_quantiles(sorted: &[u64]) -> [u64; QUANTILES] {
     })
 }
 
-/// The quantiles of feerates in ascending order: the feerate at which each share of the weight is reached, as in Core's
-/// `CalculatePercentilesByWeight`.
-fn feerate_quantiles(sorted: &[(u64, u64)]) -> [u64; QUANTILES] {
+/// The quantiles of feerates, which are given in ascending order, each with the weight that pays it: the feerate at which each
+/// share of the weight is reached, as in Core's `CalculatePercentilesByWeight`.
+#[must_use]
+pub fn feerate_quantiles(sorted: &[(u64, u64)]) -> [u64; QUANTILES] {
     let total: u64 = sorted.iter().map(|(_, weight)| weight).sum();
     let (mut behind, mut transactions) = (0, sorted.iter());
     let mut at = (0, 0);

@@ -12,6 +12,7 @@
 //!                                                              is_replaceable, replacement_fee      bump
 //!                                                              recommended_fees                     recommended
 //!                                                              MempoolSample                        sample
+//!   transactions of a block ──► MinedClusters                  feerates                             mined
 //! ```
 //!
 //! The node decides what is in its mempool; this module mirrors it and keeps its indexes consistent. It reads no clock,
@@ -36,6 +37,7 @@ mod histogram;
 mod ids;
 mod limits;
 mod linearise;
+mod mined;
 mod prevouts;
 mod projection;
 mod recommended;
@@ -59,6 +61,7 @@ pub use feerate::{FeeFraction, Rank};
 pub use graph::{Relatives, Sums};
 pub use histogram::{FeeBin, FeeBins, FeerateKind};
 pub use limits::{MempoolLimits, NodeMempool};
+pub use mined::{MinedClusters, PayingTransaction, ahead_of_better};
 pub use prevouts::{PrevoutRef, Prevouts, PrevoutsIter};
 pub use projection::{PROJECTED_BLOCK_WEIGHT, PROJECTED_PERCENT, ProjectedBlock, ProjectedPlace, Remainder};
 pub use recommended::RecommendedFees;

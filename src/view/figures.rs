@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use bitcoin::TxOut;
 
-use super::prevouts::SpentOutput;
+use super::prevouts::FundedOutput;
 use super::{SpendStatus, Transaction, View};
 use crate::chain::{Height, sigop_cost};
 use crate::index::IndexError;
@@ -22,7 +22,7 @@ impl Transaction {
     /// The sigop cost. `spent` are the outputs that it spends ([`View::spent_outputs`]); `None` if one is not known, unless it
     /// is a coinbase.
     #[must_use]
-    pub fn sigop_cost(&self, spent: &[Option<SpentOutput>]) -> Option<u64> {
+    pub fn sigop_cost(&self, spent: &[Option<FundedOutput>]) -> Option<u64> {
         if self.parts.is_coinbase() {
             return Some(sigop_cost(&self.parts, []));
         }
@@ -39,13 +39,13 @@ impl View {
     pub fn coin_age(
         &self,
         transaction: &Transaction,
-        spent: &[Option<SpentOutput>],
+        spent: &[Option<FundedOutput>],
     ) -> Result<Option<u128>, IndexError> {
         let Some(place) = transaction.place else { return Ok(None) };
         let mut median_times = HashMap::new();
         let own = self.median_time_at(place.height)?;
         let mut sum = 0_u128;
-        for SpentOutput { output, height } in spent.iter().flatten() {
+        for FundedOutput { output, height } in spent.iter().flatten() {
             // what a transaction of the active chain spends is there, too
             let Some(height) = height else { continue };
             let created = match median_times.get(height) {

@@ -5,7 +5,7 @@
 //! the chain. Nothing else opens a read transaction.
 //!
 //! ```text
-//!   Published ── head() ──► Head ── View::new ──► View ──► Block         block, chain, series
+//!   Published ── head() ──► Head ── View::new ──► View ──► Block         block, block_contents, chain, series
 //!                                                     ├──► Transaction   transaction, output, prevouts, figures, proofs, …
 //!                                                     ├──► LedgerTotals  ledger, period
 //!                                                     └──► NodeClient    requests to the node: node_client, submit
@@ -14,6 +14,7 @@
 //! The encoding of rows is internal to the index, and the form of queries to the API.
 
 mod block;
+mod block_contents;
 mod byte_budget;
 mod chain;
 mod dry_run;
@@ -50,6 +51,7 @@ use together::WantedTogether;
 pub(crate) use together::wait_once;
 
 pub use block::Block;
+pub use block_contents::{BlockContents, ScriptChange};
 pub use byte_budget::BudgetExceeded;
 pub use chain::{BlockRange, ImmatureCoinbase, Span, Supply};
 pub use dry_run::Obstacles;
@@ -64,7 +66,7 @@ pub use node_client::{NodeClient, NodeClientError, NodeLimits};
 pub use observed::BlockArrival;
 pub use output::{SpendStatus, Spender, UnspendableReason, mature_at};
 pub use period::Period;
-pub use prevouts::SpentOutput;
+pub use prevouts::FundedOutput;
 pub use proofs::{MerkleProof, WtxidProof};
 pub use read_set::{Dependency, Freshness, ReadSet};
 pub use relative_lock::{LockEnd, LockKind, RelativeLock};
@@ -81,8 +83,9 @@ pub use crate::index::{
 };
 pub use crate::mempool::{
     ArrivalRate, BlockAudit, Coins, Departed, Departure, Entry, FeeBin, FeeBins, FeeFraction, FeerateKind,
-    MempoolEvent, MempoolEventKind, MempoolSample, MempoolSnapshot, MempoolTotals, NodeMempool, PrevoutSource,
-    ProjectedBlock, ProjectedPlace, Rank, Remainder, ScriptPlace, ScriptTotals, Sums,
+    MempoolEvent, MempoolEventKind, MempoolSample, MempoolSnapshot, MempoolTotals, MinedClusters, NodeMempool,
+    PayingTransaction, PrevoutSource, ProjectedBlock, ProjectedPlace, Rank, Remainder, ScriptPlace, ScriptTotals, Sums,
+    ahead_of_better,
 };
 pub use crate::node::{
     ChainInfo, ChainTip, ChainTipStatus, EstimateMode, FeeEstimate, MaxFees, MempoolAcceptance, NetworkInfo,
@@ -150,6 +153,12 @@ impl View {
     /// Errors: the byte budget is exceeded, now or before. With 0 bytes it only checks whether any is left.
     pub fn count(&self, bytes: usize) -> Result<(), BudgetExceeded> {
         self.budget.spend(bytes)
+    }
+
+    /// The bytes that the answer may still read and return.
+    #[must_use]
+    pub fn bytes_left(&self) -> usize {
+        self.budget.left()
     }
 
     /// The number of times that the tip had changed when this state was published, in this run of the server.

@@ -15,7 +15,7 @@ const AT_ONCE: usize = 128;
 
 /// An output that an input spends.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SpentOutput {
+pub struct FundedOutput {
     /// The output.
     pub output: TxOut,
     /// The height of the block of the active chain that creates it, `None` if no such block does.
@@ -40,7 +40,11 @@ impl View {
     }
 
     /// The outputs that these inputs spend, as [`prevouts`](Self::prevouts) finds them, and where they were created.
-    pub fn spent_outputs<E>(&self, transaction: &Transaction, vins: Range<usize>) -> Result<Vec<Option<SpentOutput>>, E>
+    pub fn spent_outputs<E>(
+        &self,
+        transaction: &Transaction,
+        vins: Range<usize>,
+    ) -> Result<Vec<Option<FundedOutput>>, E>
     where
         E: From<IndexError> + From<BudgetExceeded>,
     {
@@ -53,7 +57,7 @@ impl View {
         let prevout = |input: &bitcoin::TxIn| {
             let vout = usize::try_from(input.previous_output.vout).ok()?;
             let (outputs, height) = funding.get(&txid(input))?;
-            Some(SpentOutput { output: outputs.get(vout)?.clone(), height: *height })
+            Some(FundedOutput { output: outputs.get(vout)?.clone(), height: *height })
         };
         let found: Vec<_> = inputs.iter().map(prevout).collect();
         let unknown =
@@ -120,7 +124,7 @@ fn outputs_of(found: Transaction) -> (Funding, usize) {
 }
 
 /// The outputs that the mempool keeps with a transaction, or the journal of departures.
-fn kept_prevouts(transaction: &Transaction, vins: &Range<usize>) -> Option<Vec<Option<SpentOutput>>> {
+fn kept_prevouts(transaction: &Transaction, vins: &Range<usize>) -> Option<Vec<Option<FundedOutput>>> {
     let departed = || transaction.departed.as_ref()?.entry.as_ref();
     let entry = transaction.unconfirmed.as_ref().or_else(departed)?;
     let prevouts = entry.prevouts.iter().map(|prevout| {
@@ -132,7 +136,7 @@ fn kept_prevouts(transaction: &Transaction, vins: &Range<usize>) -> Option<Vec<O
             PrevoutSource::Confirmed { height, .. } => Some(height),
             PrevoutSource::Unconfirmed => None,
         };
-        Some(SpentOutput { output, height })
+        Some(FundedOutput { output, height })
     });
     Some(prevouts.skip(vins.start).take(vins.len()).collect())
 }

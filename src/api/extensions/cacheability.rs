@@ -105,7 +105,8 @@ const FIELD_CACHEABILITY: &[(&str, Cacheability, &str)] = &[
         Immutable,
         "id hash height header headerHex rawHex version merkleRoot time medianTime timestamp bits nonce \
          difficulty target chainwork size strippedSize weight txCount chainStatus previousBlock subsidy totalFees coinbase \
-         coinbaseValue unclaimedReward feeStats stats cumulative txids transaction transactions",
+         coinbaseValue unclaimedReward feeStats stats cumulative txids transaction transactions \
+         summary balanceChanges silentPaymentTweaks",
     ),
     ("Block", UntilNextTip, "confirmations nextBlock"),
     // the table of pools is of this server
@@ -113,14 +114,16 @@ const FIELD_CACHEABILITY: &[(&str, Cacheability, &str)] = &[
     (
         "BlockAudit",
         UntilNextHead,
-        "projectedTxCount projectedWeight totalProjectedFees matchRate missing fresh unexpected unseen",
+        "projectedTxCount projectedWeight totalProjectedFees matchRate missing fresh unexpected unseen \
+         prioritised",
     ),
     ("BlockConnected", Never, "seq cursor block"),
     ("BlockConnection", Immutable, "edges nodes pageInfo totalCount"),
     ("BlockDisconnected", Never, "seq cursor block reorg"),
     ("BlockEdge", Immutable, "cursor node"),
-    ("BlockFeeStats", Immutable, "totalFees averageFee medianFee minFee maxFee medianFeeRate averageFeeRate feeRatePercentiles"),
+    ("BlockFeeStats", Immutable, "totalFees averageFee medianFee minFee maxFee medianFeeRate averageFeeRate feeRatePercentiles effectiveFeeRatePercentiles"),
     ("BlockHeader", Immutable, "hash height hex version previousBlockHash merkleRoot time timestamp bits nonce"),
+    ("BlockSummary", Immutable, "txids fees vsizes totalOutputValues feeRates effectiveFeeRates"),
     (
         "BlockStats",
         Immutable,
@@ -329,7 +332,7 @@ const FIELD_CACHEABILITY: &[(&str, Cacheability, &str)] = &[
     ("Script", Immutable, "id scriptHash electrumScriptHash"),
     ("Script", ByArgument, "stats balance balanceHistory utxos"),
     ("Script", UntilNextHead, "hex asm type address info transactions coinbaseBlocks"),
-    ("ScriptDelta", UntilNextHead, "script address net received spent txCount"),
+    ("ScriptDelta", Immutable, "script address net received spent txCount"),
     ("ScriptDeltaConnection", Immutable, "edges nodes pageInfo totalCount"),
     ("ScriptDeltaEdge", Immutable, "cursor node"),
     (
@@ -348,6 +351,9 @@ const FIELD_CACHEABILITY: &[(&str, Cacheability, &str)] = &[
     ("SearchResultConnection", Immutable, "edges nodes pageInfo totalCount"),
     ("SearchResultEdge", Immutable, "cursor node"),
     ("ServerInfo", Never, "id version gitCommit startedAt limits database subscriptionCount features"),
+    ("SilentPaymentTweak", Immutable, "transaction tweak"),
+    ("SilentPaymentTweakConnection", Immutable, "edges nodes pageInfo totalCount"),
+    ("SilentPaymentTweakEdge", Immutable, "cursor node"),
     ("Snapshot", UntilNextTip, "height hash"),
     ("Snapshot", UntilNextHead, "takenAt"),
     ("Snapshot", Never, "cursor mempoolSequence nodeHeight nodeHeaderHeight isInSync isMempoolInSync"),
@@ -370,7 +376,7 @@ const FIELD_CACHEABILITY: &[(&str, Cacheability, &str)] = &[
         Immutable,
         "id txid wtxid version lockTime size strippedSize weight vsize isCoinbase hex state block \
          indexInBlock globalIndex merkleProof inputs outputs inputCount outputCount totalInputValue totalOutputValue \
-         fee feeRate isSignalingRbf sigopCost adjustedVsize coinDaysDestroyed merkleBlockHex wtxidProof",
+         fee feeRate isSignalingRbf features sigopCost adjustedVsize coinDaysDestroyed merkleBlockHex wtxidProof",
     ),
     ("Transaction", ByArgument, "netEffect"),
     ("Transaction", UntilNextTip, "confirmations"),

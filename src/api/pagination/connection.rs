@@ -7,7 +7,7 @@ use super::cursor::Scope;
 use super::page::{Cut, Page};
 use crate::api::error::ApiError;
 use crate::api::scalars::{Txid, UInt53};
-use crate::api::types::block::Block;
+use crate::api::types::block::{Block, SilentPaymentTweak};
 use crate::api::types::chain::{ConflictedTransaction, DifficultyEpochObject, Reorg, ReorgBlock};
 use crate::api::types::ledger::{DerivedAddress, LedgerEntry, Utxo};
 use crate::api::types::mempool::{RbfNode, ScriptDelta};
@@ -46,6 +46,7 @@ pub(crate) struct PageInfo {
     concrete(name = "DerivedAddressEdge", params(DerivedAddress)),
     concrete(name = "RbfNodeEdge", params(RbfNode)),
     concrete(name = "ScriptDeltaEdge", params(ScriptDelta)),
+    concrete(name = "SilentPaymentTweakEdge", params(SilentPaymentTweak)),
     concrete(name = "PsbtInputEdge", params(PsbtInput)),
     concrete(name = "PsbtOutputEdge", params(PsbtOutput)),
     concrete(name = "SearchResultEdge", params(SearchResultUnion)),
@@ -76,6 +77,7 @@ pub(crate) struct Edge<N: OutputType> {
     concrete(name = "DerivedAddressConnection", params(DerivedAddress)),
     concrete(name = "RbfNodeConnection", params(RbfNode)),
     concrete(name = "ScriptDeltaConnection", params(ScriptDelta)),
+    concrete(name = "SilentPaymentTweakConnection", params(SilentPaymentTweak)),
     concrete(name = "PsbtInputConnection", params(PsbtInput)),
     concrete(name = "PsbtOutputConnection", params(PsbtOutput)),
     concrete(name = "SearchResultConnection", params(SearchResultUnion)),

@@ -65,10 +65,10 @@ impl TransactionQuery {
             let request = args.read(&scope, &view, limits)?;
             let page = filtered(&request, positions, order, limits, |position| {
                 let txnum = txnum_at(position)?;
-                let found = read_transaction(&view, |view| view.newest_copy(txnum))?;
-                let bytes = found.bytes_read;
-                let found = Transaction::new(&view, found);
-                Ok((bytes, found.meets(&filter)?.then_some(found)))
+                let left = view.bytes_left();
+                let found = Transaction::new(&view, read_transaction(&view, |view| view.newest_copy(txnum))?);
+                let meets = found.meets(&filter)?;
+                Ok((left.saturating_sub(view.bytes_left()), meets.then_some(found)))
             })?;
             return Connection::new(&scope, page, None, held_by, |_, found| Ok(found));
         }

@@ -113,13 +113,15 @@ impl Generations {
         Ok(())
     }
 
-    /// Appends the serialisations of transactions of theirs to `bytes`. Those of one block are read at once.
+    /// Appends the serialisations of transactions of theirs to `bytes`, and visits the txid and the fee of each. Those of one
+    /// block are read at once.
     ///
     /// Errors: as [`Generations::transaction`].
     pub(in crate::index) fn append_raw_transactions(
         &self,
         txnums: Range<TxNum>,
         bytes: &mut Vec<u8>,
+        mut visit: impl FnMut(Txid, Option<u64>),
     ) -> Result<(), IndexError> {
         let mut from = txnums.start;
         while from < txnums.end {
@@ -132,6 +134,7 @@ impl Generations {
                     break;
                 }
                 length = length.saturating_add(found.length);
+                visit(found.txid, found.fee);
                 transactions.push(found);
                 next = TxNum(next.0 + 1);
             }

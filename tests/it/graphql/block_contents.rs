@@ -1,14 +1,17 @@
 //! What a block contains, transaction by transaction: as it arrived, and as it was mined.
 
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
-use bitcoin::Block;
+use bitcoin::hex::DisplayHex;
+use bitcoin::{Block, OutPoint, Transaction, TxOut};
 use btcgraph::index::ObservedBlock;
 use btcgraph::mempool::BlockAudit;
-use btcgraph::sim::{Hostile, SimChain};
+use btcgraph::sim::{Hostile, Payment, SimChain, Spendable};
 use serde_json::{Value, json};
 
 use crate::support::api::Api;
+use crate::support::cut::IndexForm;
 
 /// A chain whose newest block has at least so many transactions, and that block.
 fn chain_to(seed: u64, transactions: usize) -> (SimChain, Arc<Block>) {
@@ -70,4 +73,174 @@ fn a_block_that_was_not_compared_has_no_audit() {
     api.observe(&ObservedBlock { first_seen: 1_700_000_000, audit: Vec::new() });
     let tip = api.data(&format!("{{ tip {{ {AUDIT} }} }}"));
     assert_eq!(tip["tip"], json!({ "firstSeenAt": "2023-11-14T22:13:20Z", "audit": Value::Null }));
+}
+
+/// The figures of the transactions of a block as lists, one transaction at a time.
+fn listed(block: &Value) -> Value {
+    let nodes = block["transactions"]["nodes"].as_array().unwrap();
+    let column = |name: &str| nodes.iter().map(|node| node[name].clone()).collect::<Vec<_>>();
+    json!({
+        "txids": column("txid"), "fees": column("fee"), "vsizes": column("vsize"),
+        "totalOutputValues": column("totalOutputValue"), "feeRates": column("feeRate"),
+    })
+}
+
+#[test]
+fn a_summary_lists_what_each_transaction_shows() {
+    for form in [IndexForm::Live, IndexForm::Cut] {
+        let (chain, _) = chain_to(73, 6);
+        let api = Api::of_chain_in(form, &chain);
+        for height in (0..=chain.height().to_u32()).rev().step_by(7) {
+            let answer = api.data(&format!(
+                "{{ block(height: {height}) {{ summary {{ txids fees vsizes totalOutputValues feeRates }}
+                    transactions(first: 100) {{ nodes {{ txid fee vsize totalOutputValue feeRate }} }} }} }}"
+            ));
+            assert_eq!(answer["block"]["summary"], listed(&answer["block"]), "at height {height}");
+        }
+    }
+}
+
+/// A block with a parent for which a child pays, between two that pay for themselves.
+fn packaged() -> (SimChain, Vec<Transaction>) {
+    let owner = SimChain::miner();
+    let mut chain = SimChain::new(74);
+    let blocks = chain.mine_empty(103).unwrap();
+    let coin = |index: usize| Spendable::of(&blocks[index].txdata[0], 0, owner).unwrap();
+    let pay = |coin, rate| Payment::of([coin]).change(owner, rate).sign().unwrap();
+    let (dear, parent, cheap) = (pay(coin(0), 30), pay(coin(1), 1), pay(coin(2), 5));
+    let child = pay(Spendable::of(&parent, 0, owner).unwrap(), 40);
+    let transactions = vec![cheap, dear, parent, child];
+    chain.mine(transactions.clone()).unwrap();
+    (chain, transactions)
+}
+
+#[test]
+fn effective_feerates_are_those_of_packages_within_the_block() {
+    let (chain, transactions) = packaged();
+    let mut api = Api::of_chain(&chain);
+    let fields = "summary { feeRates effectiveFeeRates } feeStats { feeRatePercentiles effectiveFeeRatePercentiles }";
+    let tip = api.data(&format!("{{ tip {{ {fields} }} }}"))["tip"].take();
+    let rates: Vec<f64> =
+        tip["summary"]["feeRates"].as_array().unwrap()[1..].iter().map(|rate| rate.as_f64().unwrap()).collect();
+    let weights: Vec<f64> = transactions
+        .iter()
+        .map(|transaction| f64::from(u32::try_from(transaction.weight().to_wu()).unwrap()))
+        .collect();
+    let package = (rates[2] * weights[2] + rates[3] * weights[3]) / (weights[2] + weights[3]);
+    let effective = tip["summary"]["effectiveFeeRates"].as_array().unwrap();
+    assert_eq!(effective[0], Value::Null);
+    for (found, expected) in effective[1..].iter().zip([rates[0], rates[1], package, package]) {
+        assert!((found.as_f64().unwrap() - expected).abs() < 1e-9, "{effective:?}");
+    }
+    // the lowest is that of the cheap one, and no longer that of the parent
+    let percentiles = |name: &str| tip["feeStats"][name].as_array().unwrap().clone();
+    let truncated = |rate: f64| (rate * 1_000.0).floor() / 1_000.0;
+    let effective = percentiles("effectiveFeeRatePercentiles");
+    assert_eq!(
+        (effective.len(), &effective[0], &effective[6]),
+        (7, &json!(truncated(rates[0])), &json!(truncated(rates[1])))
+    );
+    assert_eq!(percentiles("feeRatePercentiles")[0], json!(truncated(rates[2])));
+
+    let audit = BlockAudit { unexpected: vec![1, 2, 3, 4], ..BlockAudit::default() };
+    api.observe(&ObservedBlock { first_seen: 1_700_000_000, audit: audit.encode() });
+    let prioritised = |api: &Api| api.data("{ tip { audit { prioritised } } }")["tip"]["audit"]["prioritised"].clone();
+    assert_eq!(
+        prioritised(&api),
+        json!([transactions[0].compute_txid().to_string()]),
+        "it stands in front of all others"
+    );
+
+    let expected = json!({ "summary": null, "feeStats": {
+        "feeRatePercentiles": tip["feeStats"]["feeRatePercentiles"], "effectiveFeeRatePercentiles": null,
+    }});
+    let hash = chain.tip();
+    api.change(1, []);
+    let stale = api.data(&format!(
+        "{{ block(hash: \"{hash}\") {{ summary {{ feeRates }} feeStats {{ feeRatePercentiles effectiveFeeRatePercentiles }} }} }}"
+    ));
+    assert_eq!(stale["block"], expected);
+}
+
+#[test]
+fn a_projected_transaction_is_not_prioritised_wherever_it_stands() {
+    let (chain, _) = packaged();
+    let mut api = Api::of_chain(&chain);
+    let audit = BlockAudit { unexpected: vec![2], unseen: vec![3, 4], ..BlockAudit::default() };
+    api.observe(&ObservedBlock { first_seen: 1_700_000_000, audit: audit.encode() });
+    assert_eq!(api.data("{ tip { audit { prioritised } } }")["tip"]["audit"]["prioritised"], json!([]));
+}
+
+/// What each script of a block receives and spends, and in how many transactions, from the blocks of its chain alone.
+fn counted(chain: &SimChain, height: usize) -> BTreeMap<Vec<u8>, (u64, u64, u64)> {
+    let blocks: Vec<_> = chain.active_blocks().cloned().collect();
+    let outputs: HashMap<OutPoint, TxOut> = blocks
+        .iter()
+        .flat_map(|block| &block.txdata)
+        .flat_map(|transaction| {
+            let txid = transaction.compute_txid();
+            (0..).zip(&transaction.output).map(move |(vout, output)| (OutPoint { txid, vout }, output.clone()))
+        })
+        .collect();
+    let mut changes: BTreeMap<Vec<u8>, (u64, u64, u64)> = BTreeMap::new();
+    for transaction in &blocks[height].txdata {
+        let mut scripts = HashSet::new();
+        for input in transaction.input.iter().filter(|input| !input.previous_output.is_null()) {
+            let spent = &outputs[&input.previous_output];
+            changes.entry(spent.script_pubkey.to_bytes()).or_default().1 += spent.value.to_sat();
+            scripts.insert(spent.script_pubkey.to_bytes());
+        }
+        for output in &transaction.output {
+            let script = output.script_pubkey.to_bytes();
+            if height > 0 && !output.script_pubkey.is_op_return() && script.len() <= 10_000 {
+                changes.entry(script.clone()).or_default().0 += output.value.to_sat();
+                scripts.insert(script);
+            }
+        }
+        for script in scripts {
+            changes.entry(script).or_default().2 += 1;
+        }
+    }
+    changes
+}
+
+#[test]
+fn balance_changes_are_what_a_block_pays_and_spends() {
+    for form in [IndexForm::Live, IndexForm::Cut] {
+        let (chain, block) = chain_to(75, 6);
+        let mut api = Api::of_chain_in(form, &chain);
+        let tip = chain.height().to_u32();
+        for height in [0, 1, tip - 60, tip - 30, tip - 1, tip] {
+            let expected: Vec<_> = counted(&chain, usize::try_from(height).unwrap())
+                .into_iter()
+                .map(|(script, (received, spent, transactions))| {
+                    let net = i64::try_from(received).unwrap() - i64::try_from(spent).unwrap();
+                    json!({
+                        "script": { "hex": script.to_lower_hex_string() },
+                        "net": net, "received": received, "spent": spent, "txCount": transactions,
+                    })
+                })
+                .collect();
+            let (mut found, mut after) = (Vec::new(), String::new());
+            loop {
+                let answer = api.data(&format!(
+                    "{{ block(height: {height}) {{ balanceChanges(first: 4{after}) {{
+                        totalCount nodes {{ script {{ hex }} net received spent txCount }} pageInfo {{ hasNextPage endCursor }}
+                    }} }} }}"
+                ));
+                let page = &answer["block"]["balanceChanges"];
+                assert_eq!(page["totalCount"], json!(expected.len()));
+                found.extend(page["nodes"].as_array().unwrap().clone());
+                if page["pageInfo"]["hasNextPage"] == json!(false) {
+                    break;
+                }
+                after = format!(", after: {}", page["pageInfo"]["endCursor"]);
+            }
+            assert_eq!(found, expected, "at height {height}");
+        }
+        api.change(1, []);
+        let stale =
+            api.data(&format!("{{ block(hash: \"{}\") {{ balanceChanges {{ totalCount }} }} }}", block.block_hash()));
+        assert_eq!(stale["block"], json!({ "balanceChanges": null }));
+    }
 }

@@ -10,6 +10,7 @@ mod broadcasts;
 mod chain;
 mod costs;
 mod difficulty;
+mod features;
 mod fees;
 mod figures;
 mod filters;

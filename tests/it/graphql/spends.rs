@@ -28,7 +28,7 @@ fn script_sigs_read_as_a_node_writes_them_and_scripts_have_their_hash() {
         assert_eq!(node.must("submitblock", &[json!(serialize_hex(block.as_ref()))]), Value::Null);
     }
     let api = Api::of_chain(&chain);
-    let mut seen = BTreeMap::<&str, u32>::new();
+    let mut seen = BTreeMap::<String, u32>::new();
     for height in 101..=150 {
         let hash = node.must("getblockhash", &[json!(height)]);
         let block = node.must("getblock", &[hash, json!(3)]);
@@ -48,10 +48,10 @@ fn script_sigs_read_as_a_node_writes_them_and_scripts_have_their_hash() {
                 let is_p2wsh = program.is_p2wsh();
                 assert_eq!(witness_script.map(|script| script.to_p2wsh()), is_p2wsh.then_some(program));
                 let is_signed = ours["sighashTypes"] != json!([]);
-                *seen.entry(kind).or_default() += 1;
-                *seen.entry("signed").or_default() += u32::from(is_signed);
-                *seen.entry("p2wsh").or_default() += u32::from(is_p2wsh);
-                *seen.entry("leaf").or_default() += u32::from(!ours["tapLeaf"].is_null());
+                *seen.entry(kind.to_owned()).or_default() += 1;
+                *seen.entry("signed".to_owned()).or_default() += u32::from(is_signed);
+                *seen.entry("p2wsh".to_owned()).or_default() += u32::from(is_p2wsh);
+                *seen.entry("leaf".to_owned()).or_default() += u32::from(!ours["tapLeaf"].is_null());
             }
         }
     }
@@ -87,10 +87,13 @@ fn every_way_to_spend_reveals_its_scripts_and_signatures() {
     for (kind, spend) in kinds.into_iter().zip(&spends) {
         let ours = inputs(&api, spend.compute_txid(), FIELDS)[0].take();
         let input = &spend.input[0];
-        let last_push = || input.script_sig.instructions().last().unwrap().unwrap().push_bytes().unwrap().as_bytes();
+        let last_push = || {
+            let last = input.script_sig.instructions().last().unwrap().unwrap();
+            last.push_bytes().unwrap().as_bytes().to_vec()
+        };
         let script = |bytes: &[u8]| json!({ "hex": bytes.to_lower_hex_string() });
         let hex = |bytes: &[u8]| bytes.to_lower_hex_string();
-        let redeem_script = matches!(kind, P2sh | P2shP2wpkh | P2shP2wsh).then(|| script(last_push()));
+        let redeem_script = matches!(kind, P2sh | P2shP2wpkh | P2shP2wsh).then(|| script(&last_push()));
         let witness_script = matches!(kind, P2wsh | P2shP2wsh).then(|| script(input.witness.last().unwrap()));
         let tap_leaf = (kind == P2trScript).then(|| {
             let (leaf, control_block) = (input.witness.nth(0).unwrap(), input.witness.nth(1).unwrap());

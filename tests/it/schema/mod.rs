@@ -47,6 +47,7 @@ const INT_FITS: &[(&str, &str)] = &[
     ("BlockStats.segwitWeight", "as Block.weight"),
     ("BlockStats.taprootOutputCount", "as OutPoint.vout"),
     ("BlockStats.utxoDelta", "at most the outputs or the inputs of a block"),
+    ("BlockSummary.vsizes", "as Transaction.vsize"),
     ("BlockTemplate.height", "as Block.height"),
     ("BlockTemplate.txCount", "as Block.txCount"),
     ("BlockTemplate.weight", "as Block.weight"),

@@ -1,12 +1,13 @@
 // A block: its header, its fees, its transactions, and its place among the blocks of its height.
 
+import { useQuery } from '@apollo/client/react';
 import { useRef } from 'react';
 import { count, difficulty, percent, rate, scaled, things, words } from '../format';
 import { Amount, Badge, Empty, Facts, Failure, FeeRate, Hash, Head, Loading, More, Panel, When } from '../parts';
 import { useLive, usePage } from '../page';
 import { Link, paths, useTitle } from '../router';
 import { Legend, Treemap } from '../treemap';
-import { BlockChangesDocument, type BlockPageQuery, BlockPageDocument } from './block.generated';
+import { BlockChangesDocument, type BlockPageQuery, BlockPageDocument, BlockSummaryDocument } from './block.generated';
 
 /** Transactions a page. */
 const FIRST = 100;
@@ -119,10 +120,7 @@ function Shown({ block, more }: { block: Shown; more: (after: string | null) => 
       <Panel title="Transactions" aside={block.txCount > 1 && <Legend />}>
         {transactions ? (
           <>
-            {block.txCount > 1 && <Treemap items={transactions.nodes} />}
-            {transactions.nodes.length < block.txCount && (
-              <p className="quiet small">The first {count(transactions.nodes.length)} of {count(block.txCount)} transactions by virtual size and feerate; more of the list are more of the picture.</p>
-            )}
+            {block.txCount > 1 && block.chainStatus === 'MAIN' && <Picture hash={block.hash} />}
             <div className="table-box">
               <table className="rows">
                 <thead>
@@ -166,6 +164,19 @@ function Miner({ miner, evidence }: { miner: NonNullable<Shown['miner']>; eviden
       <span className="quiet"> {evidence === 'PAYOUT_SCRIPT' ? 'by its payout' : 'by its tag'}</span>
     </>
   );
+}
+
+/** All transactions of a block by virtual size and effective feerate. */
+function Picture({ hash }: { hash: string }) {
+  const { data, error } = useQuery(BlockSummaryDocument, { variables: { hash } });
+  const summary = data?.block?.summary;
+  if (error) return <Failure error={error} />;
+  if (!summary) return null;
+  const items = summary.txids.map((txid, index) => {
+    const feeRate = summary.effectiveFeeRates[index] ?? null;
+    return { txid, vsize: summary.vsizes[index] ?? 0, feeRate, isCoinbase: index === 0 };
+  });
+  return <Treemap items={items} />;
 }
 
 /** Feerates from the cheapest to the dearest transaction, by weight. */

@@ -7,8 +7,10 @@ use super::block_audit::BlockAuditObject;
 use super::block_fee_stats::BlockFeeStats;
 use super::block_header::{BlockHeader, merkle_root};
 use super::block_stats::BlockStats;
+use super::block_summary::BlockSummary;
 use super::coinbase::Coinbase;
 use super::cumulative_totals::CumulativeTotals;
+use super::silent_payment_tweak::{self, SilentPaymentTweak};
 use crate::api::allowance::find_transaction;
 use crate::api::context::limits;
 use crate::api::costs;
@@ -20,6 +22,7 @@ use crate::api::pagination::page::PageArgs;
 use crate::api::scalars::{BlockHash, DateTime, Hash256, Hex, Sats, Txid, UInt53, int};
 use crate::api::types::chain::Reorg;
 use crate::api::types::enums::{ChainStatus, SortOrder};
+use crate::api::types::mempool::{ScriptDelta, script_delta_page};
 use crate::api::types::miner::Miner;
 use crate::api::types::transaction::{Transaction, TransactionFilter, filtered};
 use crate::chain::difficulty;
@@ -135,10 +138,10 @@ impl Block {
         self.view.count(self.block.bytes_to_open())?;
         let all = 0..self.block.row.transactions.into();
         let page = filtered(&request, all, SortOrder::Asc, limits, |index| {
-            let found = self.transaction_in(index)?;
-            let bytes = found.bytes_read;
-            let found = Transaction::new(&self.view, found);
-            Ok((bytes, found.meets(filter)?.then_some(found)))
+            let left = self.view.bytes_left();
+            let found = Transaction::new(&self.view, self.transaction_in(index)?);
+            let meets = found.meets(filter)?;
+            Ok((left.saturating_sub(self.view.bytes_left()), meets.then_some(found)))
         })?;
         Connection::new(&scope, page, None, |_| Ok(held_by), |_, found| Ok(found))
     }
@@ -349,6 +352,43 @@ impl Block {
     /// Statistics of the fees of the block's transactions.
     async fn fee_stats(&self) -> BlockFeeStats {
         BlockFeeStats::of(&self.view, &self.block)
+    }
+
+    /// The transactions of the block at a glance: txids, fees, sizes and feerates as lists of equal length, for treemaps. Null
+    /// for a stale block, whose fees are not stored.
+    #[graphql(complexity = "costs::contents(child_complexity)")]
+    async fn summary(&self, ctx: &Context<'_>) -> Option<Result<BlockSummary, ApiError>> {
+        BlockSummary::of(ctx, &self.view, &self.block).transpose()
+    }
+
+    /// What the block does to the balances of the scripts that it pays or spends, in the order of the scripts' bytes. All
+    /// transactions of the block, and those with the outputs that it spends, are read for each page. Null for a stale block.
+    #[graphql(complexity = "costs::page(first, last, child_complexity).saturating_add(costs::WHOLE_BLOCK)")]
+    async fn balance_changes(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(desc = "Maximum number of items from the start, or after `after`; 25 without `first` and `last`.")]
+        first: Option<i32>,
+        #[graphql(desc = "Only items after the item with this cursor.")] after: Option<String>,
+        #[graphql(desc = "Maximum number of items from the end, or before `before`.")] last: Option<i32>,
+        #[graphql(desc = "Only items before the item with this cursor.")] before: Option<String>,
+    ) -> Option<Result<Connection<ScriptDelta>, ApiError>> {
+        script_delta_page(ctx, &self.view, &self.block, &PageArgs { first, after, last, before }).transpose()
+    }
+
+    /// The transactions of the block that may be silent payments, in block order, each with the tweak by which a receiver scans
+    /// it (BIP352). Computed when asked: for a light client that scans every block. Null for a stale block.
+    #[graphql(complexity = "costs::page(first, last, child_complexity.saturating_add(costs::TWEAK))")]
+    async fn silent_payment_tweaks(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(desc = "Maximum number of items from the start, or after `after`; 25 without `first` and `last`.")]
+        first: Option<i32>,
+        #[graphql(desc = "Only items after the item with this cursor.")] after: Option<String>,
+        #[graphql(desc = "Maximum number of items from the end, or before `before`.")] last: Option<i32>,
+        #[graphql(desc = "Only items before the item with this cursor.")] before: Option<String>,
+    ) -> Option<Result<Connection<SilentPaymentTweak>, ApiError>> {
+        silent_payment_tweak::page(ctx, &self.view, &self.block, &PageArgs { first, after, last, before }).transpose()
     }
 
     /// Totals of the block's inputs, outputs and sizes.

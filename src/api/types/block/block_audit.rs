@@ -1,12 +1,15 @@
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use async_graphql::{Context, Object};
 
 use super::block::{TXID_DIGITS, TXIDS};
+use super::block_summary::read_contents;
+use super::effective_rates::effective_rates;
 use crate::api::costs;
 use crate::api::error::ApiError;
 use crate::api::scalars::{Sats, Txid, int, int_of};
-use crate::view::{self, BlockAudit, View};
+use crate::view::{self, BlockAudit, View, ahead_of_better};
 
 /// A block, and how it compares with the projected one.
 pub(crate) struct BlockAuditObject {
@@ -42,6 +45,24 @@ impl BlockAuditObject {
         let txid = |index: &u32| usize::try_from(*index).ok().and_then(|index| txids.get(index)).copied().map(Txid);
         let found: Option<Vec<_>> = indexes.iter().map(txid).collect();
         found.ok_or_else(|| ApiError::internal("the audit of a block names a transaction that the block does not have"))
+    }
+}
+
+impl BlockAuditObject {
+    /// The transactions that were not projected and stand ahead of better-paying ones, `None` for a stale block.
+    fn out_of_order(&self, ctx: &Context<'_>) -> Result<Option<Vec<Txid>>, ApiError> {
+        let Some(contents) = read_contents(ctx, &self.view, &self.block)? else { return Ok(None) };
+        let effective = effective_rates(ctx, &contents)?;
+        let BlockAudit { unexpected, unseen, .. } = &self.audit;
+        let unprojected: HashSet<u32> = unexpected.iter().chain(unseen).copied().collect();
+        let mut found = Vec::new();
+        for place in ahead_of_better(&effective) {
+            // the coinbase is not among those that pay
+            let is_unprojected = u32::try_from(place + 1).is_ok_and(|index| unprojected.contains(&index));
+            found.extend(contents.paying.get(place).filter(|_| is_unprojected).map(|paying| Txid(paying.txid)));
+        }
+        self.count(ctx, found.len())?;
+        Ok(Some(found))
     }
 }
 
@@ -92,5 +113,13 @@ impl BlockAuditObject {
     #[graphql(complexity = "costs::list(TXIDS, child_complexity.max(1))")]
     async fn unseen(&self, ctx: &Context<'_>) -> Result<Vec<Txid>, ApiError> {
         self.mined(ctx, &self.audit.unseen)
+    }
+
+    /// Transactions of `unexpected` and `unseen` that stand in the block ahead of transactions with a higher effective feerate,
+    /// in block order: their miner prefers them for another reason than their fees. The longest part of the block whose
+    /// effective feerates never rise is taken for its order. Null for a stale block.
+    #[graphql(complexity = "costs::contents(costs::list(TXIDS, child_complexity.max(1)))")]
+    async fn prioritised(&self, ctx: &Context<'_>) -> Option<Result<Vec<Txid>, ApiError>> {
+        self.out_of_order(ctx).transpose()
     }
 }

@@ -1,7 +1,10 @@
 use std::sync::Arc;
 
-use async_graphql::Object;
+use async_graphql::{Context, Object};
 
+use super::block_summary::read_contents;
+use super::effective_rates::effective_rates;
+use crate::api::costs;
 use crate::api::error::ApiError;
 use crate::api::scalars::Sats;
 use crate::chain::Feerate;
@@ -74,6 +77,16 @@ impl BlockFeeStats {
         self.view.count(coinbase.len())?;
         let weight = self.block.paying_weight(&coinbase)?;
         Ok(to_f64(self.block.row.fees) * 4.0 / to_f64(weight))
+    }
+
+    /// The effective feerates at 0, 10, 25, 50, 75, 90 and 100 percent of the weight, in sat/vB, as `feeRatePercentiles`, but each
+    /// transaction counts with the package with which a miner includes it, where one transaction of the block pays for others.
+    /// Rounded down to a thousandth. Null for a stale block.
+    #[graphql(complexity = "costs::contents(costs::column())")]
+    async fn effective_fee_rate_percentiles(&self, ctx: &Context<'_>) -> Result<Option<Vec<f64>>, ApiError> {
+        let Some(contents) = read_contents(ctx, &self.view, &self.block)? else { return Ok(None) };
+        let effective = effective_rates(ctx, &contents)?;
+        Ok(Some(contents.quantiles(&effective).map(sat_per_vb).to_vec()))
     }
 
     /// The feerates at 0, 10, 25, 50, 75, 90 and 100 percent of the weight, in sat/vB: that share of the weight pays at

@@ -38,5 +38,5 @@ pub(crate) use mempool_event::{MempoolEventObject, RemovalReason};
 pub(crate) use projected_block::ProjectedBlockObject;
 pub(crate) use projected_block_delta::{ProjectedBlockDelta, ProjectedBlockReader};
 pub(crate) use rbf_node::{REPLACED, RbfNode};
-pub(crate) use script_delta::ScriptDelta;
+pub(crate) use script_delta::{ScriptDelta, page_of_block as script_delta_page};
 pub(crate) use stats::MempoolStats;

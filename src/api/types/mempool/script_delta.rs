@@ -4,16 +4,19 @@ use async_graphql::{Context, Object};
 use bitcoin::ScriptBuf;
 
 use crate::api::context::limits;
+use crate::api::costs;
 use crate::api::error::ApiError;
 use crate::api::pagination::connection::Connection;
 use crate::api::pagination::cursor::Scope;
+use crate::api::pagination::global_id::block_id;
 use crate::api::pagination::page::{Page, PageArgs};
 use crate::api::scalars::{Sats, SignedSats, UInt53, int_of};
+use crate::api::types::enums::SortOrder;
 use crate::api::types::ledger::Script;
 use crate::chain::address_of;
-use crate::view::{ScriptPlace, ScriptTotals, View};
+use crate::view::{Block, ScriptPlace, ScriptTotals, View};
 
-/// What unconfirmed transactions do to a script.
+/// What unconfirmed transactions, or those of a block, do to a script.
 #[derive(Clone)]
 pub(crate) struct ScriptDelta {
     view: Arc<View>,
@@ -27,7 +30,8 @@ impl ScriptDelta {
     }
 }
 
-/// The effect of mempool transactions on the balance of one script. Unspendable outputs are not counted.
+/// The effect of transactions on the balance of one script: of those in the mempool, or of those of a block. Unspendable outputs
+/// are not counted.
 #[Object]
 impl ScriptDelta {
     /// The script with its history.
@@ -46,14 +50,14 @@ impl ScriptDelta {
         SignedSats::new(i128::from(self.totals.pending.value) - i128::from(self.spent_sat()))
     }
 
-    /// The sum of the transactions' outputs to the script, in satoshis, including outputs that are spent again:
-    /// `balance.pendingIn` of the script.
+    /// The sum of the transactions' outputs to the script, in satoshis, including outputs that they spend
+    /// again. Of mempool transactions `balance.pendingIn` of the script.
     async fn received(&self) -> Result<Sats, ApiError> {
         Sats::new(self.totals.pending.value)
     }
 
     /// The sum of the script's outputs that the transactions spend, in satoshis, including outputs that they create
-    /// themselves: `balance.spentInMempool` of the script.
+    /// themselves. Of mempool transactions `balance.spentInMempool` of the script.
     async fn spent(&self) -> Result<Sats, ApiError> {
         Sats::new(self.spent_sat())
     }
@@ -89,4 +93,31 @@ pub(crate) fn page(view: &Arc<View>, ctx: &Context<'_>, args: &PageArgs) -> Resu
             Ok(ScriptDelta { view: view.clone(), script, totals: found.totals })
         },
     )
+}
+
+/// A page of the scripts whose balance a block changes, `None` for a stale block.
+pub(crate) fn page_of_block(
+    ctx: &Context<'_>,
+    view: &Arc<View>,
+    block: &Block,
+    args: &PageArgs,
+) -> Result<Option<Connection<ScriptDelta>>, ApiError> {
+    if !block.is_main() {
+        return Ok(None);
+    }
+    let (hash, row) = (block.row.hash, &block.row);
+    let scope = Scope::new("balanceChanges", block_id(hash));
+    let request = args.read(&scope, view, limits(ctx)?)?;
+    let cost = u64::from(row.transactions) + u64::from(row.inputs) + u64::from(row.outputs);
+    costs::spend(ctx, usize::try_from(cost).unwrap_or(usize::MAX))?;
+    view.count(row.size.try_into().unwrap_or(usize::MAX))?;
+    let Some(changes) = view.balance_changes::<ApiError>(block)? else { return Ok(None) };
+    let count = UInt53::count(changes.len())?;
+    let page = request.of(0..count.to_u64(), SortOrder::Asc);
+    let delta = |position: u64, ()| {
+        let change = usize::try_from(position).ok().and_then(|position| changes.get(position));
+        let change = change.ok_or_else(|| ApiError::internal("a script that a block changes is missing"))?;
+        Ok(ScriptDelta { view: view.clone(), script: Arc::new(change.script.clone()), totals: change.totals })
+    };
+    Connection::new(&scope, page, Some(count), |_| Ok(Some(hash)), delta).map(Some)
 }

@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use async_graphql::Context;
 
+use super::TransactionFeature;
 use crate::api::costs;
 use crate::api::error::ApiError;
 use crate::api::scalars::Hex;
 use crate::api::types::block::{MerkleProofObject, WtxidProofObject};
-use crate::chain::adjusted_vsize;
 use crate::chain::float::to_f64;
-use crate::view::{SpentOutput, Transaction, View};
+use crate::chain::{self, StructuralFeature, adjusted_vsize};
+use crate::view::{FundedOutput, Transaction, View};
 
 const SECONDS_A_DAY: f64 = 86_400.0;
 const SAT_A_BITCOIN: f64 = 100_000_000.0;
@@ -20,7 +21,7 @@ fn spent_outputs(
     ctx: &Context<'_>,
     view: &View,
     transaction: &Transaction,
-) -> Result<Vec<Option<SpentOutput>>, ApiError> {
+) -> Result<Vec<Option<FundedOutput>>, ApiError> {
     let inputs = transaction.parts.input.len();
     costs::spend(ctx, inputs)?;
     view.spent_outputs(transaction, 0..inputs)
@@ -39,6 +40,45 @@ pub(crate) fn vsize_with_sigops(
 ) -> Result<Option<u64>, ApiError> {
     let cost = sigop_cost(ctx, view, transaction)?;
     Ok(cost.map(|cost| adjusted_vsize(transaction.parts.weight(), cost)))
+}
+
+/// The features, `None` if a spent output is not known.
+pub(crate) fn features(
+    ctx: &Context<'_>,
+    view: &View,
+    transaction: &Transaction,
+) -> Result<Option<Vec<TransactionFeature>>, ApiError> {
+    costs::spend(ctx, transaction.parts.input.len())?;
+    // witnesses are copied
+    view.count(transaction.raw.len())?;
+    Ok(known_features(view, transaction)?.map(|found| found.into_iter().map(TransactionFeature::from).collect()))
+}
+
+/// Whether a transaction has all of these features. One that spends an output that is not known has none that depends on it.
+pub(crate) fn has_features(
+    view: &View,
+    transaction: &Transaction,
+    wanted: &[TransactionFeature],
+) -> Result<bool, ApiError> {
+    let mut wanted = wanted.iter().copied().map(StructuralFeature::from);
+    if !wanted.clone().all(|feature| feature.may_be_of(&transaction.parts)) {
+        return Ok(false);
+    }
+    if !wanted.clone().any(StructuralFeature::needs_prevouts) {
+        return Ok(true);
+    }
+    let found = known_features(view, transaction)?;
+    Ok(found.is_some_and(|found| wanted.all(|feature| found.contains(&feature))))
+}
+
+fn known_features(view: &View, transaction: &Transaction) -> Result<Option<Vec<StructuralFeature>>, ApiError> {
+    let parts = &transaction.parts;
+    if parts.is_coinbase() {
+        return Ok(Some(chain::features(parts, &[])));
+    }
+    let prevouts = view.prevouts::<ApiError>(transaction, 0..parts.input.len())?;
+    let prevouts: Option<Vec<_>> = prevouts.into_iter().collect();
+    Ok(prevouts.map(|prevouts| chain::features(parts, &prevouts)))
 }
 
 /// Bitcoin times days, `None` unless the transaction is on the main chain.

@@ -5,8 +5,10 @@ mod output_age;
 mod relative_lock;
 mod sighash_type;
 mod tap_leaf;
+mod transaction_feature;
 
 pub(crate) use output_age::OutputAgeObject;
 pub(crate) use relative_lock::RelativeLockObject;
 pub(crate) use sighash_type::SighashType;
 pub(crate) use tap_leaf::TapLeafObject;
+pub(crate) use transaction_feature::TransactionFeature;

@@ -11,7 +11,7 @@ use crate::api::scalars::{Hex, UInt53, int};
 use crate::api::types::ledger::Script;
 use crate::api::types::spend::{RelativeLockObject, SighashType, TapLeafObject};
 use crate::chain::script_sig_asm;
-use crate::chain::spend::Spend;
+use crate::chain::spend::InputSpend;
 use crate::view::{self, View};
 
 /// An input, by its number in a transaction.
@@ -59,12 +59,12 @@ impl Input {
 
     /// What the input reveals of the output that it spends, `None` in a coinbase and if the output is not known. Its bytes
     /// count as returned.
-    async fn spend(&self) -> Result<Option<Spend>, ApiError> {
+    async fn spend(&self) -> Result<Option<InputSpend>, ApiError> {
         let Some(prevout) = self.find_prevout().await? else { return Ok(None) };
         let part = self.part()?;
         // each script may be returned in several forms, which count themselves
         self.view.count(part.script_sig.len().saturating_add(part.witness.size()))?;
-        Ok(Some(Spend::of(&prevout.part()?.script_pubkey, part)))
+        Ok(Some(InputSpend::of(&prevout.part()?.script_pubkey, part)))
     }
 
     fn script_object(&self, script: bitcoin::ScriptBuf) -> Script {

@@ -21,7 +21,7 @@ use crate::api::types::block::{Block, MerkleProofObject, WtxidProofObject};
 use crate::api::types::enums::{SortOrder, TxState};
 use crate::api::types::ledger::LedgerInput;
 use crate::api::types::mempool::{MempoolEntry, REPLACED, RbfNode};
-use crate::api::types::spend::figures;
+use crate::api::types::spend::{TransactionFeature, figures};
 use crate::chain::float::to_f64;
 use crate::chain::vsize;
 use crate::view::{self, Dependency, View};
@@ -127,7 +127,14 @@ impl Transaction {
     pub(crate) fn meets(&self, filter: &TransactionFilter) -> Result<bool, ApiError> {
         let fee = if filter.asks_for_rate() { self.fee_in_sat()? } else { None };
         let rate = fee.map(|fee| self.rate_of(fee));
-        Ok(filter.keeps_transaction(&self.transaction, rate))
+        if !filter.keeps_transaction(&self.transaction, rate) {
+            return Ok(false);
+        }
+        // last, because outputs may have to be looked up
+        filter
+            .features
+            .as_deref()
+            .map_or(Ok(true), |features| figures::has_features(&self.view, &self.transaction, features))
     }
 
     /// The feerate, in sat/vB, that a fee in sat would be.
@@ -203,6 +210,12 @@ impl Transaction {
     /// The virtual size in vbytes: a quarter of the weight, rounded up (BIP141).
     async fn vsize(&self) -> Result<i32, ApiError> {
         small(vsize(self.transaction.parts.weight())).and_then(int)
+    }
+
+    /// Facts about the structure of the transaction, in the order of the enumeration. Null if a spent output is not known.
+    #[graphql(complexity = "costs::LOOKED_UP_INPUTS")]
+    async fn features(&self, ctx: &Context<'_>) -> Option<Result<Vec<TransactionFeature>, ApiError>> {
+        figures::features(ctx, &self.view, &self.transaction).transpose()
     }
 
     /// The sigop cost (BIP141): what the signature operations count against the 80,000 of a block. Null if a spent output is not

@@ -7,12 +7,14 @@ use std::cell::Cell;
 use std::ops::Range;
 
 use async_graphql::InputObject;
-use bitcoin::Script;
+use bitcoin::consensus::deserialize;
+use bitcoin::{Amount, Script, ScriptBuf, TxOut};
 
 use crate::api::error::ApiError;
 use crate::api::pagination::page::{Page, PageRequest, Walk};
 use crate::api::scalars::{Hex, Sats};
 use crate::api::types::enums::{ScriptTypeEnum, SortOrder};
+use crate::api::types::spend::TransactionFeature;
 use crate::chain::script::op_return;
 use crate::chain::{self};
 use crate::limits::Limits;
@@ -36,6 +38,10 @@ pub(crate) struct TransactionFilter {
     pub(crate) max_value: Option<Sats>,
     /// Only transactions with an output of one of these script types.
     pub(crate) script_types: Option<Vec<ScriptTypeEnum>>,
+    /// Only transactions with all of these features. For those of what is spent (TAPROOT_KEY_SPEND, TAPROOT_SCRIPT_SPEND, ANNEX,
+    /// MULTISIG_SPEND, INSCRIPTION_ENVELOPE, PARTIAL_SIGHASH) the spent outputs of each transaction that may have them are looked
+    /// up, so a page ends earlier.
+    pub(crate) features: Option<Vec<TransactionFeature>>,
     /// If true, only coinbases; if false, no coinbases.
     pub(crate) coinbase: Option<bool>,
     /// Only transactions with an OP_RETURN output whose pushed data, concatenated, starts with these bytes. An empty
@@ -80,15 +86,31 @@ impl TransactionFilter {
 
     /// Whether the scripts of outputs have to be looked at.
     pub(crate) fn asks_for_scripts(&self) -> bool {
-        self.script_types.is_some() || self.op_return_prefix.is_some()
+        self.script_types.is_some() || self.op_return_prefix.is_some() || self.features.is_some()
     }
 
     /// Whether it lets an unconfirmed transaction through, which is no coinbase.
     pub(crate) fn keeps_unconfirmed(&self, entry: &Entry) -> bool {
         let rate = Some(entry.feerate().to_sat_per_vb());
-        self.keeps(false, rate, entry.output_value, || {
-            entry.outputs().map(|output| Script::from_bytes(output.script_pubkey))
-        })
+        let scripts = || entry.outputs().map(|output| Script::from_bytes(output.script_pubkey));
+        self.keeps(false, rate, entry.output_value, scripts) && self.keeps_features(entry)
+    }
+
+    /// Whether an unconfirmed transaction has the features.
+    fn keeps_features(&self, entry: &Entry) -> bool {
+        let Some(wanted) = &self.features else { return true };
+        // every entry of the mempool was parsed there
+        let Ok(parts) = deserialize::<bitcoin::Transaction>(&entry.raw) else { return false };
+        let prevouts: Vec<_> = entry
+            .prevouts
+            .iter()
+            .map(|prevout| TxOut {
+                value: Amount::from_sat(prevout.value),
+                script_pubkey: ScriptBuf::from_bytes(prevout.script_pubkey.to_vec()),
+            })
+            .collect();
+        let found = chain::features(&parts, &prevouts);
+        wanted.iter().all(|feature| found.contains(&chain::StructuralFeature::from(*feature)))
     }
 
     /// Whether feerates have to be looked at.
@@ -153,8 +175,6 @@ fn begins_with(script: &Script, prefix: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use bitcoin::ScriptBuf;
-
     use super::*;
 
     fn scripts(hex: &[&str]) -> Vec<ScriptBuf> {

@@ -1,0 +1,145 @@
+use std::borrow::Cow;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use async_graphql::parser::types::Field;
+use async_graphql::registry::Registry;
+use async_graphql::{Context, ContextSelectionSet, Object, OutputType, Positioned, ScalarType, ServerResult, Value};
+
+use super::effective_rates::effective_rates;
+use crate::api::costs;
+use crate::api::error::ApiError;
+use crate::api::scalars::{Sats, Txid, int_of};
+use crate::chain::float::to_f64;
+use crate::view::{self, BlockContents, View};
+
+/// What an item of a column adds to an answer: the digits of a txid, or a number, which is shorter.
+const ITEM_BYTES: usize = 64;
+
+/// A list of scalars `T` that is written at once: resolving each item as a field of its own takes five times as long.
+pub(crate) struct Column<T> {
+    values: Vec<Value>,
+    item: PhantomData<fn() -> T>,
+}
+
+impl<T> Column<T> {
+    fn new(values: Vec<Value>) -> Self {
+        Self { values, item: PhantomData }
+    }
+}
+
+impl<T: OutputType> OutputType for Column<T> {
+    fn type_name() -> Cow<'static, str> {
+        Vec::<T>::type_name()
+    }
+
+    fn qualified_type_name() -> String {
+        Vec::<T>::qualified_type_name()
+    }
+
+    fn create_type_info(registry: &mut Registry) -> String {
+        Vec::<T>::create_type_info(registry)
+    }
+
+    async fn resolve(&self, _: &ContextSelectionSet<'_>, _: &Positioned<Field>) -> ServerResult<Value> {
+        Ok(Value::List(self.values.clone()))
+    }
+}
+
+/// The transactions of a block at a glance.
+pub(crate) struct BlockSummary {
+    view: Arc<View>,
+    contents: BlockContents,
+}
+
+impl BlockSummary {
+    /// The summary of a block, `None` if it is stale.
+    pub(crate) fn of(ctx: &Context<'_>, view: &Arc<View>, block: &view::Block) -> Result<Option<Self>, ApiError> {
+        let contents = read_contents(ctx, view, block)?;
+        Ok(contents.map(|contents| Self { view: view.clone(), contents }))
+    }
+
+    /// A column with the value of the coinbase in front, and those of the other transactions.
+    fn column<T>(
+        &self,
+        ctx: &Context<'_>,
+        coinbase: Value,
+        others: impl Iterator<Item = Result<Value, ApiError>>,
+    ) -> Result<Column<T>, ApiError> {
+        let count = self.contents.values.len();
+        costs::spend(ctx, count / costs::COLUMN_ITEMS)?;
+        self.view.count(count.saturating_mul(ITEM_BYTES))?;
+        let values: Result<Vec<Value>, ApiError> = std::iter::once(Ok(coinbase)).chain(others).collect();
+        values.map(Column::new)
+    }
+}
+
+/// Reads all transactions of a block, `None` if it is stale.
+pub(super) fn read_contents(
+    ctx: &Context<'_>,
+    view: &View,
+    block: &view::Block,
+) -> Result<Option<BlockContents>, ApiError> {
+    if !block.is_main() {
+        return Ok(None);
+    }
+    costs::spend(ctx, usize::try_from(block.row.transactions).unwrap_or(usize::MAX))?;
+    view.count(block.row.size.try_into().unwrap_or(usize::MAX))?;
+    Ok(view.block_contents(block)?)
+}
+
+fn sats(sat: u64) -> Result<Value, ApiError> {
+    Ok(Sats::new(sat)?.to_value())
+}
+
+fn vsize(weight: u64) -> Result<Value, ApiError> {
+    Ok(int_of(weight.div_ceil(4))?.into())
+}
+
+/// The transactions of a block at a glance, as lists of equal length: item i of each list belongs to transaction i of the
+/// block, from 0 for the coinbase. Far cheaper than `transactions`, for treemaps and charts of whole blocks.
+#[Object]
+impl BlockSummary {
+    /// The txids.
+    #[graphql(complexity = "costs::column()")]
+    async fn txids(&self, ctx: &Context<'_>) -> Result<Column<Txid>, ApiError> {
+        let others = self.contents.paying.iter().map(|transaction| Ok(Txid(transaction.txid).to_value()));
+        self.column(ctx, Txid(self.contents.coinbase.txid).to_value(), others)
+    }
+
+    /// The fees, in satoshis. Null for the coinbase.
+    #[graphql(complexity = "costs::column()")]
+    async fn fees(&self, ctx: &Context<'_>) -> Result<Column<Option<Sats>>, ApiError> {
+        self.column(ctx, Value::Null, self.contents.paying.iter().map(|transaction| sats(transaction.fee)))
+    }
+
+    /// The virtual sizes in vbytes, each rounded up (BIP141).
+    #[graphql(complexity = "costs::column()")]
+    async fn vsizes(&self, ctx: &Context<'_>) -> Result<Column<i32>, ApiError> {
+        let others = self.contents.paying.iter().map(|transaction| vsize(transaction.weight));
+        self.column(ctx, vsize(self.contents.coinbase.weight)?, others)
+    }
+
+    /// The sums of the outputs, in satoshis.
+    #[graphql(complexity = "costs::column()")]
+    async fn total_output_values(&self, ctx: &Context<'_>) -> Result<Column<Sats>, ApiError> {
+        let mut values = self.contents.values.iter().map(|value| sats(*value));
+        let coinbase = values.next().transpose()?.unwrap_or_default();
+        self.column(ctx, coinbase, values)
+    }
+
+    /// The feerates, in sat/vB, not rounded: each fee divided by a quarter of the weight. Null for the coinbase.
+    #[graphql(complexity = "costs::column()")]
+    async fn fee_rates(&self, ctx: &Context<'_>) -> Result<Column<Option<f64>>, ApiError> {
+        let rate = |transaction: &view::PayingTransaction| to_f64(transaction.fee) * 4.0 / to_f64(transaction.weight);
+        self.column(ctx, Value::Null, self.contents.paying.iter().map(|transaction| Ok(rate(transaction).to_value())))
+    }
+
+    /// The effective feerates, in sat/vB: those of the packages with which a miner includes the transactions, where one
+    /// transaction of the block pays for others. Null for the coinbase.
+    #[graphql(complexity = "costs::column().saturating_mul(2)")]
+    async fn effective_fee_rates(&self, ctx: &Context<'_>) -> Result<Column<Option<f64>>, ApiError> {
+        let rates = effective_rates(ctx, &self.contents)?;
+        self.column(ctx, Value::Null, rates.into_iter().map(|rate| Ok(rate.to_sat_per_vb().to_value())))
+    }
+}

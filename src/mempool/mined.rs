@@ -1,0 +1,190 @@
+//! The effective feerates of the transactions of a block, and which of them stand ahead of better-paying ones.
+//!
+//! A block has clusters as the mempool has: transactions that spend one another. Each is ordered and split into chunks in the
+//! same way ([`linearise`](super::linearise)), from the block alone: what the mempool contained then does not matter.
+
+use bitcoin::Txid;
+
+use super::FeeFraction;
+use super::linearise::{Member, chunks};
+use crate::chain::wide;
+
+/// A transaction of a block that pays a fee.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PayingTransaction {
+    /// Its txid.
+    pub txid: Txid,
+    /// Its fee in sat.
+    pub fee: u64,
+    /// Its weight in weight units.
+    pub weight: u64,
+    /// The transactions of the block that it spends, by their places in the list; each precedes it.
+    pub parents: Vec<usize>,
+}
+
+/// The transactions of a block without the coinbase, and their clusters.
+pub struct MinedClusters<'t> {
+    transactions: &'t [PayingTransaction],
+    /// The places of the members of each cluster with more than one, in block order.
+    clusters: Vec<Vec<usize>>,
+}
+
+impl<'t> MinedClusters<'t> {
+    /// Finds the clusters of these transactions, which are in block order.
+    #[must_use]
+    pub fn of(transactions: &'t [PayingTransaction]) -> Self {
+        // a forest in which each tree is a cluster, and its root the first member
+        let mut roots: Vec<usize> = (0..transactions.len()).collect();
+        for (place, transaction) in transactions.iter().enumerate() {
+            for parent in &transaction.parents {
+                let (one, other) = (root(&mut roots, place), root(&mut roots, *parent));
+                roots[one.max(other)] = one.min(other);
+            }
+        }
+        let mut members: Vec<Vec<usize>> = vec![Vec::new(); transactions.len()];
+        for place in 0..transactions.len() {
+            let root = root(&mut roots, place);
+            members[root].push(place);
+        }
+        let clusters = members.into_iter().filter(|members| members.len() > 1).collect();
+        Self { transactions, clusters }
+    }
+
+    /// A bound on the steps that [`feerates`](Self::feerates) takes: a block can have a cluster of thousands.
+    #[must_use]
+    pub fn steps(&self) -> u64 {
+        let edges = |cluster: &Vec<usize>| {
+            let parents = cluster.iter().filter_map(|place| self.transactions.get(*place));
+            parents.map(|transaction| wide(transaction.parents.len())).sum::<u64>()
+        };
+        self.clusters
+            .iter()
+            .map(|cluster| wide(cluster.len()).saturating_mul(edges(cluster)))
+            .fold(0, u64::saturating_add)
+    }
+
+    /// The effective feerate of each transaction: that of its chunk.
+    #[must_use]
+    pub fn feerates(&self) -> Vec<FeeFraction> {
+        let own = |transaction: &PayingTransaction| FeeFraction::new(transaction.fee, transaction.weight);
+        let mut feerates: Vec<_> = self.transactions.iter().map(own).collect();
+        for cluster in &self.clusters {
+            let within = |parent: &usize| cluster.binary_search(parent).ok();
+            let members = cluster.iter().filter_map(|place| {
+                let transaction = self.transactions.get(*place)?;
+                let PayingTransaction { txid, fee, weight, parents } = transaction;
+                let parents = parents.iter().filter_map(within).collect();
+                Some(Member { txid: *txid, fee: *fee, weight: *weight, sequence: wide(*place), parents })
+            });
+            for chunk in chunks(&members.collect::<Vec<_>>()) {
+                for place in chunk.members.iter().filter_map(|member| cluster.get(*member)) {
+                    if let Some(feerate) = feerates.get_mut(*place) {
+                        *feerate = chunk.rate();
+                    }
+                }
+            }
+        }
+        feerates
+    }
+}
+
+/// The root of the tree with this place, which becomes flat on the way.
+fn root(roots: &mut [usize], place: usize) -> usize {
+    let mut at = place;
+    while roots[at] != at {
+        roots[at] = roots[roots[at]];
+        at = roots[at];
+    }
+    at
+}
+
+/// The places of feerates that stand ahead of higher ones, in a list that falls but for few.
+///
+/// The longest part of the list that never rises is taken for its order. A feerate outside of that part stands ahead if the
+/// next one behind it that belongs to the part is higher.
+#[must_use]
+pub fn ahead_of_better(feerates: &[FeeFraction]) -> Vec<usize> {
+    // for each length, the place of the highest feerate that a part of this length can end with
+    let mut ends: Vec<usize> = Vec::new();
+    let mut before: Vec<Option<usize>> = Vec::with_capacity(feerates.len());
+    for (place, feerate) in feerates.iter().enumerate() {
+        let length = ends.partition_point(|end| feerates[*end] >= *feerate);
+        before.push(length.checked_sub(1).map(|length| ends[length]));
+        if length == ends.len() { ends.push(place) } else { ends[length] = place }
+    }
+    let mut in_order = vec![false; feerates.len()];
+    let mut at = ends.last().copied();
+    while let Some(place) = at {
+        in_order[place] = true;
+        at = before[place];
+    }
+    let (mut next, mut ahead) = (None, Vec::new());
+    for place in (0..feerates.len()).rev() {
+        if in_order[place] {
+            next = Some(feerates[place]);
+        } else if next.is_some_and(|next| next > feerates[place]) {
+            ahead.push(place);
+        }
+    }
+    ahead.reverse();
+    ahead
+}
+
+#[cfg(test)]
+mod tests {
+    use bitcoin::hashes::Hash;
+
+    use super::*;
+
+    fn transaction(number: u8, fee: u64, parents: &[usize]) -> PayingTransaction {
+        PayingTransaction { txid: Txid::from_byte_array([number; 32]), fee, weight: 400, parents: parents.to_vec() }
+    }
+
+    fn feerates(transactions: &[PayingTransaction]) -> Vec<f64> {
+        MinedClusters::of(transactions).feerates().into_iter().map(FeeFraction::to_sat_per_vb).collect()
+    }
+
+    #[test]
+    fn a_child_pays_for_its_parents_and_no_parent_for_a_child() {
+        // alone; a cheap parent of a dear child; a dear parent of a cheap child
+        let block = [
+            transaction(1, 500, &[]),
+            transaction(2, 100, &[]),
+            transaction(3, 700, &[1]),
+            transaction(4, 900, &[]),
+            transaction(5, 200, &[3]),
+        ];
+        assert_eq!(feerates(&block), [5.0, 4.0, 4.0, 9.0, 2.0]);
+    }
+
+    #[test]
+    fn clusters_that_a_later_transaction_connects_are_one() {
+        // two parents of one child, which pays for both
+        let block =
+            [transaction(1, 100, &[]), transaction(2, 200, &[]), transaction(3, 900, &[0, 1]), transaction(4, 1, &[2])];
+        assert_eq!(feerates(&block), [4.0, 4.0, 4.0, 0.01]);
+        assert_eq!(MinedClusters::of(&block).steps(), 4 * 3);
+        assert_eq!(MinedClusters::of(&block[..2]).steps(), 0);
+        assert_eq!(feerates(&[]), Vec::<f64>::new());
+    }
+
+    #[test]
+    fn what_stands_ahead_of_better_paying_ones_is_found() {
+        let ahead = |feerates: &[u64]| {
+            let feerates: Vec<_> = feerates.iter().map(|fee| FeeFraction::new(*fee, 4)).collect();
+            ahead_of_better(&feerates)
+        };
+        for (feerates, expected) in [
+            (&[][..], &[][..]),
+            (&[5], &[]),
+            (&[9, 8, 8, 5, 1], &[]),
+            (&[9, 1, 8, 5], &[1]),
+            (&[1, 9, 8, 2, 5, 4], &[0, 3]),
+            // one that pays more than those around it was not put ahead of anything
+            (&[9, 8, 20, 7, 6], &[]),
+            (&[9, 8, 3, 2, 7, 6, 5], &[2, 3]),
+        ] {
+            assert_eq!(ahead(feerates), expected, "{feerates:?}");
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! What a block of the active chain contains, transaction by transaction, from one pass over its bytes.
+
+use std::collections::{HashMap, HashSet};
+
+use bitcoin::{Amount, ScriptBuf, TxOut, Txid};
+
+use super::{Block, BudgetExceeded, View, corrupt};
+use crate::chain::raw::RawTransaction;
+use crate::chain::script::never_spendable;
+use crate::chain::wide;
+use crate::index::{IndexError, QUANTILES, TxNum, feerate_quantiles};
+use crate::mempool::{Coins, FeeFraction, MinedClusters, PayingTransaction, ScriptTotals};
+
+/// The figures of the transactions of a block.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BlockContents {
+    /// The coinbase.
+    pub coinbase: CoinbaseFigures,
+    /// All others, in block order.
+    pub paying: Vec<PayingTransaction>,
+    /// The sum of the outputs of each transaction in sat, the coinbase first.
+    pub values: Vec<u64>,
+}
+
+/// The figures of a coinbase.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CoinbaseFigures {
+    /// Its txid.
+    pub txid: Txid,
+    /// Its weight in weight units.
+    pub weight: u64,
+}
+
+impl BlockContents {
+    /// The feerates at which shares of the weight that pays are reached, in sat per 1,000 vbytes, as in the rows of blocks, but
+    /// by effective feerates: those of the transactions without the coinbase.
+    #[must_use]
+    pub fn quantiles(&self, effective: &[FeeFraction]) -> [u64; QUANTILES] {
+        let rates = effective.iter().map(|rate| rate.to_feerate().to_sat_per_kvb());
+        let mut by_rate: Vec<_> = rates.zip(self.paying.iter().map(|transaction| transaction.weight)).collect();
+        by_rate.sort_unstable();
+        feerate_quantiles(&by_rate)
+    }
+
+    /// The clusters of the transactions without the coinbase.
+    #[must_use]
+    pub fn clusters(&self) -> MinedClusters<'_> {
+        MinedClusters::of(&self.paying)
+    }
+}
+
+/// What the transactions of a block do to a script.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScriptChange {
+    /// The script.
+    pub script: ScriptBuf,
+    /// What it receives and what is spent of it.
+    pub totals: ScriptTotals,
+}
+
+impl View {
+    /// The figures of the transactions of a block; `None` for a stale block, whose fees are not stored.
+    pub fn block_contents(&self, block: &Block) -> Result<Option<BlockContents>, IndexError> {
+        if !block.is_main() {
+            return Ok(None);
+        }
+        let mut raw = Vec::with_capacity(usize::try_from(block.row.size).unwrap_or_default());
+        let rows = self.head.chain.read_transactions(block.first_txnum()?, block.row.transactions, &mut raw)?;
+        let damaged = |what: String| corrupt("transactions", format!("block {}: {what}", block.row.hash));
+        let places: HashMap<Txid, usize> = rows.iter().enumerate().map(|(place, (txid, _))| (*txid, place)).collect();
+        let (mut coinbase, mut paying) = (None, Vec::with_capacity(rows.len()));
+        let (mut values, mut rest) = (Vec::with_capacity(rows.len()), raw.as_slice());
+        for (txid, fee) in &rows {
+            let transaction = RawTransaction::parse(rest).map_err(|error| damaged(error.to_string()))?;
+            rest = rest.get(transaction.size()..).unwrap_or_default();
+            values.push(transaction.outputs().fold(0_u64, |sum, output| sum.saturating_add(output.value)));
+            let weight = wide(transaction.weight());
+            let Some(fee) = fee else {
+                coinbase = coinbase.or(Some(CoinbaseFigures { txid: *txid, weight }));
+                continue;
+            };
+            // the coinbase is not in the list, and cannot be spent in its own block
+            let parents = transaction.inputs().filter_map(|input| places.get(&input.outpoint_txid())?.checked_sub(1));
+            let mut parents: Vec<usize> = parents.filter(|parent| *parent < paying.len()).collect();
+            parents.sort_unstable();
+            parents.dedup();
+            paying.push(PayingTransaction { txid: *txid, fee: *fee, weight, parents });
+        }
+        let coinbase = coinbase.filter(|_| paying.len() + 1 == rows.len());
+        let coinbase = coinbase.ok_or_else(|| damaged("it does not have exactly one coinbase".to_owned()))?;
+        Ok(Some(BlockContents { coinbase, paying, values }))
+    }
+
+    /// What a block of the active chain does to the balance of each script that it pays or spends, in the order of the scripts'
+    /// bytes; `None` for a stale block. Outputs that can never be spent are not counted.
+    ///
+    /// Errors: those of the index, and the byte budget: the transactions with the spent outputs are read.
+    pub fn balance_changes<E>(&self, block: &Block) -> Result<Option<Vec<ScriptChange>>, E>
+    where
+        E: From<IndexError> + From<BudgetExceeded>,
+    {
+        if !block.is_main() {
+            return Ok(None);
+        }
+        let first = block.first_txnum()?;
+        let mut raw = Vec::with_capacity(usize::try_from(block.row.size).unwrap_or_default());
+        let rows = self.head.chain.read_transactions(first, block.row.transactions, &mut raw)?;
+        let (mut transactions, mut rest) = (Vec::with_capacity(rows.len()), raw.as_slice());
+        for _ in &rows {
+            let transaction = RawTransaction::parse(rest)
+                .map_err(|error| corrupt("transactions", format!("block {}: {error}", block.row.hash)))?;
+            rest = rest.get(transaction.size()..).unwrap_or_default();
+            transactions.push(transaction);
+        }
+        let own: HashMap<Txid, usize> = rows.iter().enumerate().map(|(place, (txid, _))| (*txid, place)).collect();
+        let spent = transactions.iter().flat_map(RawTransaction::inputs).filter(|input| !input.is_null());
+        let elsewhere = spent.map(|input| input.outpoint_txid()).filter(|txid| !own.contains_key(txid)).collect();
+        let funding = self.all_funding::<E>(elsewhere)?;
+
+        let mut changes: HashMap<ScriptBuf, ScriptTotals> = HashMap::new();
+        for transaction in &transactions {
+            let mut touched: HashSet<ScriptBuf> = HashSet::new();
+            for input in transaction.inputs().filter(|input| !input.is_null()) {
+                let txid = input.outpoint_txid();
+                let within = own.get(&txid).and_then(|place| transactions.get(*place));
+                let output = match within {
+                    Some(parent) => parent.output(input.vout).map(|output| TxOut {
+                        value: Amount::from_sat(output.value),
+                        script_pubkey: ScriptBuf::from_bytes(output.script_pubkey.to_vec()),
+                    }),
+                    None => funding.get(&txid).and_then(|(outputs, _)| {
+                        usize::try_from(input.vout).ok().and_then(|vout| outputs.get(vout)).cloned()
+                    }),
+                };
+                let TxOut { value, script_pubkey } = output.ok_or_else(|| {
+                    corrupt(
+                        "txids",
+                        format!("{txid}:{} is spent on the active chain, but not in the index", input.vout),
+                    )
+                })?;
+                let totals = changes.entry(script_pubkey.clone()).or_default();
+                let coins = if within.is_some() { &mut totals.spent_unconfirmed } else { &mut totals.spent_confirmed };
+                add(coins, value.to_sat());
+                touched.insert(script_pubkey);
+            }
+            for output in transaction.outputs() {
+                let script_pubkey = ScriptBuf::from_bytes(output.script_pubkey.to_vec());
+                // the output of the genesis block never entered the UTXO set
+                if first == TxNum(0) || never_spendable(&script_pubkey) {
+                    continue;
+                }
+                add(&mut changes.entry(script_pubkey.clone()).or_default().pending, output.value);
+                touched.insert(script_pubkey);
+            }
+            for script in touched {
+                let totals = changes.entry(script).or_default();
+                totals.transactions = totals.transactions.saturating_add(1);
+            }
+        }
+        let mut changes: Vec<_> = changes.into_iter().map(|(script, totals)| ScriptChange { script, totals }).collect();
+        changes.sort_unstable_by(|one, other| one.script.as_bytes().cmp(other.script.as_bytes()));
+        Ok(Some(changes))
+    }
+}
+
+fn add(coins: &mut Coins, value: u64) {
+    coins.count = coins.count.saturating_add(1);
+    coins.value = coins.value.saturating_add(value);
+}

@@ -1,0 +1,183 @@
+//! Features of transactions, the filter by them, and the tweaks of silent payments.
+
+use bitcoin::consensus::encode::serialize_hex;
+use bitcoin::hashes::Hash;
+use bitcoin::secp256k1::Secp256k1;
+use bitcoin::{Transaction, TxOut, Txid};
+use btcgraph::chain::silent_payments;
+use btcgraph::sim::{Hostile, Owner, Payment, Reward, ScriptKind, SimChain, Spendable, Template};
+use serde_json::{Value, json};
+
+use crate::support::api::{Api, sat};
+
+const FEATURES: [&str; 12] = [
+    "WITNESS",
+    "RBF_SIGNAL",
+    "TRUC",
+    "LOCK_TIME",
+    "RELATIVE_LOCK_TIME",
+    "OP_RETURN",
+    "TAPROOT_KEY_SPEND",
+    "TAPROOT_SCRIPT_SPEND",
+    "ANNEX",
+    "MULTISIG_SPEND",
+    "INSCRIPTION_ENVELOPE",
+    "PARTIAL_SIGHASH",
+];
+
+/// A chain whose first coinbases are paid to owners of these kinds and are mature, and those coins.
+fn coins_of(kinds: &[ScriptKind]) -> (SimChain, Vec<Spendable>) {
+    let mut chain = SimChain::new(91);
+    let coins = kinds.iter().map(|kind| {
+        let owner = Owner::new(*kind, 3);
+        let reward = Some(Reward::to(owner.script_pubkey()));
+        let block = chain.mine_template(Template { reward, ..Template::default() }).unwrap();
+        Spendable::of(&block.txdata[0], 0, owner).unwrap()
+    });
+    let coins = coins.collect();
+    chain.mine_empty(100).unwrap();
+    (chain, coins)
+}
+
+#[test]
+fn features_follow_from_a_transaction_and_what_it_spends() {
+    use ScriptKind::{Multisig, P2pkh, P2trKey, P2trScript, P2wsh};
+    let (mut chain, coins) = coins_of(&[P2pkh, Multisig, P2trKey, P2trScript, P2wsh]);
+    let data = Owner::new(ScriptKind::OpReturn, 1);
+    let payments: Vec<Transaction> = coins
+        .into_iter()
+        .enumerate()
+        .map(|(number, coin)| {
+            let payment = Payment::of([coin]).change(SimChain::miner(), 2);
+            let payment = match number {
+                0 => payment.sequence(0xffff_ffff).to(data, sat(0)),
+                1 => payment.version(3).sequence(0xffff_fffe).lock_time(50),
+                2 => payment.sequence(5),
+                _ => payment,
+            };
+            payment.sign().unwrap()
+        })
+        .collect();
+    let expected = [
+        json!(["OP_RETURN"]),
+        json!(["TRUC", "LOCK_TIME", "MULTISIG_SPEND"]),
+        json!(["WITNESS", "RBF_SIGNAL", "RELATIVE_LOCK_TIME", "TAPROOT_KEY_SPEND"]),
+        json!(["WITNESS", "RBF_SIGNAL", "TAPROOT_SCRIPT_SPEND"]),
+        json!(["WITNESS", "RBF_SIGNAL"]),
+    ];
+    let mut api = Api::of_chain(&chain);
+    api.arrive(&payments);
+    let features = |api: &Api, payment: &Transaction| {
+        let txid = payment.compute_txid();
+        api.data(&format!("{{ transaction(txid: \"{txid}\") {{ features }} }}"))["transaction"]["features"].take()
+    };
+    let waiting = |api: &Api, feature: &str| {
+        let asked =
+            format!("{{ mempool {{ transactions(filter: {{ features: [{feature}] }}) {{ nodes {{ txid }} }} }} }}");
+        let found = api.data(&asked)["mempool"]["transactions"]["nodes"].take();
+        let mut found: Vec<Value> = found.as_array().unwrap().iter().map(|node| node["txid"].clone()).collect();
+        found.sort_by_key(Value::to_string);
+        found
+    };
+    for (payment, expected) in payments.iter().zip(&expected) {
+        assert_eq!(features(&api, payment), *expected, "unconfirmed");
+    }
+    for feature in FEATURES {
+        let having = payments.iter().zip(&expected);
+        let having = having.filter(|(_, features)| features.as_array().unwrap().contains(&json!(feature)));
+        let mut having: Vec<_> = having.map(|(payment, _)| json!(payment.compute_txid().to_string())).collect();
+        having.sort_by_key(Value::to_string);
+        assert_eq!(waiting(&api, feature), having, "{feature}");
+    }
+    let block = chain.mine(payments.clone()).unwrap();
+    api.connect(&block);
+    for (payment, expected) in payments.iter().zip(&expected) {
+        assert_eq!(features(&api, payment), *expected, "confirmed");
+    }
+    let mut unknown = payments[0].clone();
+    unknown.input[0].previous_output.txid = Txid::from_byte_array([7; 32]);
+    let decoded = api.data(&format!(
+        "{{ decodeTransaction(hex: \"{}\") {{ transaction {{ features sigopCost adjustedVsize coinDaysDestroyed }} }} }}",
+        serialize_hex(&unknown)
+    ));
+    let nothing = json!({ "features": null, "sigopCost": null, "adjustedVsize": null, "coinDaysDestroyed": null });
+    assert_eq!(decoded["decodeTransaction"]["transaction"], nothing, "it spends an unknown output");
+}
+
+#[test]
+fn a_filter_keeps_the_transactions_that_show_all_features() {
+    let (mut chain, mut hostile) = (SimChain::new(92), Hostile::new(92));
+    for _ in 0..150 {
+        hostile.mine(&mut chain).unwrap();
+    }
+    let api = Api::of_chain(&chain);
+    let walk = |filter: &str| {
+        let (mut rows, mut after) = (Vec::new(), Value::Null);
+        loop {
+            let mut page = api.data(&format!(
+                "{{ transactions(order: ASC, range: {{ heights: {{ from: 101 }} }}, first: 100, after: {after} {filter}) {{
+                    nodes {{ txid features }} pageInfo {{ hasNextPage endCursor }} }} }}"
+            ))["transactions"]
+                .take();
+            rows.extend(page["nodes"].as_array().unwrap().clone());
+            if page["pageInfo"]["hasNextPage"] == json!(false) {
+                return rows;
+            }
+            after = page["pageInfo"]["endCursor"].take();
+        }
+    };
+    let all = walk("");
+    let mut found = 0;
+    for wanted in FEATURES.iter().map(|feature| vec![*feature]).chain([vec!["WITNESS", "RBF_SIGNAL"], vec![]]) {
+        let has_all = |row: &&Value| {
+            let features = row["features"].as_array().unwrap();
+            wanted.iter().all(|feature| features.contains(&json!(feature)))
+        };
+        let expected: Vec<_> = all.iter().filter(has_all).cloned().collect();
+        let kept = walk(&format!(", filter: {{ features: [{}] }}", wanted.join(", ")));
+        assert_eq!(kept, expected, "{wanted:?}");
+        found += kept.len();
+    }
+    assert!(found > 200, "{found}");
+}
+
+#[test]
+fn a_block_lists_the_tweaks_of_its_possible_silent_payments() {
+    use ScriptKind::{P2pkh, P2trKey, P2trScript, P2wpkh, P2wsh};
+    let (mut chain, coins) = coins_of(&[P2pkh, P2wpkh, P2trKey, P2trScript, P2wsh, P2wpkh]);
+    let taproot = Owner::new(P2trKey, 9);
+    let payments = coins.iter().cloned().enumerate().map(|(number, coin)| {
+        let payment = Payment::of([coin]);
+        let payment = if number < 5 { payment.to(taproot, sat(10_000)) } else { payment };
+        payment.change(Owner::new(P2wsh, 1), 2).sign().unwrap()
+    });
+    let payments: Vec<Transaction> = payments.collect();
+    chain.mine(payments.clone()).unwrap();
+    let mut api = Api::of_chain(&chain);
+    let secp = Secp256k1::verification_only();
+    // a leaf under a key that nobody knows, and a script, have no key that counts; the last pays no taproot output
+    let expected: Vec<_> = [0, 1, 2]
+        .into_iter()
+        .map(|number: usize| {
+            let prevouts: [TxOut; 1] = [coins[number].output.clone()];
+            let tweak = silent_payments::tweak(&secp, &payments[number], &prevouts).unwrap();
+            json!({ "tweak": tweak.to_string(), "transaction": { "txid": payments[number].compute_txid().to_string() } })
+        })
+        .collect();
+    let ask = |api: &Api, arguments: &str| {
+        let hash = chain.tip();
+        api.data(&format!(
+            "{{ block(hash: \"{hash}\") {{ silentPaymentTweaks({arguments}) {{
+                totalCount nodes {{ tweak transaction {{ txid }} }} pageInfo {{ hasNextPage endCursor }} }} }} }}"
+        ))["block"]["silentPaymentTweaks"]
+            .take()
+    };
+    let all = ask(&api, "first: 100");
+    assert_eq!((&all["nodes"], &all["totalCount"]), (&json!(expected), &Value::Null));
+    let first = ask(&api, "first: 2");
+    assert_eq!(first["nodes"], json!(expected[..2]));
+    let rest = ask(&api, &format!("first: 2, after: {}", first["pageInfo"]["endCursor"]));
+    assert_eq!((&rest["nodes"], &rest["pageInfo"]["hasNextPage"]), (&json!(expected[2..]), &json!(false)));
+    api.change(1, []);
+    assert_eq!(ask(&api, "first: 100"), Value::Null, "it is stale");
+}
