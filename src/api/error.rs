@@ -321,6 +321,12 @@ impl From<IndexError> for ApiError {
                 );
                 Self::new(code::NOT_READY, message).with("feature", Feature::Wtxids).with("progress", progress)
             }
+            IndexError::MinersNotReady { built, blocks } => {
+                let progress = f64::from(built) / f64::from(blocks.max(1));
+                let message =
+                    format!("the server has assigned {built} of {blocks} blocks to mining pools; retry later");
+                Self::new(code::NOT_READY, message).with("progress", progress)
+            }
             error => Self::internal(&error.to_string()),
         }
     }

@@ -83,10 +83,11 @@ fn check_here(settings: &Settings, stop: &StopFlag, arguments: &VerifyArguments)
     let checked = file.check();
     let mut watch = watch.lock();
     watch.finish();
-    let index = match checked {
+    let mut index = match checked {
         Err(IndexError::Interrupted) => return stopped,
         checked => checked?,
     };
+    index.set_pools(Arc::new(pieces::pools(settings)?));
     // damage is reported also while the node is unreachable
     let asked = asked.transpose()?;
     if let Some(asked) = &asked {

@@ -73,6 +73,14 @@ pub enum IndexError {
         /// The transactions of the chain.
         transactions: u64,
     },
+    /// The table of the miners of blocks is not complete yet.
+    #[error("table `miner_blocks` is being built: it has {built} of {blocks} blocks. Retry later")]
+    MinersNotReady {
+        /// The blocks that it has.
+        built: u32,
+        /// The blocks of the chain.
+        blocks: u32,
+    },
     /// A table that is not switched on.
     #[error("table `{table}` is switched off: the setting index.{table} switches it on")]
     TableOff {

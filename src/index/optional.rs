@@ -79,11 +79,15 @@ impl Index {
         Ok(())
     }
 
-    /// Adds rows of live blocks that an optional table lacks, or deletes rows of one that is off, in one commit that is not
-    /// durable, for which it looks at so many transactions or rows. Returns whether any may be left.
+    /// Adds rows that an optional table or `miner_blocks` lacks, or deletes rows of one that is off or of other pools, in one
+    /// commit that is not durable, for which it looks at so many transactions, blocks or rows. Returns whether any may be left.
     ///
-    /// Errors: storage errors.
+    /// Errors: [`IndexError::RawUnavailable`], `NoRawBlocks` if a frozen coinbase cannot be read; storage errors.
     pub fn tend_tables(&mut self, rows: u32) -> Result<bool, IndexError> {
+        Ok(self.tend_wtxids(rows)? || self.tend_miners(rows)?)
+    }
+
+    fn tend_wtxids(&mut self, rows: u32) -> Result<bool, IndexError> {
         let state = self.wtxids_state()?;
         let (end, salt) = (self.generations.end(), self.salt);
         let mut update = match state {

@@ -13,21 +13,26 @@ use redb::{ReadOnlyTable, ReadTransaction, ReadableTableMetadata, TableError, Ta
 use super::error::IndexError;
 use super::frozen::Generations;
 use super::keys::{Position, Salt, TxNum};
+use super::miners;
 use super::tables::block_hashes::BlockPlace;
 use super::tables::block_starts::BlockStart;
 use super::tables::blocks::BlockRow;
+use super::tables::miner_blocks::MinersState;
 use super::tables::stale_blocks::StaleBlock;
 use super::tables::transactions::TransactionRow;
 use super::tables::wtxids::WtxidsState;
 use super::tables::{
     block_files, block_hashes, block_observed, block_starts, blocks, departed, first_seen, history, mempool,
-    mempool_samples, meta, overwritten, p2pk, payouts, raw_blocks, reorgs, spends, stale_blocks, stale_transactions,
-    transactions, txids, unspent, wtxids,
+    mempool_samples, meta, miner_blocks, overwritten, p2pk, payouts, raw_blocks, reorgs, spends, stale_blocks,
+    stale_transactions, transactions, txids, unspent, wtxids,
 };
 use super::update::{Tip, read_tip};
 use super::wtxids::read_state;
 use crate::chain::Height;
 use crate::chain::pools::Pools;
+
+/// The rows of the miners of blocks.
+pub(super) type MinerBlocksTable = ReadOnlyTable<&'static [u8; 6], &'static [u8; 24]>;
 
 /// One committed state of the index.
 pub struct Snapshot {
@@ -66,6 +71,10 @@ pub struct Snapshot {
     pub(super) wtxids: Option<ReadOnlyTable<&'static [u8; 10], ()>>,
     /// Whether `wtxids` is on.
     pub(super) wtxids_state: WtxidsState,
+    /// `None` if the file is of a version without it.
+    pub(super) miner_blocks: Option<MinerBlocksTable>,
+    /// What its rows are.
+    pub(super) miners_state: MinersState,
 }
 
 /// A table and its number of rows.
@@ -159,6 +168,8 @@ impl Snapshot {
             raw_blocks: if_exists(transaction.open_table(raw_blocks::TABLE))?,
             wtxids: if_exists(transaction.open_table(wtxids::TABLE))?,
             wtxids_state: read_state(&transaction.open_table(meta::TABLE)?)?,
+            miner_blocks: if_exists(transaction.open_table(miner_blocks::TABLE))?,
+            miners_state: miners::read_state(&transaction.open_table(meta::TABLE)?)?,
         })
     }
 
@@ -221,6 +232,8 @@ impl Snapshot {
             raw_blocks,
             wtxids,
             wtxids_state: _,
+            miner_blocks,
+            miners_state: _,
         } = self;
         let rows = [
             (blocks::TABLE.name(), blocks.len()?),
@@ -246,6 +259,7 @@ impl Snapshot {
             (block_files::TABLE.name(), block_files.as_ref().map_or(Ok(0), ReadOnlyTable::len)?),
             (raw_blocks::TABLE.name(), raw_blocks.as_ref().map_or(Ok(0), ReadOnlyTable::len)?),
             (wtxids::TABLE.name(), wtxids.as_ref().map_or(Ok(0), ReadOnlyTable::len)?),
+            (miner_blocks::TABLE.name(), miner_blocks.as_ref().map_or(Ok(0), ReadOnlyTable::len)?),
         ];
         let live = rows.into_iter().map(|(name, rows)| TableRows { name: name.to_owned(), rows });
         Ok(live.chain(generations.tables()).collect())

@@ -14,6 +14,7 @@ use super::error::IndexError;
 use super::frozen::{DerivedName, Generations, InForceRecord};
 use super::keys::TxNum;
 use super::metrics::UpdateCounts;
+use super::miners::{connect_miners, disconnect_miner};
 use super::observed::ObservedLimits;
 use super::open::Index;
 use super::raw::RawChanges;
@@ -24,8 +25,8 @@ use super::tables::blocks::{BlockRow, ChainTotals};
 use super::tables::stale_blocks::StaleBlock;
 use super::tables::{
     block_files, block_hashes, block_observed, block_starts, blocks, departed, first_seen, history, mempool,
-    mempool_samples, meta, overwritten, p2pk, payouts, raw_blocks, reorgs, spends, stale_blocks, stale_transactions,
-    transactions, txids, unspent, wtxids,
+    mempool_samples, meta, miner_blocks, overwritten, p2pk, payouts, raw_blocks, reorgs, spends, stale_blocks,
+    stale_transactions, transactions, txids, unspent, wtxids,
 };
 use super::wtxids::{connect_wtxids, disconnect_wtxids};
 use crate::chain::network::genesis_hash;
@@ -68,6 +69,7 @@ pub(super) struct Tables<'txn> {
     pub(super) block_files: Table<'txn, &'static [u8; 4], &'static [u8; 12]>,
     pub(super) raw_blocks: Table<'txn, &'static [u8; 4], &'static [u8; 12]>,
     pub(super) wtxids: Table<'txn, &'static [u8; 10], ()>,
+    pub(super) miner_blocks: Table<'txn, &'static [u8; 6], &'static [u8; 24]>,
 }
 
 impl<'txn> Tables<'txn> {
@@ -99,6 +101,7 @@ impl<'txn> Tables<'txn> {
             block_files: transaction.open_table(block_files::TABLE)?,
             raw_blocks: transaction.open_table(raw_blocks::TABLE)?,
             wtxids: transaction.open_table(wtxids::TABLE)?,
+            miner_blocks: transaction.open_table(miner_blocks::TABLE)?,
         })
     }
 }
@@ -194,6 +197,7 @@ impl<'i> Update<'i> {
         let effects = Effects::of(&run, &resolved, &before, self.index.network, &tables)?;
         effects.apply(&run, &resolved.prevouts, &mut tables)?;
         connect_wtxids(&run, &mut tables)?;
+        connect_miners(&run, &effects.blocks, &self.index.pools, &mut tables)?;
         self.scattered_rows += effects.scattered_rows();
         self.tip = tip;
         write_tip(&mut tables, tip)
@@ -281,6 +285,7 @@ impl<'i> Update<'i> {
         let effects = Effects::of(&run, &resolved, &before, self.index.network, &tables)?;
         let previous = tip.height.previous().map(|height| Tip { height, hash: block[0].previous() });
         disconnect_wtxids(&run, &mut tables)?;
+        disconnect_miner(&run, tip.height, &self.index.pools, &mut tables)?;
         if is_frozen {
             let lowered = Arc::new(self.generations.without_last(previous, first));
             effects.revert_frozen(&run, &row, &lowered, &mut tables)?;

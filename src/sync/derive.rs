@@ -1,5 +1,5 @@
 //! Builds optional tables in the background: a thread makes the file of one generation after another, the oldest first, while
-//! the loop follows the node. Live rows are added and deleted by the loop, a few at a time.
+//! the loop follows the node. Live rows are added and deleted by the loop, a few at a time; so are those of the miners of blocks.
 
 use std::fmt::Display;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use super::error::SyncError;
 use super::follow::{SyncLoop, Until};
 use super::progress::LOG_INTERVAL;
 use crate::chain::float::to_f64;
-use crate::index::{BuildPhase, BuildProgress, DueTable, NamedTable};
+use crate::index::{BuildPhase, BuildProgress, DueTable, IndexError, NamedTable};
 
 /// The pause after a failure.
 const RETRY_PAUSE: Duration = Duration::from_mins(10);
@@ -128,7 +128,9 @@ impl SyncLoop<'_> {
     ///
     /// Errors: the index cannot be read or written. A failure of the thread is logged, and it is started again later.
     pub(super) fn derive_when_due(&mut self, slice: Duration) -> Result<(), SyncError> {
-        if !self.deriver.is_tended {
+        let is_waiting = self.deriver.retry_at.is_some_and(|at| Instant::now() < at);
+        if !self.deriver.is_tended || (!is_waiting && self.follow.index.lacks_miners()?) {
+            self.deriver.is_tended = false;
             return self.tend_tables(slice);
         }
         match self.deriver.job.take_if(|job| job.job.is_finished()) {
@@ -175,7 +177,15 @@ impl SyncLoop<'_> {
         let began = Instant::now();
         let mut has_changed = false;
         while !self.deriver.is_tended && began.elapsed() < slice && !self.follow.node.stop().is_raised() {
-            self.deriver.is_tended = !self.follow.index.tend_tables(TENDED_ROWS)?;
+            self.deriver.is_tended = match self.follow.index.tend_tables(TENDED_ROWS) {
+                Ok(may_be_left) => !may_be_left,
+                // the node may return them later
+                Err(error @ (IndexError::RawUnavailable { .. } | IndexError::NoRawBlocks { .. })) => {
+                    self.postpone_deriving(&error);
+                    true
+                }
+                Err(error) => return Err(error.into()),
+            };
             has_changed |= !self.deriver.is_tended;
         }
         if has_changed {

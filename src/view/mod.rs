@@ -79,7 +79,7 @@ pub use utxo_set::UtxoSetTotals;
 
 pub use crate::index::{
     BlockRow, ChainMembership, ChainTotals, CountAndValue, DeadTransaction, DiskShortage, FORMAT_VERSION, IndexError,
-    OutputPosition, QUANTILES, Reorg, ScriptKey, TableRows, Tip, TxNum, TypeTotals, WantedTransaction,
+    MinerTotals, OutputPosition, QUANTILES, Reorg, ScriptKey, TableRows, Tip, TxNum, TypeTotals, WantedTransaction,
 };
 pub use crate::mempool::{
     ArrivalRate, BlockAudit, Coins, Departed, Departure, Entry, FeeBin, FeeBins, FeeFraction, FeerateKind,

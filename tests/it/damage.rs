@@ -18,8 +18,8 @@ use crate::support::program::{btcgraph, run};
 use crate::support::served::Served;
 use serde_json::json;
 
-/// The tables that are a function of the active chain.
-const CHAIN_TABLES: [&str; 11] = [
+/// The tables that are a function of the active chain, and of the table of pools.
+const CHAIN_TABLES: [&str; 12] = [
     "blocks",
     "block_starts",
     "block_hashes",
@@ -31,6 +31,7 @@ const CHAIN_TABLES: [&str; 11] = [
     "unspent",
     "payouts",
     "p2pk",
+    "miner_blocks",
 ];
 
 #[test]
@@ -331,6 +332,7 @@ fn change_a_byte(file: &Path, table: &str, random: &mut Rng) -> String {
         "unspent" => flip::<&[u8; 17], &[u8; 9]>(file, table, random),
         "payouts" => flip::<&[u8; 14], ()>(file, table, random),
         "p2pk" => flip::<&[u8; 30], &[u8; 4]>(file, table, random),
+        "miner_blocks" => flip::<&[u8; 6], &[u8; 24]>(file, table, random),
         "stale_blocks" => flip::<&[u8; 36], &[u8]>(file, table, random),
         "stale_transactions" => flip::<&[u8; 42], ()>(file, table, random),
         "meta" => {
@@ -403,6 +405,7 @@ impl Damage {
             "unspent" => self.damage::<&[u8; 17], &[u8; 9]>(file, table),
             "payouts" => self.damage::<&[u8; 14], ()>(file, table),
             "p2pk" => self.damage::<&[u8; 30], &[u8; 4]>(file, table),
+            "miner_blocks" => self.damage::<&[u8; 6], &[u8; 24]>(file, table),
             _ => panic!("unknown table {table}"),
         }
     }

@@ -39,6 +39,7 @@ mod index_observed;
 mod ledgers;
 mod licences;
 mod links;
+mod miners;
 mod modules;
 mod node;
 mod node_blocks;

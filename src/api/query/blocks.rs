@@ -10,7 +10,7 @@ use crate::api::pagination::connection::Connection;
 use crate::api::pagination::cursor::Scope;
 use crate::api::pagination::page::{PageArgs, count_of, height_at};
 use crate::api::scalars::BlockHash;
-use crate::api::types::block::{Block, BlockHeader, BlockRangeInput, height_of};
+use crate::api::types::block::{Block, BlockFilter, BlockHeader, BlockRangeInput, height_of};
 use crate::api::types::chain::Reorg;
 use crate::api::types::enums::SortOrder;
 use crate::chain::Height;
@@ -38,8 +38,11 @@ impl BlockQuery {
         ctx: &Context<'_>,
         args: &PageArgs,
         order: SortOrder,
-        range: Option<BlockRangeInput>,
+        (range, filter): (Option<BlockRangeInput>, Option<BlockFilter>),
     ) -> Result<Blocks, ApiError> {
+        if let Some(filter) = filter.filter(BlockFilter::leaves_out) {
+            return self.filtered_page(ctx, args, order, range, &filter);
+        }
         let view = self.0.view(ctx)?;
         // the arguments as given, and not the heights that they stand for: these change when blocks arrive
         let scope = Scope::new("blocks", "Query".to_owned()).filtered(format!("{order:?} {range:?}"));
@@ -53,6 +56,23 @@ impl BlockQuery {
             |position| Ok(Some(view.block_hash(height_at(position)?)?)),
             |position, ()| Ok(Block::new(&view, view.main_block(height_at(position)?)?)),
         )
+    }
+
+    fn filtered_page(
+        &self,
+        ctx: &Context<'_>,
+        args: &PageArgs,
+        order: SortOrder,
+        range: Option<BlockRangeInput>,
+        filter: &BlockFilter,
+    ) -> Result<Blocks, ApiError> {
+        let (view, limits) = (self.0.view(ctx)?, limits(ctx)?);
+        let scope = Scope::new("blocks", "Query".to_owned()).filtered(format!("{order:?} {range:?} {filter:?}"));
+        let heights = BlockRangeInput::heights(range, &view)?;
+        let request = args.read(&scope, &view, limits)?;
+        let (page, total) = filter.page(ctx, &view, &request, (heights, order), limits)?;
+        let hash = |position| Ok(Some(view.block_hash(height_at(position)?)?));
+        Connection::new(&scope, page, total, hash, |_, height| Ok(Block::new(&view, view.main_block(height)?)))
     }
 
     fn stale_page(&self, ctx: &Context<'_>, args: &PageArgs) -> Result<Blocks, ApiError> {
@@ -147,6 +167,7 @@ impl BlockQuery {
     async fn blocks(
         &self,
         ctx: &Context<'_>,
+        #[graphql(desc = "Only blocks that meet all of these conditions.")] filter: Option<BlockFilter>,
         #[graphql(desc = "Only these blocks. Heights may be above the tip.")] range: Option<BlockRangeInput>,
         #[graphql(
             desc = "By height: descending from the tip (DESC), or ascending (ASC).",
@@ -160,7 +181,7 @@ impl BlockQuery {
         #[graphql(desc = "Only items before the item with this cursor.")] before: Option<String>,
     ) -> Option<Result<Blocks, ApiError>> {
         let order = order.unwrap_or(SortOrder::Desc);
-        Some(self.page(ctx, &PageArgs { first, after, last, before }, order, range))
+        Some(self.page(ctx, &PageArgs { first, after, last, before }, order, (range, filter)))
     }
 
     /// Blocks by their hashes, on the main chain or stale: one entry per hash, in the given order. Null for an unknown

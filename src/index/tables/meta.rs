@@ -14,6 +14,8 @@
 //! |  | there are none |
 //! | `wtxids` | version of the live table u32 ‖ 1 on, 0 rows are being deleted, 2 they are and it is on afterwards ‖ the
 //! |  | first transaction from which on it is complete u32; absent while it is off |
+//! | `miners` | what the rows of `miner_blocks` are: version u32 ‖ 1 derived, 0 being deleted ‖ fingerprint of the table of
+//! |  | pools 32 ‖ the height below which they are complete u32; absent while there are none |
 //! | `shadowed` | empty; present while there may be live rows that a generation has too, which are to be deleted |
 //! | `raw_transactions` | `node` or `index`: where the bytes of frozen blocks are stored; absent before the first choice |
 //! | `raw_read_back` | as `tip`: the block up to which all were read back from the node, before raw files are removed |
@@ -39,6 +41,7 @@ pub(in crate::index) const TIP: &str = "tip";
 pub(in crate::index) const GENERATIONS: &str = "generations";
 pub(in crate::index) const DERIVED: &str = "derived";
 pub(in crate::index) const WTXIDS: &str = "wtxids";
+pub(in crate::index) const MINERS: &str = "miners";
 pub(in crate::index) const SHADOWED: &str = "shadowed";
 pub(in crate::index) const RAW_STORAGE: &str = "raw_transactions";
 pub(in crate::index) const RAW_READ_BACK: &str = "raw_read_back";

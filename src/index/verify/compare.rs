@@ -55,6 +55,7 @@ impl Work<'_> {
         tables.push(self.compare("stale_transactions", expected, stored)?);
         let changes = take(&mut self.history).map_err(sorting)?;
         tables.extend(self.compare_wtxids()?);
+        tables.extend(self.compare_miners()?);
         tables.push(self.compare("history", Totals::new(changes), snapshot.all_history()?)?);
         Ok(tables)
     }

@@ -23,6 +23,7 @@ mod file;
 mod frozen;
 mod link;
 mod merged;
+mod miners;
 mod recount;
 mod report;
 mod spent;

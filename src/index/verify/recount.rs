@@ -16,6 +16,7 @@ use super::super::tables::transactions::TransactionRow;
 use super::super::witnesses::witnesses_are_committed;
 use super::link::Link;
 use super::merged::InOrder;
+use super::miners::MinerSums;
 use super::report::Differences;
 use super::{Work, sorting};
 use crate::chain::subsidy::subsidy;
@@ -43,6 +44,7 @@ impl Work<'_> {
             seen: Differences::default(),
         };
         let (mut before, mut times, mut txnum) = (ChainTotals::zero(), Vec::new(), TxNum(0));
+        let mut miners = MinerSums::new();
         let heights = self.snapshot.tip().map_or(0, |tip| tip.height.to_u32() + 1);
         for height in (0..heights).map(Height::from) {
             // the first pass reported a missing row
@@ -50,6 +52,7 @@ impl Work<'_> {
             times.push(stored.header.time);
             let Some(block) = self.block(height, &stored, txnum)? else { return Ok(()) };
             let median_time = median_time_past(&times).unwrap_or(stored.header.time);
+            self.check_miner(&block, &stored, (height, txnum), &mut miners)?;
             let row = self.recount_block(&block, height, median_time, &before, txnum, &mut beside)?;
             if row.as_ref() != Some(&stored) {
                 self.differences

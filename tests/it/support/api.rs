@@ -301,6 +301,18 @@ impl Api {
         self.publish(Vec::new());
     }
 
+    /// Completes tables that are built in the background, and publishes the result.
+    pub(crate) fn tend_tables(&mut self) {
+        while self.tend_once(1_000) {}
+    }
+
+    /// Adds or deletes so many rows of such tables, and publishes the result. Returns whether any may be left.
+    pub(crate) fn tend_once(&mut self, rows: u32) -> bool {
+        let may_be_left = self.index.tend_tables(rows).unwrap();
+        self.publish(Vec::new());
+        may_be_left
+    }
+
     /// What following says of the node, which reports its newest block just now.
     pub(crate) fn set_state(&self, state: SyncState) {
         self.published.report_node(|_| state);

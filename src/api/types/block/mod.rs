@@ -4,6 +4,7 @@ mod block;
 mod block_at;
 mod block_audit;
 mod block_fee_stats;
+mod block_filter;
 mod block_header;
 mod block_range;
 mod block_stats;
@@ -18,6 +19,7 @@ mod wtxid_proof;
 
 pub(crate) use block::Block;
 pub(crate) use block_at::{BlockAt, height_of};
+pub(crate) use block_filter::BlockFilter;
 pub(crate) use block_header::BlockHeader;
 pub(crate) use block_range::BlockRangeInput;
 pub(crate) use cumulative_totals::CumulativeTotals;

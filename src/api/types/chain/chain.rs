@@ -1,4 +1,4 @@
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use async_graphql::{Context, ID, Object};
 
@@ -19,8 +19,12 @@ use crate::api::pagination::page::{PageArgs, count_of, height_at};
 use crate::api::scalars::BlockHash;
 use crate::api::types::block::{BlockAt, BlockRangeInput};
 use crate::api::types::enums::{NetworkEnum, SeriesGroupEnum, SortOrder};
+use crate::api::types::miner::{Miner, MinerRange, MinerShare};
 use crate::chain::{self, BLOCKS_PER_EPOCH, network};
 use crate::view::View;
+
+/// How many pools a range of blocks is taken to have before they are counted.
+const POOLS: usize = 25;
 
 /// The main chain.
 #[derive(Clone)]
@@ -36,6 +40,23 @@ impl Chain {
     fn sum(&self, of: Option<BlockRangeInput>) -> Result<RangeTotals, ApiError> {
         let (first, last) = BlockRangeInput::first_and_last(of, &self.view)?;
         Ok(RangeTotals(self.view.range(first, last)?))
+    }
+
+    fn shares(&self, ctx: &Context<'_>, range: Option<BlockRangeInput>) -> Result<Vec<MinerShare>, ApiError> {
+        let (first, last) = BlockRangeInput::first_and_last(range, &self.view)?;
+        costs::spend(ctx, self.view.pools().iter().count())?;
+        let totals = self.view.range(first, last)?;
+        let heights = first..last.next();
+        let found = self.view.miners(&heights)?;
+        let range = Arc::new(MinerRange {
+            view: self.view.clone(),
+            heights,
+            blocks: totals.blocks(),
+            hashrate: totals.span()?.map(|span| span.hashrate()),
+            stale: OnceLock::default(),
+        });
+        let share = |(miner, totals)| MinerShare { range: range.clone(), miner, totals };
+        Ok(found.into_iter().map(share).collect())
     }
 
     /// A page of the epochs of the difficulty. The row at a position is the epoch of that number, which its first block
@@ -135,6 +156,29 @@ impl Chain {
     ) -> Option<Result<UtxoSetObject, ApiError>> {
         let block = BlockAt::resolve(at, &self.view);
         Some(block.and_then(|block| UtxoSetObject::of(block.height, &block.row.running)))
+    }
+
+    /// The mining pools that the blocks of a range are ascribed to, most blocks first, and among them all blocks together that
+    /// are ascribed to none. As many as there are pools in the table of the server at most. NOT_READY while the blocks of the
+    /// chain are still assigned to pools: with a new index, and after a change of the table.
+    #[graphql(complexity = "costs::list(POOLS, child_complexity)")]
+    async fn miners(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(
+            desc = "The blocks, of which there must be at least one. Heights must exist. The whole chain if not given."
+        )]
+        range: Option<BlockRangeInput>,
+    ) -> Option<Result<Vec<MinerShare>, ApiError>> {
+        Some(self.shares(ctx, range))
+    }
+
+    /// A mining pool by its slug. Null if the server knows none with this slug.
+    async fn miner(
+        &self,
+        #[graphql(desc = "The slug of the pool: its name in lower case, with letters and digits only.")] slug: String,
+    ) -> Option<Miner> {
+        Miner::find(&self.view, &slug)
     }
 
     /// The projected difficulty of the next epoch, from the blocks of the current epoch so far.

@@ -1,9 +1,18 @@
 use std::sync::Arc;
 
-use async_graphql::{ID, Object};
+use async_graphql::{Context, ID, Object};
 
+use super::miner_totals::MinerTotalsObject;
+use crate::api::context::limits;
+use crate::api::costs;
 use crate::api::error::ApiError;
+use crate::api::pagination::connection::Connection;
+use crate::api::pagination::cursor::Scope;
 use crate::api::pagination::global_id::miner_id;
+use crate::api::pagination::page::{PageArgs, height_at};
+use crate::api::types::block::{Block, BlockRangeInput};
+use crate::api::types::enums::SortOrder;
+use crate::chain::Height;
 use crate::chain::pools::{Pool, PoolId};
 use crate::view::View;
 
@@ -15,24 +24,59 @@ pub(crate) struct Miner {
 }
 
 impl Miner {
+    pub(crate) fn new(view: &Arc<View>, pool: PoolId) -> Self {
+        Self { view: view.clone(), pool }
+    }
+
     /// The pool with this slug.
     pub(crate) fn find(view: &Arc<View>, slug: &str) -> Option<Self> {
-        view.pools().find(slug).map(|pool| Self { view: view.clone(), pool })
+        view.pools().find(slug).map(|pool| Self::new(view, pool))
     }
 
     /// The pool that a block with this coinbase is ascribed to.
     pub(crate) fn of_coinbase(view: &Arc<View>, raw: &[u8]) -> Result<Option<Self>, ApiError> {
-        let found = view.miner_of(raw)?;
-        Ok(found.map(|(pool, _)| Self { view: view.clone(), pool }))
+        Ok(view.miner_of(raw)?.map(|(pool, _)| Self::new(view, pool)))
     }
 
     fn row(&self) -> Result<&Pool, ApiError> {
         self.view.pools().get(self.pool).ok_or_else(|| ApiError::internal("a pool is not in its table"))
     }
+
+    fn sum(&self, range: Option<BlockRangeInput>) -> Result<MinerTotalsObject, ApiError> {
+        let heights = BlockRangeInput::heights(range, &self.view)?;
+        let end = heights.end.min(self.view.tip().height.next());
+        Ok(MinerTotalsObject(self.view.miner_totals(Some(self.pool), &(heights.start.min(end)..end))?))
+    }
+
+    fn blocks_page(&self, ctx: &Context<'_>, args: &PageArgs, order: SortOrder) -> Result<Connection<Block>, ApiError> {
+        let scope = Scope::new("blocks", miner_id(&self.row()?.slug)).filtered(format!("{order:?}"));
+        let request = args.read(&scope, &self.view, limits(ctx)?)?;
+        let end = self.view.tip().height.next();
+        let walk = request.walk(0..u64::from(end.to_u32()), order);
+        let heights = height_at(walk.positions.start)?..height_at(walk.positions.end)?;
+        let rows = self.view.miner_blocks(self.pool, &heights, walk.ascending)?;
+        let rows = rows.map(|row| row.map(|height| (u64::from(height.to_u32()), Some(height))));
+        let page = request.page(|_| false, rows)?;
+        let total = self.view.miner_totals(Some(self.pool), &(Height::GENESIS..end))?.blocks;
+        let hash = |position| Ok(Some(self.view.block_hash(height_at(position)?)?));
+        Connection::new(&scope, page, Some(total.into()), hash, |_, height| self.block(height))
+    }
+
+    fn block(&self, height: Height) -> Result<Block, ApiError> {
+        Ok(Block::new(&self.view, self.view.main_block(height)?))
+    }
+
+    /// The lowest or the highest block of the pool.
+    fn end(&self, lowest: bool) -> Result<Option<Block>, ApiError> {
+        let all = Height::GENESIS..self.view.tip().height.next();
+        let found = self.view.miner_blocks(self.pool, &all, lowest)?.next().transpose()?;
+        found.map(|height| self.block(height)).transpose()
+    }
 }
 
 /// A mining pool. The server recognises the pools of its table, which the setting `index.pools_file` extends, by the
-/// coinbases of their blocks.
+/// coinbases of their blocks. All but `name` and `link` is NOT_READY while the blocks of the chain are still assigned to pools:
+/// with a new index, and after a change of the table.
 #[Object]
 impl Miner {
     /// `Miner:` followed by the slug.
@@ -53,5 +97,43 @@ impl Miner {
     /// The web page of the pool, as the table of pools has it. Null if it has none.
     async fn link(&self) -> Result<Option<&str>, ApiError> {
         Ok(self.row()?.link.as_deref())
+    }
+
+    /// The totals of the pool's blocks on the main chain, or on a part of it.
+    async fn stats(
+        &self,
+        #[graphql(desc = "Only these blocks. Heights may be above the tip.")] range: Option<BlockRangeInput>,
+    ) -> Option<Result<MinerTotalsObject, ApiError>> {
+        Some(self.sum(range))
+    }
+
+    /// The lowest main chain block of the pool. Null if it has none.
+    async fn first_block(&self) -> Option<Result<Block, ApiError>> {
+        self.end(true).transpose()
+    }
+
+    /// The highest main chain block of the pool. Null if it has none.
+    async fn last_block(&self) -> Option<Result<Block, ApiError>> {
+        self.end(false).transpose()
+    }
+
+    /// The main chain blocks of the pool.
+    #[graphql(complexity = "costs::page(first, last, child_complexity)")]
+    async fn blocks(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(
+            desc = "By height: descending from the newest (DESC), or ascending (ASC).",
+            default_with = "Some(SortOrder::Desc)"
+        )]
+        order: Option<SortOrder>,
+        #[graphql(desc = "Maximum number of items from the start, or after `after`; 25 without `first` and `last`.")]
+        first: Option<i32>,
+        #[graphql(desc = "Only items after the item with this cursor.")] after: Option<String>,
+        #[graphql(desc = "Maximum number of items from the end, or before `before`.")] last: Option<i32>,
+        #[graphql(desc = "Only items before the item with this cursor.")] before: Option<String>,
+    ) -> Option<Result<Connection<Block>, ApiError>> {
+        let args = PageArgs { first, after, last, before };
+        Some(self.blocks_page(ctx, &args, order.unwrap_or(SortOrder::Desc)))
     }
 }

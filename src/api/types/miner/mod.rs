@@ -1,5 +1,8 @@
-//! Mining pools.
+//! Mining pools, and their part in the chain.
 
 mod miner;
+mod miner_share;
+mod miner_totals;
 
 pub(crate) use miner::Miner;
+pub(crate) use miner_share::{MinerRange, MinerShare};

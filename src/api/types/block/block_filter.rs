@@ -1,0 +1,164 @@
+use std::ops::Range;
+use std::sync::Arc;
+
+use async_graphql::{Context, InputObject};
+use bitcoin::ScriptBuf;
+use bitcoin::hashes::{Hash, sha256};
+
+use crate::api::costs;
+use crate::api::error::ApiError;
+use crate::api::pagination::page::{Page, PageRequest, count_of, height_at};
+use crate::api::scalars::{Hex, UInt53};
+use crate::api::types::enums::SortOrder;
+use crate::chain::Height;
+use crate::chain::pools::PoolId;
+use crate::limits::Limits;
+use crate::view::{Dependency, Ledger, View};
+
+/// Conditions on blocks, of which all must be met. A list that has `miner`, `minerScript` or `isEmpty: true` is found through
+/// an index; what is left of the conditions is checked row by row.
+#[derive(Clone, Debug, Default, PartialEq, Eq, InputObject)]
+pub(crate) struct BlockFilter {
+    /// Only blocks that are ascribed to this mining pool, by its slug (`Miner.slug`). NOT_READY while the blocks of the chain are
+    /// still assigned to pools.
+    pub(crate) miner: Option<String>,
+    /// Only blocks whose coinbase pays this scriptPubKey.
+    pub(crate) miner_script: Option<Hex>,
+    /// Only blocks with (false) or without (true) transactions beside the coinbase.
+    pub(crate) is_empty: Option<bool>,
+    /// Only blocks with at least this many transactions, coinbase included.
+    pub(crate) min_tx_count: Option<i32>,
+}
+
+/// The conditions, with what they name looked up.
+#[derive(Default)]
+struct Conditions {
+    miner: Option<PoolId>,
+    payee: Option<Ledger>,
+    is_empty: Option<bool>,
+    min_tx_count: Option<u32>,
+}
+
+impl Conditions {
+    fn are_none(&self) -> bool {
+        self.miner.is_none() && self.payee.is_none() && self.is_empty.is_none() && self.min_tx_count.is_none()
+    }
+
+    /// Whether the block at a height meets all of them.
+    fn are_met(&self, view: &View, height: Height) -> Result<bool, ApiError> {
+        if let Some(miner) = self.miner
+            && !view.is_block_of(miner, height)?
+        {
+            return Ok(false);
+        }
+        if let Some(payee) = &self.payee
+            && view.payouts(payee, &(height..height.next()), true)?.next().transpose()?.is_none()
+        {
+            return Ok(false);
+        }
+        if self.is_empty.is_none() && self.min_tx_count.is_none() {
+            return Ok(true);
+        }
+        let transactions = view.main_block(height)?.row.transactions;
+        let has_kind = self.is_empty.is_none_or(|is_empty| (transactions == 1) == is_empty);
+        Ok(has_kind && self.min_tx_count.is_none_or(|least| transactions >= least))
+    }
+}
+
+/// Heights, in the direction of a walk.
+type Heights<'v> = Box<dyn Iterator<Item = Result<Height, ApiError>> + 'v>;
+
+impl BlockFilter {
+    /// Whether there is a condition at all.
+    pub(crate) fn leaves_out(&self) -> bool {
+        *self != Self::default()
+    }
+
+    /// The page of the blocks at these heights that meet the conditions, and how many do, if that is known without reading them.
+    ///
+    /// Errors: BAD_USER_INPUT for a pool that is unknown and a negative count; NOT_READY.
+    pub(crate) fn page(
+        &self,
+        ctx: &Context<'_>,
+        view: &Arc<View>,
+        request: &PageRequest,
+        (heights, order): (Range<Height>, SortOrder),
+        limits: &Limits,
+    ) -> Result<(Page<Height>, Option<UInt53>), ApiError> {
+        // where such a page ends is for the server's settings to say, and so are the pools
+        let depends_on = if self.miner.is_some() { Dependency::Head } else { Dependency::Chain };
+        view.read_set().depends_on(depends_on);
+        let mut conditions = self.conditions(view)?;
+        let end = heights.end.min(view.tip().height.next());
+        let heights = heights.start.min(end)..end;
+        let walk = request.walk(u64::from(heights.start.to_u32())..u64::from(heights.end.to_u32()), order);
+        let walked = height_at(walk.positions.start)?..height_at(walk.positions.end)?;
+        // the first condition that an index knows leads, and the others are checked
+        let (mut total, ascending) = (None, walk.ascending);
+        let rows: Heights<'_> = if let Some(miner) = conditions.miner.take() {
+            total = Some(view.miner_totals(Some(miner), &heights)?.blocks);
+            Box::new(view.miner_blocks(miner, &walked, ascending)?.map(|row| Ok(row?)))
+        } else if let Some(payee) = conditions.payee.take() {
+            Box::new(view.payouts(&payee, &walked, ascending)?.map(|row| Ok(row?)))
+        } else if conditions.is_empty == Some(true) {
+            conditions.is_empty = None;
+            let (before, through) = (view.empty_blocks_below(heights.start)?, view.empty_blocks_below(heights.end)?);
+            total = through.checked_sub(before);
+            Box::new(empty_blocks(ctx, view, walked, ascending))
+        } else {
+            let all = walked.start.to_u32()..walked.end.to_u32();
+            if ascending {
+                Box::new(all.map(|height| Ok(height.into())))
+            } else {
+                Box::new(all.rev().map(|height| Ok(height.into())))
+            }
+        };
+        let is_seek = conditions.are_none();
+        let rows = rows.map(|height| {
+            let height = height?;
+            let is_met = is_seek || conditions.are_met(view, height)?;
+            Ok::<_, ApiError>((u64::from(height.to_u32()), is_met.then_some(height)))
+        });
+        let page = request.page(|rows| !is_seek && rows >= limits.scan_rows, rows)?;
+        Ok((page, total.filter(|_| is_seek).map(UInt53::from)))
+    }
+
+    fn conditions(&self, view: &View) -> Result<Conditions, ApiError> {
+        let miner = self.miner.as_deref().map(|slug| {
+            view.pools().find(slug).ok_or_else(|| {
+                ApiError::bad_user_input(format!(
+                    "filter.miner is {slug:?}, and the server knows no mining pool with this slug"
+                ))
+            })
+        });
+        let payee = self.miner_script.as_ref().map(|script| {
+            let script = ScriptBuf::from(script.as_bytes().to_vec());
+            view.ledger([sha256::Hash::hash(script.as_bytes())])
+        });
+        let min_tx_count = self.min_tx_count.map(|count| count_of("filter.minTxCount", count)).transpose()?;
+        Ok(Conditions { miner: miner.transpose()?, payee, is_empty: self.is_empty, min_tx_count })
+    }
+}
+
+/// The blocks at these heights that have only a coinbase, each found by bisection.
+fn empty_blocks<'v>(
+    ctx: &'v Context<'_>,
+    view: &'v View,
+    heights: Range<Height>,
+    ascending: bool,
+) -> impl Iterator<Item = Result<Height, ApiError>> + 'v {
+    let mut left = heights;
+    std::iter::from_fn(move || {
+        let mut next = || -> Result<Option<Height>, ApiError> {
+            costs::spend(ctx, costs::BISECTION)?;
+            let Some(found) = view.empty_block(&left, ascending)? else { return Ok(None) };
+            if ascending {
+                left.start = found.next()
+            } else {
+                left.end = found
+            }
+            Ok(Some(found))
+        };
+        next().transpose()
+    })
+}

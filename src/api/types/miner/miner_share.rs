@@ -1,0 +1,83 @@
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::{Arc, OnceLock};
+
+use async_graphql::Object;
+
+use super::Miner;
+use super::miner_totals::MinerTotalsObject;
+use crate::api::error::ApiError;
+use crate::api::scalars::int;
+use crate::chain::Height;
+use crate::chain::pools::PoolId;
+use crate::view::{MinerTotals, View};
+
+/// What the miners of a range of blocks have in common.
+pub(crate) struct MinerRange {
+    pub(crate) view: Arc<View>,
+    pub(crate) heights: Range<Height>,
+    /// The number of blocks.
+    pub(crate) blocks: u32,
+    /// The hashrate of all of them, if time passed.
+    pub(crate) hashrate: Option<f64>,
+    /// The stale blocks of each miner, read once for all.
+    pub(crate) stale: OnceLock<HashMap<Option<PoolId>, u32>>,
+}
+
+impl MinerRange {
+    fn stale(&self) -> Result<&HashMap<Option<PoolId>, u32>, ApiError> {
+        if let Some(stale) = self.stale.get() {
+            return Ok(stale);
+        }
+        let count = |bytes| self.view.count(bytes).map_err(ApiError::from);
+        let stale = self.view.stale_blocks_by_miner(&self.heights, count)?;
+        Ok(self.stale.get_or_init(|| stale))
+    }
+}
+
+/// One miner of a range of blocks.
+pub(crate) struct MinerShare {
+    pub(crate) range: Arc<MinerRange>,
+    pub(crate) miner: Option<PoolId>,
+    pub(crate) totals: MinerTotals,
+}
+
+impl MinerShare {
+    fn fraction(&self) -> f64 {
+        f64::from(self.totals.blocks) / f64::from(self.range.blocks.max(1))
+    }
+}
+
+/// The part that a mining pool has in a range of main chain blocks.
+#[Object]
+impl MinerShare {
+    /// The pool. Null for all blocks together that are ascribed to no pool that the server knows.
+    async fn miner(&self) -> Option<Miner> {
+        self.miner.map(|pool| Miner::new(&self.range.view, pool))
+    }
+
+    /// The fraction of the blocks that are the pool's, from 0 to 1. The shares of a range add up to 1.
+    async fn share(&self) -> f64 {
+        self.fraction()
+    }
+
+    /// The hashrate of the pool, in hashes per second: its share of the hashrate that `Chain.range` estimates from the same
+    /// blocks. The fewer blocks it found, the rougher: of n blocks the error is about one in the square root of n. Null if no
+    /// time passed.
+    async fn hashrate(&self) -> Option<f64> {
+        self.range.hashrate.map(|hashrate| hashrate * self.fraction())
+    }
+
+    /// The totals of the pool's blocks.
+    async fn stats(&self) -> MinerTotalsObject {
+        MinerTotalsObject(self.totals)
+    }
+
+    /// The number of stale blocks at the heights of the range that are ascribed to the pool. The server knows only those that
+    /// it saw disconnected. Their bytes are read, and count against the limit on transaction bytes in one answer
+    /// (`server.limits.pages.transactionBytes`). Null only together with an error.
+    async fn stale_block_count(&self) -> Option<Result<i32, ApiError>> {
+        let found = self.range.stale().map(|stale| stale.get(&self.miner).copied().unwrap_or(0));
+        Some(found.and_then(int))
+    }
+}
