@@ -19,7 +19,7 @@
 //! ```
 //!
 //! `chain/` is the ground all of them stand on: Bitcoin as such, without I/O. `limits/` declares what clients may ask
-//! for, how often and how long. `sim/` makes chains,
+//! for, how often and how long. `outbound/` connects to URLs of the operator. `sim/` makes chains,
 //! and a node over them, for tests, loads and the demo.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
@@ -34,6 +34,7 @@ pub mod limits;
 pub mod live;
 pub mod mempool;
 pub mod node;
+pub mod outbound;
 pub mod rates;
 pub mod server;
 pub mod settings;

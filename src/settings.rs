@@ -15,12 +15,13 @@ mod listen;
 mod node;
 mod platform;
 mod print;
+mod rates;
 mod server;
 mod values;
 mod webhooks;
 
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::LazyLock;
 use std::time::Duration;
 
@@ -36,6 +37,7 @@ pub use layers::{Flag, Origin};
 pub use listen::{ListenAddress, NotAListenAddress};
 pub use node::{NodeAuth, NodeSettings};
 pub use platform::Platform;
+pub use rates::RatesSettings;
 pub use server::ServerSettings;
 pub use values::{ByteSize, LogFormat, MASK, NotASalt, NotASize, RawTransactions, Salt, Secret};
 pub use webhooks::WebhookSettings;
@@ -156,24 +158,6 @@ pub struct MempoolSettings {
 pub struct ApiSettings {
     /// Whether clients can send transactions.
     pub broadcast: bool,
-}
-
-/// What a bitcoin costs in other currencies.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct RatesSettings {
-    /// The table; empty for none.
-    pub file: PathBuf,
-    /// How long a rate holds without a newer one, in seconds.
-    pub max_age_seconds: u32,
-}
-
-impl RatesSettings {
-    /// The table.
-    #[must_use]
-    pub fn file(&self) -> Option<&Path> {
-        Some(self.file.as_path()).filter(|path| !path.as_os_str().is_empty())
-    }
 }
 
 /// The socket where `serve` receives commands.

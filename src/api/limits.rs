@@ -38,6 +38,24 @@ impl Limits {
         Ok(())
     }
 
+    /// Whether a subscription may watch this many descriptors. Errors: QUERY_LIMIT_EXCEEDED.
+    pub(crate) fn check_watched_descriptors(&self, count: usize) -> Result<(), ApiError> {
+        if count > self.watched_descriptors {
+            let limit = number(self.watched_descriptors);
+            return Err(ApiError::limit_exceeded("watchedDescriptors", limit, number(count)));
+        }
+        Ok(())
+    }
+
+    /// Whether a subscription may watch this many branches. Errors: QUERY_LIMIT_EXCEEDED.
+    pub(crate) fn check_watched_branches(&self, count: usize) -> Result<(), ApiError> {
+        if count > self.watched_branches {
+            let limit = number(self.watched_branches);
+            return Err(ApiError::limit_exceeded("watchedBranches", limit, number(count)));
+        }
+        Ok(())
+    }
+
     /// The gap limit of an account. Errors: BAD_USER_INPUT below 1, QUERY_LIMIT_EXCEEDED.
     pub(crate) fn check_gap_limit(&self, gap_limit: i32) -> Result<u32, ApiError> {
         let found = u32::try_from(gap_limit).ok().filter(|gap_limit| *gap_limit > 0);

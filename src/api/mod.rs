@@ -53,14 +53,14 @@ use crate::live::Live;
 use crate::view::{DiskShortage, Published, SyncStatus, Tip};
 
 pub use error::{ApiError, BudgetExhausted, RETRY_AFTER_SECONDS, code, hide_secrets};
-pub use extensions::account::{Account, Budget, Include};
+pub use extensions::account::{Account, Budget, Include, StreamBudget};
 pub use extensions::cacheability::{Cacheability, field_cacheability};
 pub use extensions::request::RequestExtensions;
 pub use extensions::yielding::Events;
 pub use features::Features;
 pub use streams::open::{OpenSubscription, OpenSubscriptions};
-pub use streams::resume_point::ResumePoint;
-pub use subscription::{Sharing, sharing, subscribed_field};
+pub use streams::resume_point::{LastEventId, ResumePoint};
+pub use subscription::{Sharing, has_cursors, sharing, subscribed_field};
 
 pub(crate) use extensions::operation::operation;
 

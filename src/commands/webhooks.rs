@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use btcgraph::api::Schema;
+use btcgraph::outbound::TlsConfig;
 use btcgraph::settings::{Settings, WebhookSettings};
-use btcgraph::webhooks::{self, DeadLetters, Hook, Resent, SigningKeys, TlsConfig, Webhooks, WebhooksError};
+use btcgraph::webhooks::{self, DeadLetters, Hook, Resent, SigningKeys, Webhooks, WebhooksError};
 use clap::{Args, Subcommand};
 
 use super::config;

@@ -211,6 +211,14 @@ macro_rules! declarations {
                     /// The most addresses and scripts, transactions, or outputs that one subscription watches.
                     watch: usize, Count = 1_000, 1..=1_000_000, "server.max_watch", "watch";
 
+                    /// The most descriptors that one subscription watches.
+                    watched_descriptors: usize, Count = 32, 1..=10_000,
+                        "server.max_watched_descriptors", "watchedDescriptors";
+
+                    /// The most branches that all descriptors of one subscription have together. A cursor has up to ten bytes
+                    /// for each.
+                    watched_branches: usize, Count = 32, 1..=10_000, "server.max_watched_branches", "watchedBranches";
+
                     /// The most scripts of descriptors that all subscriptions together watch. Each takes about 400 bytes of
                     /// memory. Beyond the limit a subscription fails, or ends, with RESOURCE_EXHAUSTED.
                     watched_derived_scripts: usize, Count = 200_000, 1..=100_000_000,

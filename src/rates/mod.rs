@@ -1,18 +1,19 @@
 //! What a bitcoin costs in other currencies, from a table that the operator provides: the chain does not know it.
 //!
 //! ```text
-//!   file ──► table.rs: one line a rate ──► Rates: the newest table ──► the API
+//!   file or URL ──► follow.rs ──► table.rs: one line a rate ──► Rates: the newest table ──► the API
 //! ```
 
+mod follow;
 mod price;
 mod table;
 
-use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 
+pub use follow::{FetchPauses, changed_at, follow_file, follow_url};
 pub use price::{InvalidPrice, Price};
 pub use table::{InvalidTable, Rate, RateTable};
 
@@ -52,12 +53,6 @@ impl Rates {
         let age = Duration::from_secs(time.saturating_sub(rate.time).into());
         (age <= self.0.longest).then_some(rate)
     }
-}
-
-/// When a file last changed, as far as the file system says.
-#[must_use]
-pub fn changed_at(file: &Path) -> Option<SystemTime> {
-    std::fs::metadata(file).and_then(|found| found.modified()).ok()
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ const MEMORY: ByteSize = ByteSize::new(1 << 40);
 const HIGHEST: i64 = u32::MAX as i64;
 
 /// Every whole number with its bounds.
-const NUMBERS: [(&str, RangeInclusive<i64>); 18] = [
+const NUMBERS: [(&str, RangeInclusive<i64>); 19] = [
     ("node.timeout_seconds", 1..=3_600),
     ("node.patience_seconds", 0..=86_400),
     // a node takes 16 requests at once unless its rpcthreads says otherwise; beyond some hundred its disk is the limit
@@ -39,6 +39,7 @@ const NUMBERS: [(&str, RangeInclusive<i64>); 18] = [
     ("server.anonymous_cost_per_minute", 0..=HIGHEST),
     ("server.ready_blocks", 0..=HIGHEST),
     ("server.ready_seconds", 1..=86_400),
+    ("rates.refresh_seconds", 60..=86_400),
     ("rates.max_age_seconds", 1..=HIGHEST),
 ];
 

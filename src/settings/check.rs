@@ -30,5 +30,5 @@ pub(super) fn check(settings: &Settings, merged: &Merged) -> Result<(), Settings
             if user { ("node.rpc_user", "node.rpc_password") } else { ("node.rpc_password", "node.rpc_user") };
         return invalid(there, &format!("set {missing} too"));
     }
-    Ok(())
+    super::rates::check(&settings.rates, merged)
 }

@@ -99,7 +99,13 @@ fn without_any_source_the_defaults_apply() {
             limit_loopback: false,
         },
         api: ApiSettings { broadcast: false },
-        rates: RatesSettings { file: PathBuf::new(), max_age_seconds: 172_800 },
+        rates: RatesSettings {
+            file: PathBuf::new(),
+            url: None,
+            refresh_seconds: 3_600,
+            allow_private: false,
+            max_age_seconds: 172_800,
+        },
         admin: AdminSettings { listen: AdminAddress::default_in(Path::new("/home/alice/data/btcgraph/mainnet")) },
         log: LogSettings { format: LogFormat::Human, filter: "info".to_owned() },
         limits: Limits::default(),
@@ -324,6 +330,7 @@ fn a_number_out_of_bounds_is_refused_with_what_it_may_be() {
         ("mempool.departed_bytes", "'0B'", "'16GiB'"),
         ("mempool.events", "0", "10000000"),
         ("mempool.history_days", "0", "36500"),
+        ("rates.refresh_seconds", "60", "86400"),
         ("rates.max_age_seconds", "1", "4294967295"),
     ];
     let mut section = "";

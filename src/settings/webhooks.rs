@@ -13,7 +13,8 @@ use super::layers::Merged;
 use crate::chain::descriptor::OutputDescriptor;
 use crate::chain::parse_address;
 use crate::limits::Limits;
-use crate::webhooks::{Hook, HookWatch, SigningKeys, Target, Timing, WatchedDescriptor, check_name, limits};
+use crate::outbound::Target;
+use crate::webhooks::{Hook, HookWatch, SigningKeys, Timing, WatchedDescriptor, check_name, limits};
 
 /// A webhook.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
@@ -199,10 +200,19 @@ impl WebhookSettings {
                 return Err(("scripts", format!("{script:?} is no script in hexadecimal")));
             }
         }
+        let mut branches = 0_usize;
         for (descriptor, number) in self.descriptors.iter().zip(1..) {
             // its text may have a private key by mistake
             let wrong = |error| ("descriptors", format!("descriptor {number} is wrong: {error}"));
-            OutputDescriptor::parse(descriptor, network).map_err(wrong)?;
+            branches += OutputDescriptor::parse(descriptor, network).map_err(wrong)?.branches();
+        }
+        for (what, count, limit, setting) in [
+            ("descriptors", self.descriptors.len(), clients.watched_descriptors, "max_watched_descriptors"),
+            ("branches of descriptors", branches, clients.watched_branches, "max_watched_branches"),
+        ] {
+            if count > limit {
+                return Err(("descriptors", format!("watches {count} {what}; server.{setting} is {limit}")));
+            }
         }
         if let Some(depth) = self.depths.iter().find(|depth| !(1..=i64::from(i32::MAX)).contains(*depth)) {
             return Err(("depths", format!("each must be from 1 to {}, not {depth}", i32::MAX)));

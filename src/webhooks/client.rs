@@ -1,44 +1,28 @@
 //! Sends a message: one POST, without redirects, to an address that is checked when the connection is made.
 
-use std::fmt;
-use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
-use hyper::client::conn::http1::{self, SendRequest};
+use hyper::client::conn::http1::SendRequest;
 use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderMap, RETRY_AFTER, USER_AGENT};
-use hyper::{Request, Response, StatusCode};
-use hyper_util::rt::TokioIo;
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpStream, lookup_host};
+use hyper::{Request, Response};
 use tokio::time::{Instant, timeout};
-use tokio_rustls::rustls::pki_types::ServerName;
 
-use super::address_policy::{AddressKind, AddressPolicy};
 use super::clock::now;
 use super::hook::{Hook, Timing};
-use super::limits::{HEAD_BYTES, IDLE, RESPONSE_BODY, RESPONSE_BYTES};
+use super::limits::{IDLE, RESPONSE_BODY, RESPONSE_BYTES};
 use super::message::HookMessage;
 use super::signature::SigningKeys;
-use super::target::Target;
-use super::tls::TlsConfig;
+use crate::outbound::{AGENT, Endpoint, FailureReason, OpenConnection, TlsConfig};
 
 /// Sends the messages of one hook.
 pub(crate) struct MessageSender {
-    target: Target,
+    endpoint: Endpoint,
     keys: SigningKeys,
-    policy: AddressPolicy,
     timing: Timing,
-    tls: Option<TlsConfig>,
     open: Option<OpenConnection>,
-}
-
-/// A connection that can be used again.
-struct OpenConnection {
-    sender: SendRequest<Full<Bytes>>,
-    used: Instant,
 }
 
 /// Why a message was not delivered.
@@ -47,54 +31,6 @@ pub(crate) struct DeliveryFailure {
     pub(crate) reason: FailureReason,
     /// How long the receiver wants not to be asked.
     pub(crate) retry_after: Option<Duration>,
-}
-
-/// What failed.
-#[derive(Debug)]
-pub(crate) enum FailureReason {
-    /// The name does not resolve.
-    Resolve(io::Error),
-    /// No address is allowed; the first, and why.
-    Address(IpAddr, AddressKind),
-    /// No connection.
-    Connect(io::Error),
-    /// The TLS handshake failed.
-    Tls(io::Error),
-    /// No connection within this time.
-    ConnectTimeout(Duration),
-    /// No response within this time.
-    Timeout(Duration),
-    /// The connection ended before the response, or that is not HTTP.
-    Http(hyper::Error),
-    /// The response is not 2xx.
-    Status(StatusCode),
-    /// The message cannot be sent as HTTP.
-    Request(String),
-}
-
-impl fmt::Display for FailureReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Resolve(error) => write!(f, "the name of the receiver does not resolve: {error}"),
-            Self::Address(address, AddressKind::Private) => {
-                write!(f, "{address} is a private address: set allow_private of the hook to connect to it")
-            }
-            Self::Address(address, AddressKind::NotUnicast) => write!(f, "{address} is no address of one machine"),
-            Self::Connect(error) => write!(f, "cannot connect: {error}"),
-            Self::Tls(error) => write!(f, "the TLS handshake failed: {error}"),
-            Self::ConnectTimeout(time) => write!(f, "no connection within {} s", time.as_secs_f64()),
-            Self::Timeout(time) => write!(f, "no response within {} s", time.as_secs_f64()),
-            Self::Http(error) => {
-                write!(f, "no HTTP response: {error}")?;
-                std::error::Error::source(error).map_or(Ok(()), |source| write!(f, ": {source}"))
-            }
-            Self::Status(status) if status.is_redirection() => {
-                write!(f, "the receiver responded {status}; redirects are not followed: set the URL that they lead to")
-            }
-            Self::Status(status) => write!(f, "the receiver responded {status}"),
-            Self::Request(reason) => write!(f, "the message cannot be sent: {reason}"),
-        }
-    }
 }
 
 impl From<FailureReason> for DeliveryFailure {
@@ -107,11 +43,9 @@ impl MessageSender {
     /// The sender of a hook. Without `tls` it cannot send to https.
     pub(crate) fn new(hook: &Hook, tls: Option<TlsConfig>) -> Self {
         Self {
-            target: hook.target.clone(),
+            endpoint: Endpoint { target: hook.target.clone(), allow_private: hook.allow_private, tls },
             keys: hook.keys.clone(),
-            policy: AddressPolicy { allow_private: hook.allow_private },
             timing: hook.timing,
-            tls,
             open: None,
         }
     }
@@ -131,18 +65,26 @@ impl MessageSender {
         Err(DeliveryFailure { reason: FailureReason::Status(status), retry_after })
     }
 
-    /// Sends it on the open connection, and on a new one if the receiver has closed that in the meantime.
+    /// Sends it on the open connection, and on a new one if the receiver has closed that in the meantime: if it ended without a
+    /// byte of a response. Then the receiver has most likely not read the message. After any other failure, such as a response
+    /// that does not come in time, the receiver may be busy with it, and the next attempt waits for the backoff.
     async fn send_once_or_again(&mut self, message: &HookMessage) -> Result<Response<Incoming>, FailureReason> {
-        if let Some(mut open) = self.open.take().filter(|open| !open.sender.is_closed() && open.used.elapsed() < IDLE)
-            && let Ok(response) = self.request(&mut open.sender, message).await
-        {
-            self.open = Some(open);
-            return Ok(response);
+        let open = self.open.take().filter(|open| !open.sender.is_closed() && open.used.elapsed() < IDLE);
+        if let Some(mut open) = open {
+            let before = open.received.load(Ordering::Acquire);
+            match self.request(&mut open.sender, message).await {
+                Ok(response) => {
+                    self.open = Some(open);
+                    return Ok(response);
+                }
+                Err(FailureReason::Http(_)) if open.received.load(Ordering::Acquire) == before => {}
+                Err(reason) => return Err(reason),
+            }
         }
-        let (limit, connecting) = (self.timing.connect_timeout, self.connect());
-        let mut sender = timeout(limit, connecting).await.map_err(|_| FailureReason::ConnectTimeout(limit))??;
-        let response = self.request(&mut sender, message).await?;
-        self.open = Some(OpenConnection { sender, used: Instant::now() });
+        let mut open = self.endpoint.connect(self.timing.connect_timeout).await?;
+        let response = self.request(&mut open.sender, message).await?;
+        open.used = Instant::now();
+        self.open = Some(open);
         Ok(response)
     }
 
@@ -152,11 +94,11 @@ impl MessageSender {
         message: &HookMessage,
     ) -> Result<Response<Incoming>, FailureReason> {
         let time = now();
-        let request = Request::post(self.target.path())
-            .header(HOST, self.target.authority())
+        let request = Request::post(self.endpoint.target.path())
+            .header(HOST, self.endpoint.target.authority())
             .header(CONTENT_TYPE, "application/json")
             .header(CONTENT_LENGTH, message.body.len())
-            .header(USER_AGENT, concat!("btcgraph/", env!("CARGO_PKG_VERSION")))
+            .header(USER_AGENT, AGENT)
             .header("webhook-id", &message.id)
             .header("webhook-timestamp", time)
             .header("webhook-signature", self.keys.sign(&message.id, time, &message.body))
@@ -190,65 +132,6 @@ impl MessageSender {
             open.used = Instant::now();
         }
     }
-
-    /// Connects to the first address that is allowed and answers.
-    async fn connect(&self) -> Result<SendRequest<Full<Bytes>>, FailureReason> {
-        let stream = self.connect_tcp().await?;
-        // a message is one segment or more, and the next waits for the response
-        let _ = stream.set_nodelay(true);
-        if !self.target.is_secure() {
-            return handshake(stream).await;
-        }
-        let no_tls = || FailureReason::Tls(io::Error::other("no certificate authorities are known"));
-        let connector = self.tls.as_ref().ok_or_else(no_tls)?.connector();
-        let name = ServerName::try_from(self.target.host().to_owned());
-        let name = name.map_err(|error| FailureReason::Tls(io::Error::other(error)))?;
-        handshake(connector.connect(name, stream).await.map_err(FailureReason::Tls)?).await
-    }
-
-    async fn connect_tcp(&self) -> Result<TcpStream, FailureReason> {
-        let found = lookup_host((self.target.host(), self.target.port())).await.map_err(FailureReason::Resolve)?;
-        let addresses = allowed(self.policy, found)?;
-        let mut failure = None;
-        for address in addresses {
-            match TcpStream::connect(address).await {
-                Ok(stream) => return Ok(stream),
-                Err(error) => failure = Some(error),
-            }
-        }
-        let none = || io::Error::new(io::ErrorKind::NotFound, "the name has no addresses");
-        Err(FailureReason::Connect(failure.unwrap_or_else(none)))
-    }
-}
-
-/// Those addresses that a hook may connect to.
-///
-/// Errors: there is none.
-fn allowed(policy: AddressPolicy, found: impl Iterator<Item = SocketAddr>) -> Result<Vec<SocketAddr>, FailureReason> {
-    let mut refused = None;
-    let mut addresses = Vec::new();
-    for address in found {
-        match policy.check(address.ip()) {
-            Ok(()) => addresses.push(address),
-            Err(kind) => refused = refused.or(Some(FailureReason::Address(address.ip(), kind))),
-        }
-    }
-    match refused {
-        Some(refused) if addresses.is_empty() => Err(refused),
-        _ => Ok(addresses),
-    }
-}
-
-async fn handshake<S>(stream: S) -> Result<SendRequest<Full<Bytes>>, FailureReason>
-where
-    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
-{
-    let mut builder = http1::Builder::new();
-    builder.max_buf_size(HEAD_BYTES);
-    let (sender, connection) = builder.handshake(TokioIo::new(stream)).await.map_err(FailureReason::Http)?;
-    // it ends with the sender, and reports its errors there
-    tokio::spawn(connection);
-    Ok(sender)
 }
 
 /// The seconds of a header `Retry-After`. A date is left to the backoff.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::limits::NAME;
 use super::signature::SigningKeys;
-use super::target::Target;
+use crate::outbound::Target;
 
 /// A webhook.
 #[derive(Clone, Debug)]

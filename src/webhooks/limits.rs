@@ -7,8 +7,6 @@ use std::time::Duration;
 pub const HOOKS: usize = 100;
 /// The most characters of a hook's name.
 pub const NAME: usize = 64;
-/// The most characters of a URL.
-pub const URL: usize = 2_048;
 /// The most keys of a hook: the newest, and those that it replaces.
 pub const KEYS: usize = 4;
 /// The bytes that a key may have, as Standard Webhooks bounds them.
@@ -27,8 +25,6 @@ pub const MAX_BACKOFF_SECONDS: RangeInclusive<u32> = 1..=86_400;
 pub const TIMEOUT_SECONDS: RangeInclusive<u32> = 1..=120;
 /// The bytes of a response that are read. With more the connection is closed.
 pub const RESPONSE_BYTES: usize = 4 << 10;
-/// The most bytes of the head of a response.
-pub(crate) const HEAD_BYTES: usize = 16 << 10;
 /// How long the body of a response is read: its status is known before.
 pub(crate) const RESPONSE_BODY: Duration = Duration::from_secs(1);
 /// After so long without a request a connection is not used again: what lies between may have forgotten it.

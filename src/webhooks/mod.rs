@@ -7,7 +7,7 @@
 //!                │
 //!            journal.rs        the message, before the first attempt ──► disk
 //!                │
-//!            client.rs         target.rs · address_policy.rs · tls.rs · signature.rs ──► POST
+//!            client.rs         signature.rs · crate::outbound ──► POST
 //!                │
 //!      2xx ◄─────┴─────► backoff.rs, then dead_letters.rs
 //!       │                            │
@@ -17,7 +17,6 @@
 //! Each hook has a task of its own (`deliverer.rs`), all of them one thread. So a receiver that is down delays neither the
 //! other hooks nor the server. The module does not know HTTP servers, storage and the settings.
 
-mod address_policy;
 mod backoff;
 mod client;
 mod clock;
@@ -32,8 +31,6 @@ mod resend;
 mod service;
 mod signature;
 mod subscription;
-mod target;
-mod tls;
 
 pub use dead_letters::{DeadLetter, DeadLetters};
 pub use hook::{Hook, HookWatch, NotAHookName, Timing, WatchedDescriptor, check_name};
@@ -41,8 +38,6 @@ pub use metrics::HookMetrics;
 pub use resend::{Resent, resend};
 pub use service::{Webhooks, WebhooksError};
 pub use signature::{NotASigningKey, SigningKey, SigningKeys};
-pub use target::{NotATarget, Target};
-pub use tls::{NoCertificates, TlsConfig};
 
 /// The directory of the files of all hooks, in the folder of the network.
 pub const DIRECTORY: &str = "webhooks";

@@ -6,7 +6,7 @@ use std::path::Path;
 use super::client::MessageSender;
 use super::dead_letters::DeadLetters;
 use super::hook::Hook;
-use super::tls::TlsConfig;
+use crate::outbound::TlsConfig;
 
 /// What became of dead letters that were sent again.
 #[derive(Debug, PartialEq, Eq)]

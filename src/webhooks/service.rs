@@ -19,8 +19,8 @@ use super::hook::Hook;
 use super::journal::HookJournal;
 use super::metrics::HookMetrics;
 use super::subscription::{self, EventDetail, StreamItem};
-use super::tls::{NoCertificates, TlsConfig};
 use crate::api::{Schema, code};
+use crate::outbound::{NoCertificates, TlsConfig};
 
 /// How long the check of a hook may take. Over an index that is ready, the first event would be waited for.
 const CHECK_TIMEOUT: Duration = Duration::from_millis(200);

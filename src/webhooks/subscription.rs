@@ -11,7 +11,8 @@ use crate::api::{Schema, code};
 const LEDGER_POSITION: &str = "seq cursor kind";
 const CHAIN_POSITION: &str = "__typename seq cursor";
 
-const LEDGER_FIELDS: &str = "depth reason replacedByTxid isCorrection \
+const LEDGER_FIELDS: &str = "depth reason replacedByTxid isCorrection isBackfill \
+    matches { descriptorIndex derived { path branch index address } } \
     entry { net received spent balanceAfter touched transaction { txid confirmations block { height hash } } } \
     balance { confirmed unconfirmedDelta total spendable }";
 const CHAIN_FIELDS: &str = "... on BlockConnected { block { height hash time txCount } } \

@@ -14,8 +14,6 @@ use crate::chain::descriptor::{INDEX_END, OutputDescriptor};
 use crate::limits::Limits;
 use crate::view::{TxNum, View};
 
-/// The most branches of all descriptors that one stream watches. A cursor has some bytes for each.
-pub(crate) const MOST_WATCHED_BRANCHES: usize = 32;
 /// After so many look-ups others have their turn.
 const LOOKUPS: u32 = 256;
 
@@ -170,11 +168,7 @@ impl WatchedBranches {
                 searched: 0,
             }));
         }
-        let number = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
-        if branches.len() > MOST_WATCHED_BRANCHES {
-            let (limit, actual) = (number(MOST_WATCHED_BRANCHES), number(branches.len()));
-            return Err(ApiError::limit_exceeded("watchedBranches", limit, actual));
-        }
+        limits.check_watched_branches(branches.len())?;
         Ok(Self { branches, tip: None, limits: *limits, slots: slots.clone(), taken: None })
     }
 

@@ -56,6 +56,20 @@ pub trait Budget: Send + Sync {
     fn charge(&self, cost: u64) -> u64;
 }
 
+/// What the client of a stream may spend on what the stream derives, beside its events. By default unlimited.
+#[derive(Clone, Default)]
+pub struct StreamBudget(pub Option<Arc<dyn Budget>>);
+
+impl StreamBudget {
+    /// Takes this cost from the budget.
+    ///
+    /// Errors: RESOURCE_EXHAUSTED if the budget has less; QUERY_LIMIT_EXCEEDED if it never has as much.
+    pub(crate) fn take(&self, cost: u64) -> Result<(), ApiError> {
+        let Some(budget) = &self.0 else { return Ok(()) };
+        budget.take(cost).map(drop).map_err(|short| ApiError::over_budget(short, cost))
+    }
+}
+
 /// The account of one request, or of one subscription, whose events are counted one by one.
 #[derive(Default)]
 pub struct Account {

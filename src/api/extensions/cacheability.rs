@@ -154,7 +154,8 @@ const FIELD_CACHEABILITY: &[(&str, Cacheability, &str)] = &[
     (
         "DecodedPsbt",
         Never,
-        "version unsignedTransaction finalTransaction inputs outputs fee estimatedVsize estimatedFeeRate isFinalized nextRole",
+        "version unsignedTransaction finalTransaction globalXpubs unknownEntries proprietaryEntries inputs outputs fee \
+         estimatedVsize estimatedFeeRate isFinalized nextRole",
     ),
     ("DecodedTransaction", Never, "transaction isResolved missingInputs alreadyKnown"),
     ("DerivedAddress", Immutable, "path branch index address scriptPubKey ledger"),
@@ -280,14 +281,25 @@ const FIELD_CACHEABILITY: &[(&str, Cacheability, &str)] = &[
         Never,
         "index outpoint prevout isUtxoKnown isUtxoConsistent value script redeemScript witnessScript sighashType derivations \
          signatures requiredSignatureCount unsignedKeys missingKeyHash missingRedeemScriptHash missingWitnessScriptHash \
-         isFinalized finalScriptSig finalWitness nextRole",
+         isFinalized finalScriptSig finalWitness preimages taprootInternalKey taprootMerkleRoot taprootScripts \
+         unknownEntries proprietaryEntries nextRole",
     ),
     ("PsbtInputConnection", Immutable, "edges nodes pageInfo totalCount"),
     ("PsbtInputEdge", Immutable, "cursor node"),
-    ("PsbtOutput", Immutable, "index value script redeemScript witnessScript derivations isChange"),
+    (
+        "PsbtOutput",
+        Immutable,
+        "index value script redeemScript witnessScript derivations taprootInternalKey taprootTree unknownEntries \
+         proprietaryEntries isChange",
+    ),
     ("PsbtOutputConnection", Immutable, "edges nodes pageInfo totalCount"),
     ("PsbtOutputEdge", Immutable, "cursor node"),
+    ("PsbtPreimage", Immutable, "hashType hash preimage"),
+    ("PsbtProprietaryEntry", Immutable, "identifier subtype keyData value"),
     ("PsbtSignature", Immutable, "publicKey signature"),
+    ("PsbtTapLeaf", Immutable, "script leafVersion depth controlBlock"),
+    ("PsbtUnknownEntry", Immutable, "key value"),
+    ("PsbtXpub", Immutable, "xpub fingerprint path"),
     ("Query", Immutable, "chain mempool validateDescriptor validateAddress decodeScript"),
     (
         "Query",
@@ -341,7 +353,7 @@ const FIELD_CACHEABILITY: &[(&str, Cacheability, &str)] = &[
     (
         "ScriptInfo",
         Immutable,
-        "script hash160 publicKeys requiredSignatureCount witnessVersion witnessProgram isUnspendable p2sh segwit \
+        "script descriptor hash160 publicKeys requiredSignatureCount witnessVersion witnessProgram isUnspendable p2sh segwit \
          p2shSegwit",
     ),
     ("ScriptTypeCount", Immutable, "type outputCount totalValue"),

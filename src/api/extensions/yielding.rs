@@ -170,6 +170,12 @@ impl Events {
         self.start
     }
 
+    /// The cursor of the event that was yielded last; `None` of events without cursors, and when it was taken already.
+    #[must_use]
+    pub fn take_cursor(&self) -> Option<Arc<str>> {
+        self.progress.take_cursor()
+    }
+
     /// Since when an event is being executed; `None` while the next is waited for.
     #[must_use]
     pub fn executing_since(&self) -> Option<Instant> {

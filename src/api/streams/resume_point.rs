@@ -23,10 +23,25 @@ enum StreamPosition {
     Mempool(MempoolCursor),
 }
 
-/// The place of the a reader that reads the subscription, if it is of a kind that can go on from one. Cheap to clone; all clones
-/// are one.
+/// The cursor of the last event that a client has, which its transport sends beside the request. It is newer than the argument
+/// `after` of a document that the client sends again.
+#[derive(Clone, Debug)]
+pub struct LastEventId(pub String);
+
+impl LastEventId {
+    /// The cursor behind which a stream begins: that of the transport, or the argument.
+    pub(crate) fn or_argument(ctx: &Context<'_>, after: Option<String>) -> Option<String> {
+        ctx.data_opt::<Self>().map(|last| last.0.clone()).or(after)
+    }
+}
+
+/// The place of a reader that reads the subscription, if it is of a kind that can go on from one, and the cursor of its newest
+/// event, if events have cursors. Cheap to clone; all clones are one.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct ResumeTracker(Arc<Mutex<Option<ResumePoint>>>);
+pub(crate) struct ResumeTracker {
+    place: Arc<Mutex<Option<ResumePoint>>>,
+    cursor: Arc<Mutex<Option<Arc<str>>>>,
+}
 
 impl ResumeTracker {
     /// Of this request.
@@ -36,11 +51,21 @@ impl ResumeTracker {
     }
 
     pub(crate) fn place(&self) -> Option<ResumePoint> {
-        *self.0.lock()
+        *self.place.lock()
+    }
+
+    /// The cursor of the newest event, once.
+    pub(crate) fn take_cursor(&self) -> Option<Arc<str>> {
+        self.cursor.lock().take()
+    }
+
+    /// The next event has this cursor.
+    pub(crate) fn reach_cursor(&self, cursor: &str) {
+        *self.cursor.lock() = Some(cursor.into());
     }
 
     fn reach(&self, at: StreamPosition) {
-        *self.0.lock() = Some(ResumePoint(at));
+        *self.place.lock() = Some(ResumePoint(at));
     }
 
     /// The reader is here in the chain.

@@ -9,7 +9,7 @@ use crate::api::error::ApiError;
 use crate::api::streams::chain::Change;
 use crate::api::streams::follower::events_until_error;
 use crate::api::streams::resume::ChainCursor;
-use crate::api::streams::resume_point::{ResumePoint, ResumeTracker};
+use crate::api::streams::resume_point::{LastEventId, ResumePoint, ResumeTracker};
 use crate::api::types::block::Block;
 use crate::api::types::chain::{ChainEventObject, Reorg};
 
@@ -31,10 +31,15 @@ impl BlockSubscription {
         )]
         after: Option<String>,
     ) -> Result<impl Stream<Item = Result<ChainEventObject, ApiError>> + use<>, ApiError> {
+        let after = LastEventId::or_argument(ctx, after);
         let after = after.as_deref().map(ChainCursor::decode).transpose()?;
-        let mut seq = SeqCounter::after(after.as_ref());
+        let (mut seq, tracker) = (SeqCounter::after(after.as_ref()), ResumeTracker::of(ctx));
         let changes = events_until_error(self.0.chain(ctx, after.map(|after| after.place)).await?);
-        let events = changes.map(move |change| ChainEventObject::new(change?, seq.next()?));
+        let events = changes.map(move |change| {
+            let event = ChainEventObject::new(change?, seq.next()?)?;
+            tracker.reach_cursor(event.position());
+            Ok(event)
+        });
         Ok(self.0.counted(events))
     }
 

@@ -11,6 +11,7 @@ use crate::api::streams::follower::{block_not_stored, events_until_error};
 use crate::api::streams::ledger::blocks::StaleBlocks;
 use crate::api::streams::ledger::follower::{LedgerFollower, LedgerSources};
 use crate::api::streams::resume::LedgerCursor;
+use crate::api::streams::resume_point::{LastEventId, ResumeTracker};
 use crate::api::types::ledger::{LedgerEvent, LedgerEventKind, LedgerInput, WatchSet};
 use crate::chain::Height;
 use crate::view::View;
@@ -32,18 +33,21 @@ impl LedgerSubscription {
 
 #[Subscription]
 impl LedgerSubscription {
-    /// The events of every transaction that pays or spends a watched address or script, in order: it enters the
-    /// mempool, leaves it, is confirmed, reaches a requested number of confirmations, its coinbase outputs mature, or a
+    /// The events of every transaction that pays or spends a watched address or script, or a script of a watched
+    /// descriptor, in order: it enters the mempool, leaves it, is confirmed, reaches a requested number of confirmations, its coinbase outputs mature, or a
     /// reorg disconnects its block. In a reorg, events of disconnected blocks come first, newest first, then those of
     /// connected blocks, with each transaction at its position in its block.
     /// Example: `subscription { ledgerEvents(watch: { addresses: ["bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4"] }) { seq
     /// cursor kind entry { net } } }`.
+    #[graphql(complexity = "watch.accounts_cost(0).saturating_add(child_complexity).saturating_add(1)")]
     async fn ledger_events(
         &self,
         ctx: &Context<'_>,
         #[graphql(
-            desc = "The addresses and scripts to watch, at most `server.limits.subscriptions.watch`, and the descriptors. \
-                    Duplicates count once."
+            desc = "The addresses and scripts to watch, at most `server.limits.subscriptions.watch`, and the descriptors, at most \
+                    `server.limits.subscriptions.watchedDescriptors`. Duplicates count once. When a script near the end of a \
+                    descriptor is used, more are watched: their history up to this place is sent first, with `isBackfill`. \
+                    Deriving scripts costs as much as in `descriptor`."
         )]
         watch: LedgerInput,
         #[graphql(
@@ -73,9 +77,10 @@ impl LedgerSubscription {
             return Err(ApiError::bad_user_input("kinds is empty: give at least one kind, or leave it out for all"));
         }
         let view = Arc::new(View::new(self.source.head()?));
-        let mut watch = WatchSet::read(&view, watch, &self.source.serving, &limits).await?;
+        let mut watch = WatchSet::read(ctx, &view, watch, &self.source.serving).await?;
         let scope = LedgerCursor::scope(format!("{} {depths:?}", watch.id()));
         let branches = watch.branch_count();
+        let (after, tracker) = (LastEventId::or_argument(ctx, after), ResumeTracker::of(ctx));
         let after = after.map(|cursor| LedgerCursor::decode(&cursor, &scope, branches)).transpose()?;
         let (mut seq, place) = (SeqCounter::after(after.as_ref()), after.map(|after| after.place));
         if let Some(place) = &place {
@@ -93,6 +98,7 @@ impl LedgerSubscription {
                 found => Some(found.and_then(|(view, update, watched)| {
                     let seq = seq.next()?;
                     let cursor = update.place.encode(&scope, seq);
+                    tracker.reach_cursor(&cursor);
                     LedgerEvent::new(view, &update, watched, (seq, cursor), limits.scan_rows)
                 })),
             };

@@ -18,7 +18,7 @@ use crate::live::Live;
 use crate::view::Published;
 
 pub(crate) use crate::api::subscription::sharing::field_names;
-pub use crate::api::subscription::sharing::{Sharing, sharing, subscribed_field};
+pub use crate::api::subscription::sharing::{Sharing, has_cursors, sharing, subscribed_field};
 
 /// The events to subscribe to. One field per subscription.
 #[derive(MergedSubscription)]

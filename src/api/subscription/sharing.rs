@@ -11,7 +11,7 @@
 //! | `recommendedFees` | no | an event comes when the feerates change, and says of which moment they are: the newest one may be of long ago |
 //! | `mempoolStats` | the newest first, with its default pause | with another one the newest may be an hour old |
 //! | `projectedBlock` | no | the first event is whole, and those behind it are changes to it |
-//! | `chainEvents`, `mempoolEvents`, `ledgerEvents` | no | their events are numbered from 1 for each client, and can begin behind a cursor |
+//! | `chainEvents`, `mempoolEvents`, `ledgerEvents` | no | each client has numbers of its own, which begin with 1 or go on from the cursor that it resumes from |
 //! | `transactionStatus`, `outputSpent` | no | what is the case already is sent first, and then changes to that |
 
 use async_graphql::parser::parse_schema;
@@ -60,6 +60,12 @@ pub fn sharing(request: &mut Request) -> Option<Sharing> {
 /// The name of the field that a subscription is to, as its document has it; `None` of what is no subscription.
 pub fn subscribed_field(request: &mut Request) -> Option<String> {
     root_field(request).map(|field| field.name.node.to_string())
+}
+
+/// Whether a request is a subscription whose events have cursors.
+pub fn has_cursors(request: &mut Request) -> bool {
+    let field = root_field(request).map(|field| field.name.node.as_str());
+    field.is_some_and(|name| ["chainEvents", "mempoolEvents", "ledgerEvents"].contains(&name))
 }
 
 /// The names of the fields of `Subscription` in a schema.

@@ -6,11 +6,10 @@ use async_graphql::{Context, Subscription};
 use super::source::{SeqCounter, StreamSource};
 use crate::api::accounts::HistoryEnd;
 use crate::api::allowance::find_transaction;
-use crate::api::context::limits;
 use crate::api::error::ApiError;
 use crate::api::streams::follower::events_until_error;
 use crate::api::streams::resume::MempoolCursor;
-use crate::api::streams::resume_point::{ResumePoint, ResumeTracker};
+use crate::api::streams::resume_point::{LastEventId, ResumePoint, ResumeTracker};
 use crate::api::streams::unconfirmed::{UnconfirmedArrival, UnconfirmedFollower};
 use crate::api::types::ledger::{LedgerInput, WatchSet};
 use crate::api::types::mempool::MempoolEventObject;
@@ -35,12 +34,15 @@ impl UnconfirmedSubscription {
         after: Option<String>,
     ) -> Result<impl Stream<Item = Result<MempoolEventObject, ApiError>> + use<>, ApiError> {
         let run = self.0.live.run();
+        let after = LastEventId::or_argument(ctx, after);
         let after = after.as_deref().map(MempoolCursor::decode).transpose()?;
-        let mut seq = SeqCounter::after(after.as_ref());
+        let (mut seq, tracker) = (SeqCounter::after(after.as_ref()), ResumeTracker::of(ctx));
         let happenings = events_until_error(self.0.mempool(ctx, after.map(|after| after.place), |_| true)?);
         let events = happenings.map(move |found| {
             let (view, event) = found?;
-            Ok(MempoolEventObject::new(view, event, run, seq.next()?))
+            let event = MempoolEventObject::new(view, event, run, seq.next()?);
+            tracker.reach_cursor(event.position());
+            Ok(event)
         });
         Ok(self.0.counted(events))
     }
@@ -48,6 +50,9 @@ impl UnconfirmedSubscription {
     /// Every transaction that enters the mempool from now on. A transaction that leaves before it can be sent is
     /// skipped; `mempoolEvents` skips none.
     /// Example: `subscription { unconfirmedTransaction(filter: { minFeeRate: 10 }) { txid feeRate } }`.
+    #[graphql(
+        complexity = "watch.as_ref().map_or(0, |watch| watch.accounts_cost(0)).saturating_add(child_complexity).saturating_add(1)"
+    )]
     async fn unconfirmed_transaction(
         &self,
         ctx: &Context<'_>,
@@ -59,7 +64,7 @@ impl UnconfirmedSubscription {
         )]
         watch: Option<LedgerInput>,
     ) -> Result<impl Stream<Item = Result<Transaction, ApiError>> + use<>, ApiError> {
-        let (filter, limits) = (filter.unwrap_or_default(), limits(ctx)?);
+        let filter = filter.unwrap_or_default();
         let arrivals = |kind: &MempoolEventKind| matches!(kind, MempoolEventKind::Added { .. });
         let (run, progress) = (self.0.live.run(), ResumeTracker::of(ctx));
         let follower = self.0.mempool(ctx, ResumePoint::in_mempool(ctx), arrivals)?;
@@ -68,7 +73,7 @@ impl UnconfirmedSubscription {
         let view = Arc::new(follower.view());
         let watch = match watch {
             Some(watch) => {
-                let mut watch = WatchSet::read(&view, watch, &self.0.serving, limits).await?;
+                let mut watch = WatchSet::read(ctx, &view, watch, &self.0.serving).await?;
                 watch.extend(&view, HistoryEnd::ALL).await?;
                 Some((watch, &view))
             }

@@ -5,12 +5,16 @@ use std::sync::LazyLock;
 
 use bitcoin::bip32::{ChildNumber, Xpub};
 use bitcoin::hashes::{hash160, ripemd160, sha256};
+use bitcoin::key::TweakedPublicKey;
+use bitcoin::opcodes::all::OP_CHECKMULTISIG;
+use bitcoin::script::{Builder, PushBytes};
 use bitcoin::secp256k1::{Parity, Secp256k1, VerifyOnly};
 use bitcoin::{NetworkKind, PublicKey, ScriptBuf};
 use miniscript::descriptor::{DescriptorPublicKey, SinglePubKey};
 use miniscript::{Descriptor, ForEachKey, Translator, hash256};
 
 use super::error::DescriptorError;
+use crate::chain::script::multisig;
 
 /// Indexes end here; those from here on are hardened (BIP32).
 pub const INDEX_END: u32 = 1 << 31;
@@ -21,9 +25,20 @@ static SECP: LazyLock<Secp256k1<VerifyOnly>> = LazyLock::new(Secp256k1::verifica
 #[derive(Clone, Debug)]
 pub(super) enum DescriptorForm {
     /// Keys and the scripts over them.
-    Keys(Box<Descriptor<DescriptorPublicKey>>),
+    Keys(Box<Descriptor<DescriptorPublicKey>>, ScriptVariant),
     /// One script, whose keys are not known (BIP385).
     Script(ScriptBuf),
+}
+
+/// How the scripts of a descriptor differ from those that the library derives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ScriptVariant {
+    /// They do not.
+    None,
+    /// `rawtr` (BIP386): the key is the output key, without a tweak.
+    RawTaproot,
+    /// `sortedmulti` without `sh` or `wsh` (BIP383): the keys are sorted (BIP67).
+    SortedMultisig,
 }
 
 /// A descriptor with public keys only, whose scripts can be derived.
@@ -39,7 +54,7 @@ pub struct OutputDescriptor {
 impl OutputDescriptor {
     pub(super) fn new(text: String, form: DescriptorForm, branches: usize) -> Self {
         let (keys, is_ranged) = match &form {
-            DescriptorForm::Keys(descriptor) => (descriptor.iter_pk().count(), descriptor.has_wildcard()),
+            DescriptorForm::Keys(descriptor, _) => (descriptor.iter_pk().count(), descriptor.has_wildcard()),
             DescriptorForm::Script(_) => (0, false),
         };
         Self { text, form, branches, keys, is_ranged }
@@ -79,13 +94,21 @@ impl OutputDescriptor {
     /// Whether it is known what spends the scripts: not of `addr` and `raw`.
     #[must_use]
     pub fn is_solvable(&self) -> bool {
-        matches!(self.form, DescriptorForm::Keys(_))
+        matches!(self.form, DescriptorForm::Keys(..))
+    }
+
+    /// Its keys and the number of its branches; `None` without keys.
+    pub(super) fn into_keys(self) -> Option<(Box<Descriptor<DescriptorPublicKey>>, usize)> {
+        match self.form {
+            DescriptorForm::Keys(descriptor, _) => Some((descriptor, self.branches)),
+            DescriptorForm::Script(_) => None,
+        }
     }
 
     /// The kind of network that the extended keys are for, `None` without any.
     #[must_use]
     pub fn key_network(&self) -> Option<NetworkKind> {
-        let DescriptorForm::Keys(descriptor) = &self.form else { return None };
+        let DescriptorForm::Keys(descriptor, _) = &self.form else { return None };
         descriptor.iter_pk().find_map(|key| key.xkey_network())
     }
 
@@ -94,7 +117,7 @@ impl OutputDescriptor {
     /// that does not exist.
     #[must_use]
     pub fn path(&self, branch: usize) -> Option<String> {
-        let DescriptorForm::Keys(descriptor) = &self.form else { return None };
+        let DescriptorForm::Keys(descriptor, _) = &self.form else { return None };
         if branch < self.branches { descriptor.iter_pk().find_map(|key| path_of(&key, branch)) } else { None }
     }
 
@@ -106,7 +129,7 @@ impl OutputDescriptor {
         if branch >= self.branches {
             return Err(missing());
         }
-        let DescriptorForm::Keys(descriptor) = &self.form else {
+        let DescriptorForm::Keys(descriptor, _) = &self.form else {
             return Ok(BranchDeriver { branch, descriptor: self, parents: HashMap::new() });
         };
         let (mut parents, mut is_complete) = (HashMap::new(), true);
@@ -179,15 +202,39 @@ impl BranchDeriver<'_> {
     ///
     /// Errors: [`DescriptorError::NoKey`].
     pub fn script(&self, index: u32) -> Result<ScriptBuf, DescriptorError> {
-        let descriptor = match &self.descriptor.form {
+        let (descriptor, variant) = match &self.descriptor.form {
             DescriptorForm::Script(script) => return Ok(script.clone()),
-            DescriptorForm::Keys(descriptor) => descriptor,
+            DescriptorForm::Keys(descriptor, variant) => (descriptor, *variant),
         };
         let missing = || DescriptorError::NoKey { branch: self.branch, index };
         let child = ChildNumber::from_normal_idx(index).map_err(|_| missing())?;
         let derived = descriptor.translate_pk(&mut AtIndex { parents: &self.parents, child });
-        derived.map(|derived| derived.script_pubkey()).map_err(|_| missing())
+        let derived = derived.map_err(|_| missing())?;
+        match variant {
+            ScriptVariant::None => Some(derived.script_pubkey()),
+            ScriptVariant::RawTaproot => raw_taproot(&derived),
+            ScriptVariant::SortedMultisig => sorted_multisig(&derived.script_pubkey()),
+        }
+        .ok_or_else(missing)
     }
+}
+
+/// The output of a taproot key that is not tweaked; `None` of another descriptor.
+fn raw_taproot(descriptor: &Descriptor<PublicKey>) -> Option<ScriptBuf> {
+    let Descriptor::Tr(output) = descriptor else { return None };
+    let (key, _) = output.internal_key().inner.x_only_public_key();
+    Some(ScriptBuf::new_p2tr_tweaked(TweakedPublicKey::dangerous_assume_tweaked(key)))
+}
+
+/// A multisig script with its keys in the order of their bytes (BIP67); `None` of another script.
+fn sorted_multisig(script: &ScriptBuf) -> Option<ScriptBuf> {
+    let (required, mut keys) = multisig(script)?;
+    keys.sort_unstable();
+    let mut sorted = Builder::new().push_int(required.into());
+    for key in &keys {
+        sorted = sorted.push_slice(<&PushBytes>::try_from(*key).ok()?);
+    }
+    Some(sorted.push_int(i64::try_from(keys.len()).ok()?).push_opcode(OP_CHECKMULTISIG).into_script())
 }
 
 /// Replaces each key by its child.

@@ -5,6 +5,8 @@
 //!              │
 //!              ├── account_key.rs   xpub, ypub, zpub alone (BIPs 44, 49, 84, SLIP-132) as a descriptor
 //!              └── error.rs         what is wrong, and where
+//!
+//!   script ──► infer.rs    the descriptor of a script alone
 //! ```
 //!
 //! A descriptor has one branch for each path of its multipath step (BIP389): `<0;1>` is the receive and the change chain.
@@ -13,10 +15,12 @@
 mod account_key;
 mod derive;
 mod error;
+mod infer;
 mod parse;
 #[cfg(test)]
 mod tests;
 
 pub use derive::{BranchDeriver, INDEX_END, OutputDescriptor};
 pub use error::DescriptorError;
+pub use infer::inferred_descriptor;
 pub use parse::{LONGEST_DESCRIPTOR, MOST_BRANCHES};

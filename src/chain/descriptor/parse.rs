@@ -8,7 +8,7 @@ use miniscript::descriptor::{DescriptorPublicKey, Wildcard, XKeyNetwork};
 use miniscript::{Descriptor, Error, ForEachKey, ParseError, ParseTreeError};
 
 use super::account_key::{account_descriptor, account_key_inside};
-use super::derive::{DescriptorForm, OutputDescriptor};
+use super::derive::{DescriptorForm, OutputDescriptor, ScriptVariant};
 use super::error::{DescriptorError, shortened};
 use crate::chain::address::{address_of, parse_address};
 use crate::chain::secrets::hidden;
@@ -24,6 +24,10 @@ const MOST_STEPS: usize = 2_000;
 
 /// The forms of descriptors at the top level, but for `addr` and `raw`.
 const FORMS: [&str; 7] = ["pk", "pkh", "wpkh", "sh", "wsh", "tr", "multi"];
+
+/// Forms that are parsed as another form with the same arguments, and how scripts of that become theirs.
+const VARIANTS: [(&str, &str, ScriptVariant); 2] =
+    [("rawtr", "tr", ScriptVariant::RawTaproot), ("sortedmulti", "multi", ScriptVariant::SortedMultisig)];
 
 impl OutputDescriptor {
     /// The descriptor that a text stands for on a network: a descriptor with or without its checksum, or an extended public
@@ -63,6 +67,12 @@ impl OutputDescriptor {
                 }
                 Self::of_keys(body, network)
             }
+            name if VARIANTS.iter().any(|(variant, ..)| *variant == name) => {
+                if let Some((prefix, position)) = account_key_inside(body) {
+                    return Err(DescriptorError::AccountKeyInside { prefix: prefix.to_owned(), position });
+                }
+                Self::of_variant(name, body, network)
+            }
             name => Err(DescriptorError::Unsupported { name: name.chars().take(20).collect() }),
         }
     }
@@ -77,8 +87,39 @@ impl OutputDescriptor {
         descriptor.sanity_check().map_err(|error| refusal(&error))?;
         // BIP380 allows both ' and h for hardened steps, which stand in key origins only
         let body = format!("{descriptor:#}").replace('\'', "h");
-        Ok(Self::new(with_checksum(&body), DescriptorForm::Keys(Box::new(descriptor)), branches))
+        let form = DescriptorForm::Keys(Box::new(descriptor), ScriptVariant::None);
+        Ok(Self::new(with_checksum(&body), form, branches))
     }
+
+    /// A descriptor of a form that the library does not have.
+    fn of_variant(name: &str, body: &str, network: Network) -> Result<Self, DescriptorError> {
+        let unsupported = || DescriptorError::Unsupported { name: name.to_owned() };
+        let (_, base, variant) = VARIANTS.iter().find(|(found, ..)| *found == name).ok_or_else(unsupported)?;
+        let arguments = body.strip_prefix(name).ok_or_else(unsupported)?;
+        let shift = name.len().saturating_sub(base.len());
+        let parsed = Self::of_keys(&format!("{base}{arguments}"), network).map_err(|error| match error {
+            DescriptorError::Malformed { reason, position } => {
+                DescriptorError::Malformed { reason, position: position.map(|at| at.saturating_add(shift)) }
+            }
+            error => error,
+        })?;
+        let text = parsed.text().split('#').next().and_then(|text| text.strip_prefix(base)).ok_or_else(unsupported)?;
+        let text = with_checksum(&format!("{name}{text}"));
+        match parsed.into_keys() {
+            // rawtr is one key and no tree
+            Some((descriptor, branches)) if *variant != ScriptVariant::RawTaproot || !has_tree(&descriptor) => {
+                Ok(Self::new(text, DescriptorForm::Keys(descriptor, *variant), branches))
+            }
+            _ => {
+                let reason = format!("{name} has one key as its argument");
+                Err(DescriptorError::Malformed { reason, position: None })
+            }
+        }
+    }
+}
+
+fn has_tree(descriptor: &Descriptor<DescriptorPublicKey>) -> bool {
+    matches!(descriptor, Descriptor::Tr(output) if output.tap_tree().is_some())
 }
 
 /// The text before the checksum, which must be right if there is one.
@@ -111,7 +152,7 @@ fn checksum(body: &str) -> String {
     }
 }
 
-fn with_checksum(body: &str) -> String {
+pub(super) fn with_checksum(body: &str) -> String {
     format!("{body}#{}", checksum(body))
 }
 

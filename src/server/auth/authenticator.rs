@@ -16,7 +16,7 @@ use std::time::Instant;
 use quick_cache::sync::Cache;
 
 use super::tokens::{Token, Tokens};
-use crate::api::{Account, Budget, BudgetExhausted, Include};
+use crate::api::{Account, Budget, BudgetExhausted, Include, StreamBudget};
 use crate::server::limits::client_ip::rate_limit_key;
 use crate::server::limits::gcra::{Gcra, MAX_CLIENTS};
 
@@ -93,8 +93,12 @@ impl Client {
 
     /// The account of a request of this client, which is charged to its budget.
     pub(crate) fn account(&self, include: Include) -> Account {
-        let budget = self.budget.clone().map(|budget| -> Arc<dyn Budget> { budget });
-        Account::new(self.broadcast, include, budget)
+        Account::new(self.broadcast, include, self.stream_budget().0)
+    }
+
+    /// What it may spend, for a stream that is charged as it goes on.
+    pub(crate) fn stream_budget(&self) -> StreamBudget {
+        StreamBudget(self.budget.clone().map(|budget| -> Arc<dyn Budget> { budget }))
     }
 
     /// Spends from the budget for something other than a request.

@@ -1,5 +1,7 @@
 //! What an operation yields, as it is sent to clients: encoded as JSON once, for however many clients.
 
+use std::sync::Arc;
+
 use async_graphql::{Response, ServerError, Value};
 pub(crate) use tokio_tungstenite::tungstenite::Utf8Bytes;
 
@@ -12,6 +14,8 @@ use crate::server::error::{OK, internal_error, is_refusal, known_code};
 pub(crate) enum Payload {
     /// An execution result as JSON: data, and errors of its fields.
     Result(Utf8Bytes),
+    /// The same of an event with a cursor, behind which a client resumes.
+    Event(Utf8Bytes, Arc<str>),
     /// The request is not executed. There is no other response to it.
     Refused(Refused),
 }
@@ -55,6 +59,22 @@ impl Payload {
         if is_refused { Self::Refused(Refused::new(&response.errors)) } else { Self::result(response) }
     }
 
+    /// An event with its cursor. A refusal has none.
+    pub(crate) fn at(self, cursor: Option<&Arc<str>>) -> Self {
+        match (self, cursor) {
+            (Self::Result(json), Some(cursor)) => Self::Event(json, Arc::clone(cursor)),
+            (payload, _) => payload,
+        }
+    }
+
+    /// The cursor of the event.
+    pub(crate) fn cursor(&self) -> Option<&str> {
+        match self {
+            Self::Event(_, cursor) => Some(cursor),
+            Self::Result(_) | Self::Refused(_) => None,
+        }
+    }
+
     /// The last response to an operation that fails while it is executed.
     pub(crate) fn failed(error: ServerError) -> Self {
         Self::result(&Response::from_errors(vec![error]))
@@ -66,7 +86,7 @@ impl Payload {
 
     /// Whether the request is executed.
     pub(crate) fn is_result(&self) -> bool {
-        matches!(self, Self::Result(_))
+        matches!(self, Self::Result(_) | Self::Event(..))
     }
 
     /// The code of the first error of a refusal. A result with an error of a field is `OK`.
@@ -79,14 +99,14 @@ impl Payload {
     /// The length of its text.
     pub(crate) fn bytes(&self) -> usize {
         match self {
-            Self::Result(json) | Self::Refused(Refused(json)) => json.len(),
+            Self::Result(json) | Self::Event(json, _) | Self::Refused(Refused(json)) => json.len(),
         }
     }
 
     /// As an execution result, for transports that have no message for refusals.
     pub(crate) fn into_result(self) -> Utf8Bytes {
         match self {
-            Self::Result(json) => json,
+            Self::Result(json) | Self::Event(json, _) => json,
             Self::Refused(Refused(errors)) => format!(r#"{{"errors":{}}}"#, errors.as_str()).into(),
         }
     }

@@ -146,6 +146,7 @@ impl GraphqlService {
             self.0.fanout.join(key, sharing, self.restart(&request))
         } else {
             let begun = CancellationToken::new();
+            let request = request.data(sender.client.stream_budget());
             StartedStream { payloads: self.start(request, begun.clone(), queue.cloned())?, begun }
         };
         if let Some(queue) = queue {
@@ -237,7 +238,7 @@ impl GraphqlService {
         let (schema, account) = (self.0.schema.clone(), Arc::<Account>::default());
         let mut request = request.data(account.clone());
         let encode = move |event: &SubscriptionEvent| SubscriptionPayload {
-            payload: Payload::event(&event.response, event.may_refuse),
+            payload: Payload::event(&event.response, event.may_refuse).at(event.cursor.as_ref()),
             cost: account.cost(),
             resume_point: event.resume_point,
             start: event.start,

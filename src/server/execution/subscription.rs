@@ -58,6 +58,8 @@ pub(crate) struct SubscriptionEvent {
     pub(crate) response: Response,
     /// Whether the response may be the reason why the subscription is refused.
     pub(crate) may_refuse: bool,
+    /// The cursor of the event, if it has one.
+    pub(crate) cursor: Option<Arc<str>>,
     /// Where a client resumes that has nothing yet.
     pub(crate) start: Option<ResumePoint>,
     /// Where a client resumes that has this event.
@@ -101,14 +103,17 @@ struct Outlet<T, E> {
 }
 
 impl<T, E: Fn(&SubscriptionEvent) -> T> Outlet<T, E> {
-    fn send(&mut self, response: Response, start: Option<ResumePoint>, resume_point: Option<ResumePoint>) {
+    fn send(&mut self, response: Response, events: Option<&Events>) {
         let may_refuse = std::mem::take(&mut self.is_first);
+        let cursor = events.and_then(Events::take_cursor);
+        let (start, resume_point) = (events.and_then(Events::start), events.and_then(Events::place));
+        let event = SubscriptionEvent { response, may_refuse, cursor, start, resume_point };
         // there is space for what is demanded, and without a receiver this is about to be aborted
-        let _ = self.sender.try_send((self.encode)(&SubscriptionEvent { response, may_refuse, start, resume_point }));
+        let _ = self.sender.try_send((self.encode)(&event));
     }
 
     fn send_error(&mut self, error: ServerError) {
-        self.send(Response::from_errors(vec![error]), None, None);
+        self.send(Response::from_errors(vec![error]), None);
     }
 }
 
@@ -142,7 +147,7 @@ async fn send_all<T, H, E: Fn(&SubscriptionEvent) -> T>(
         }
     };
     while let Some(response) = next {
-        outlet.send(response, events.start(), events.place());
+        outlet.send(response, Some(&events));
         outlet.demand.notified().await;
         next = next_event(&slots, &mut events).await?;
     }

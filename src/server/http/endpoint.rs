@@ -10,7 +10,7 @@ use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
 use axum::http::header::{ACCEPT_ENCODING, ALLOW, RETRY_AFTER, UPGRADE, VARY};
 use axum::http::request::Parts;
-use axum::http::{HeaderName, HeaderValue, Method, StatusCode};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use axum::response::Response;
 
 use super::body::{self, BodyError, receive};
@@ -20,7 +20,7 @@ use super::request::{self, RequestError};
 use super::response::{add_request_id, refuse, refuse_as_json, respond, with_json};
 use super::stream::EventStreams;
 use super::{multipart, sse};
-use crate::api::{Include, ReadSet, Schema, code};
+use crate::api::{self, Include, LastEventId, ReadSet, Schema, code};
 use crate::limits::Limits;
 use crate::server::auth::authenticator::{AuthError, Authenticator};
 use crate::server::connection::min_rate::MinRate;
@@ -38,6 +38,9 @@ use crate::server::websocket::upgrade::Websockets;
 
 /// The header that names what a response includes beside its data: `usage`, `snapshot`, or both.
 const INCLUDE: HeaderName = HeaderName::from_static("x-btcgraph-include");
+
+/// The header with the id of the last event of server-sent events.
+const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
 /// What GET and POST use.
 pub(crate) struct GraphqlEndpoint {
@@ -205,6 +208,12 @@ impl GraphqlEndpoint {
             _ => None,
         };
         if let Some(form) = form {
+            if form == StreamType::Events
+                && let Some(cursor) = last_event_id(&parts.headers)
+                && api::has_cursors(&mut admitted.request)
+            {
+                admitted.request.data.insert(LastEventId(cursor));
+            }
             let payloads = || {
                 admitted.sender.transport = form_of(form).transport;
                 let payloads = match self.service.subscribe(admitted, None) {
@@ -287,6 +296,11 @@ struct Whole {
     response: Response,
     is_refused: bool,
     code: &'static str,
+}
+
+/// The cursor of the last event that a client of server-sent events has.
+fn last_event_id(headers: &HeaderMap) -> Option<String> {
+    headers.get(LAST_EVENT_ID)?.to_str().ok().filter(|cursor| !cursor.is_empty()).map(str::to_owned)
 }
 
 fn form_of(form: StreamType) -> super::stream::Form {

@@ -18,7 +18,7 @@ pub(crate) const FORM: Form = Form {
     transport: Transport::Multipart,
     content_type: "multipart/mixed; boundary=\"graphql\"; subscriptionSpec=\"1.0\"",
     opening: "",
-    result: |json| format!("--graphql\r\nContent-Type: application/json\r\n\r\n{{\"payload\":{json}}}\r\n"),
+    result: |json, _| format!("--graphql\r\nContent-Type: application/json\r\n\r\n{{\"payload\":{json}}}\r\n"),
     keep_alive: "--graphql\r\nContent-Type: application/json\r\n\r\n{}\r\n",
     complete: "--graphql--\r\n",
 };

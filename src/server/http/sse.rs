@@ -4,6 +4,7 @@
 //! ```text
 //!   :                        at once, so that the client knows the stream is open, and when nothing else was sent for a while
 //!
+//!   id: AQAAAA...            the cursor, if the event has one: a client that comes back sends it as the header Last-Event-ID
 //!   event: next
 //!   data: {"data": ...}      an execution result; of a request that is not executed {"errors": [...]}
 //!
@@ -24,8 +25,11 @@ pub(crate) const FORM: Form = Form {
     transport: Transport::Events,
     content_type: "text/event-stream; charset=utf-8",
     opening: KEEP_ALIVE,
-    // the text is one line: what breaks lines is escaped in JSON
-    result: |json| format!("event: next\ndata: {json}\n\n"),
+    // the text is one line: what breaks lines is escaped in JSON; a cursor is base64
+    result: |json, cursor| match cursor {
+        Some(cursor) => format!("id: {cursor}\nevent: next\ndata: {json}\n\n"),
+        None => format!("event: next\ndata: {json}\n\n"),
+    },
     keep_alive: KEEP_ALIVE,
     // without data browsers do not report it to pages
     complete: "event: complete\ndata:\n\n",
@@ -45,6 +49,7 @@ mod tests {
     async fn results_are_events_and_the_last_is_complete() {
         let payloads = [
             Payload::Result(r#"{"data":{"a":"x\\ny"}}"#.into()),
+            Payload::Event(r#"{"data":1}"#.into(), "c".into()),
             Payload::Refused(Refused(r#"[{"message":"no"}]"#.into())),
         ];
         let events: Vec<_> =
@@ -53,6 +58,7 @@ mod tests {
         assert_eq!(
             text,
             ":\n\nevent: next\ndata: {\"data\":{\"a\":\"x\\\\ny\"}}\n\n\
+             id: c\nevent: next\ndata: {\"data\":1}\n\n\
              event: next\ndata: {\"errors\":[{\"message\":\"no\"}]}\n\nevent: complete\ndata:\n\n"
         );
     }

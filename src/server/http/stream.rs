@@ -47,8 +47,8 @@ pub(crate) struct Form {
     pub(crate) content_type: &'static str,
     /// The first bytes, sent at once.
     pub(crate) opening: &'static str,
-    /// A result, which is JSON in one line.
-    pub(crate) result: fn(&str) -> String,
+    /// A result, which is JSON in one line, and the cursor of the event if it has one.
+    pub(crate) result: fn(&str, Option<&str>) -> String,
     /// Sent when there was nothing else for a while.
     pub(crate) keep_alive: &'static str,
     /// The end of a stream that is complete.
@@ -108,12 +108,13 @@ pub(crate) fn chunks(
             // none once it is over
             let mut payloads = payloads?;
             let Some(payload) = payloads.next().await else { return Some((form.complete.into(), None)) };
-            match memory.keep((form.result)(&payload.into_result()).into()) {
+            let cursor = payload.cursor().map(str::to_owned);
+            match memory.keep((form.result)(&payload.into_result(), cursor.as_deref()).into()) {
                 Ok(chunk) => Some((chunk, Some(payloads))),
                 Err(reason) => {
                     tracing::debug!("the byte budget has no space for an event of a stream, and the stream ends");
                     let last = Payload::failed(reason).into_result();
-                    Some((((form.result)(&last) + form.complete).into(), None))
+                    Some((((form.result)(&last, None) + form.complete).into(), None))
                 }
             }
         }

@@ -146,8 +146,10 @@ impl Protocol {
                 self.close(close::INIT_TIMED_OUT, "Connection initialisation timeout".to_owned())
             }
             (_, SocketInput::Yielded(id, payload)) => match payload {
-                Payload::Result(_) if !self.running.contains(*id) => Vec::new(),
-                Payload::Result(json) => send(id, frame(self.subprotocol.result(), Some(id), Some(json))),
+                Payload::Result(_) | Payload::Event(..) if !self.running.contains(*id) => Vec::new(),
+                Payload::Result(json) | Payload::Event(json, _) => {
+                    send(id, frame(self.subprotocol.result(), Some(id), Some(json)))
+                }
                 Payload::Refused(Refused(errors)) => self.refuse(id, errors),
             },
             (_, SocketInput::Ended(id)) if self.running.remove(*id) => send(id, frame("complete", Some(id), None)),

@@ -37,7 +37,8 @@ pub struct NetEffect {
     pub own_inputs: Option<usize>,
     /// How many of its outputs pay the ledger.
     pub own_outputs: usize,
-    /// Whether the ledger owns all inputs, and all outputs that can be spent. `None` if a spent output is not known.
+    /// Whether the ledger owns all inputs, all outputs that can be spent, and at least one of those. `None` if a spent output is
+    /// not known.
     pub is_self_transfer: Option<bool>,
 }
 
@@ -127,7 +128,7 @@ fn effect(
         fee_attribution,
         own_inputs: Some(own),
         own_outputs,
-        is_self_transfer: Some(own > 0 && own == all && !pays_others),
+        is_self_transfer: Some(own > 0 && own == all && own_outputs > 0 && !pays_others),
     }
 }
 
@@ -206,11 +207,15 @@ mod tests {
         use FeeAttribution::{AllInputs, NoInputs, Proportional, Unknown};
         type Parts<'p> = &'p [(u64, u8)];
         type Case<'p> = (Parts<'p>, Parts<'p>, (u64, u64, u64), FeeAttribution, bool);
-        let cases: [Case<'_>; 8] = [
+        let cases: [Case<'_>; 11] = [
             (&[(100, OWN)], &[(60, OTHER), (30, OWN)], (30, 100, 10), AllInputs, false),
             (&[(100, OTHER)], &[(60, OWN), (30, OTHER)], (60, 0, 0), NoInputs, false),
             (&[(100, OWN), (50, OWN)], &[(140, OWN)], (140, 150, 10), AllInputs, true),
             (&[(100, OWN)], &[(90, OWN), (0, DATA)], (90, 100, 10), AllInputs, true),
+            // without an output to itself it burns its coins, or pays them all to miners
+            (&[(100, OWN)], &[(90, DATA)], (0, 100, 10), AllInputs, false),
+            (&[(100, OWN)], &[(0, DATA)], (0, 100, 100), AllInputs, false),
+            (&[(100, OWN)], &[(0, OWN), (0, DATA)], (0, 100, 100), AllInputs, true),
             // a coinjoin: 10 × 1 / 3 is 3 and a third
             (&[(50, OWN), (100, OTHER)], &[(70, OWN), (70, OTHER)], (70, 50, 3), Proportional, false),
             (&[(0, OWN), (100, OTHER)], &[(90, OTHER)], (0, 0, 0), Proportional, false),

@@ -1,7 +1,6 @@
 //! The client against receivers that are written by hand, down to the byte.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::AtomicUsize;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
@@ -13,12 +12,13 @@ use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 use super::*;
+use crate::outbound::{HEAD_BYTES, LOCALHOST, Target};
 use crate::webhooks::hook::HookWatch;
 
 const KEY: &str = "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
 /// A certificate of `localhost` that signs itself, until the year 2126.
-const CERTIFICATE: &[u8] = include_bytes!("localhost.pem");
-const CERTIFICATE_KEY: &[u8] = include_bytes!("localhost.key");
+const CERTIFICATE: &[u8] = LOCALHOST.0;
+const CERTIFICATE_KEY: &[u8] = LOCALHOST.1;
 
 fn hook(url: &str) -> Hook {
     Hook {
@@ -129,6 +129,64 @@ async fn an_open_connection_is_used_again_and_replaced_when_the_receiver_closes_
         sender.send(&message()).await.unwrap();
         assert_eq!(connections.load(Ordering::Relaxed), sent, "after message {expected}");
     }
+}
+
+/// What a receiver does with the second request on its first connection.
+#[derive(Clone, Copy, Debug)]
+enum SecondRequest {
+    Close,
+    RespondPartly,
+    Ignore,
+}
+
+/// A receiver that accepts the first message, and does this with the next on the same connection. The failure of the second
+/// message, and how many requests the receiver has read.
+async fn second_message(reaction: SecondRequest) -> (Option<FailureReason>, usize) {
+    const ACCEPTED: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let read = Arc::<AtomicUsize>::default();
+    let counter = read.clone();
+    tokio::spawn(async move {
+        for connection in 0_usize.. {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let counter = counter.clone();
+            tokio::spawn(async move {
+                for number in 0_usize.. {
+                    if read_request(&mut stream).await.is_none() {
+                        return;
+                    }
+                    counter.fetch_add(1, Ordering::Relaxed);
+                    match reaction {
+                        _ if connection > 0 || number == 0 => stream.write_all(ACCEPTED).await.unwrap(),
+                        SecondRequest::Close => return,
+                        SecondRequest::RespondPartly => return stream.write_all(b"HTTP/1.1 2").await.unwrap(),
+                        SecondRequest::Ignore => {}
+                    }
+                }
+            });
+        }
+    });
+    let mut hook = hook(&format!("http://{address}/"));
+    hook.timing.timeout = Duration::from_millis(300);
+    let mut sender = MessageSender::new(&hook, None);
+    sender.send(&message()).await.unwrap();
+    let failure = sender.send(&message()).await.err().map(|failure| failure.reason);
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    (failure, read.load(Ordering::Relaxed))
+}
+
+#[tokio::test]
+async fn a_message_is_repeated_at_once_only_if_no_byte_came_back() {
+    let (failure, read) = second_message(SecondRequest::Close).await;
+    assert!(failure.is_none(), "{failure:?}");
+    assert_eq!(read, 3, "the message went to a new connection");
+    let (failure, read) = second_message(SecondRequest::RespondPartly).await;
+    assert!(matches!(failure, Some(FailureReason::Http(_))), "{failure:?}");
+    assert_eq!(read, 2);
+    let (failure, read) = second_message(SecondRequest::Ignore).await;
+    assert!(matches!(failure, Some(FailureReason::Timeout(_))), "{failure:?}");
+    assert_eq!(read, 2, "a receiver that is slow does not get the message twice");
 }
 
 #[tokio::test]

@@ -51,6 +51,167 @@ fn derivations(ours: &Value) -> Value {
     ours.collect()
 }
 
+/// The entries that no signer needs, in the form of the node.
+const ENTRIES: &str = "globalXpubs { xpub fingerprint path }
+    unknownEntries { key value } proprietaryEntries { identifier subtype keyData value }
+    inputs { nodes { preimages { hashType hash preimage } taprootInternalKey taprootMerkleRoot
+        taprootScripts { script leafVersion depth controlBlock }
+        unknownEntries { key value } proprietaryEntries { identifier subtype keyData value } } }
+    outputs { nodes { taprootInternalKey taprootTree { script leafVersion depth controlBlock }
+        unknownEntries { key value } proprietaryEntries { identifier subtype keyData value } } }";
+
+/// Compares the unknown and proprietary entries of a map, which the node leaves out if there are none.
+fn compare_entries(ours: &Value, theirs: &Value) {
+    let unknown: serde_json::Map<_, _> = ours["unknownEntries"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|entry| (entry["key"].as_str().unwrap().to_owned(), entry["value"].clone()))
+        .collect();
+    assert_eq!(json!(unknown), *theirs.get("unknown").unwrap_or(&json!({})));
+    let proprietary: Value = ours["proprietaryEntries"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|entry| {
+            json!({
+                "identifier": entry["identifier"], "subtype": entry["subtype"], "key": entry["keyData"],
+                "value": entry["value"],
+            })
+        })
+        .collect();
+    // the node repeats the whole key of an entry as `key`
+    let theirs: Value = or_empty(&theirs["proprietary"])
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|entry| {
+            let key = entry["key"].as_str().unwrap();
+            let identifier = entry["identifier"].as_str().unwrap();
+            // fc, the length of the identifier, that, and the subtype
+            let head = format!("fc{:02x}{identifier}{:02x}", identifier.len() / 2, entry["subtype"].as_u64().unwrap());
+            let data = key.strip_prefix(&head).unwrap_or(key);
+            json!({
+                "identifier": identifier, "subtype": entry["subtype"], "key": data, "value": entry["value"],
+            })
+        })
+        .collect();
+    assert_eq!(proprietary, theirs);
+}
+
+#[test]
+fn entries_beside_scripts_and_signatures_are_what_the_node_says() {
+    let (api, mut psbt, coin) = unsigned();
+    let secp = bitcoin::secp256k1::Secp256k1::verification_only();
+    let xpub: bitcoin::bip32::Xpub = XPUB.parse().unwrap();
+    let path = "m/84h/1h/0h".parse().unwrap();
+    psbt.xpub.insert(xpub, ([1, 2, 3, 4].into(), path));
+    let unknown = |type_value: u8, key: &[u8]| raw::Key { type_value, key: key.to_vec() };
+    let proprietary = |prefix: &[u8], subtype: u8, key: &[u8]| raw::ProprietaryKey {
+        prefix: prefix.to_vec(),
+        subtype,
+        key: key.to_vec(),
+    };
+    psbt.unknown.insert(unknown(0xa0, b"global"), vec![1]);
+    psbt.proprietary.insert(proprietary(b"shop", 7, b"order"), b"42".to_vec());
+    let script = |text: &str| bitcoin::ScriptBuf::from_hex(text).unwrap();
+    let (one, two) = (script("51"), script("5287"));
+    let internal = xpub.public_key.x_only_public_key().0;
+    let tree =
+        bitcoin::taproot::TaprootBuilder::new().add_leaf(1, one.clone()).unwrap().add_leaf(1, two.clone()).unwrap();
+    let spend = tree.clone().finalize(&secp, internal).unwrap();
+    let block = spend.control_block(&(one.clone(), bitcoin::taproot::LeafVersion::TapScript)).unwrap();
+    let input = &mut psbt.inputs[0];
+    input.witness_utxo = Some(coin);
+    input.unknown.insert(unknown(0xa1, b""), b"x".to_vec());
+    input.proprietary.insert(proprietary(b"", 255, b""), Vec::new());
+    let preimage = b"preimage".to_vec();
+    let hashes = {
+        use bitcoin::hashes::{hash160, ripemd160, sha256, sha256d};
+        input.ripemd160_preimages.insert(ripemd160::Hash::hash(&preimage), preimage.clone());
+        input.sha256_preimages.insert(sha256::Hash::hash(&preimage), preimage.clone());
+        input.hash160_preimages.insert(hash160::Hash::hash(&preimage), preimage.clone());
+        input.hash256_preimages.insert(sha256d::Hash::hash(&preimage), preimage.clone());
+        [
+            ("RIPEMD160", ripemd160::Hash::hash(&preimage).to_byte_array().to_lower_hex_string()),
+            ("SHA256", sha256::Hash::hash(&preimage).to_byte_array().to_lower_hex_string()),
+            ("HASH160", hash160::Hash::hash(&preimage).to_byte_array().to_lower_hex_string()),
+            ("HASH256", sha256d::Hash::hash(&preimage).to_byte_array().to_lower_hex_string()),
+        ]
+    };
+    input.tap_internal_key = Some(internal);
+    input.tap_merkle_root = spend.merkle_root();
+    input.tap_scripts.insert(block.clone(), (one.clone(), bitcoin::taproot::LeafVersion::TapScript));
+    let output = &mut psbt.outputs[0];
+    output.tap_internal_key = Some(internal);
+    output.tap_tree = Some(tree.try_into().unwrap());
+    output.unknown.insert(unknown(0xa2, b"output"), Vec::new());
+
+    let given = text(&psbt);
+    let found = api.data(&format!("{{ decodePsbt(psbt: {}) {{ {ENTRIES} }} }}", json!(given)))["decodePsbt"].take();
+    let (input, output) = (&found["inputs"]["nodes"][0], &found["outputs"]["nodes"][0]);
+    assert_eq!(found["globalXpubs"], json!([{ "xpub": XPUB, "fingerprint": "01020304", "path": "m/84h/1h/0h" }]));
+    assert_eq!(found["unknownEntries"], json!([{ "key": "a0676c6f62616c", "value": "01" }]));
+    let entry = json!({ "identifier": "73686f70", "subtype": 7, "keyData": "6f72646572", "value": "3432" });
+    assert_eq!(found["proprietaryEntries"], json!([entry]));
+    let preimages = hashes.map(
+        |(hash_type, hash)| json!({ "hashType": hash_type, "hash": hash, "preimage": preimage.to_lower_hex_string() }),
+    );
+    assert_eq!(input["preimages"], json!(preimages));
+    assert_eq!(input["taprootInternalKey"], internal.serialize().to_lower_hex_string());
+    assert_eq!(input["taprootMerkleRoot"], spend.merkle_root().unwrap().to_byte_array().to_lower_hex_string());
+    let control = block.serialize().to_lower_hex_string();
+    assert_eq!(
+        input["taprootScripts"],
+        json!([{ "script": "51", "leafVersion": 192, "depth": null, "controlBlock": control }])
+    );
+    let leaf = |script: &str| json!({ "script": script, "leafVersion": 192, "depth": 1, "controlBlock": null });
+    let tree = output["taprootTree"].as_array().unwrap();
+    assert_eq!(tree.len(), 2);
+    assert!(tree.contains(&leaf("51")) && tree.contains(&leaf("5287")), "{tree:?}");
+
+    let Some(node) = RealNode::start(&[]) else { return };
+    let decoded = node.must("decodepsbt", &[json!(given)]);
+    let (their_input, their_output) = (&decoded["inputs"][0], &decoded["outputs"][0]);
+    for (ours, theirs) in [(&found, &decoded), (input, their_input), (output, their_output)] {
+        compare_entries(ours, theirs);
+    }
+    let xpubs: Value = found["globalXpubs"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| json!({ "xpub": one["xpub"], "master_fingerprint": one["fingerprint"], "path": one["path"] }))
+        .collect();
+    assert_eq!(xpubs, decoded["global_xpubs"]);
+    for (name, hash_type) in [
+        ("ripemd160_preimages", "RIPEMD160"),
+        ("sha256_preimages", "SHA256"),
+        ("hash160_preimages", "HASH160"),
+        ("hash256_preimages", "HASH256"),
+    ] {
+        let ours = input["preimages"].as_array().unwrap().iter().find(|one| one["hashType"] == hash_type).unwrap();
+        let theirs = their_input[name].as_object().unwrap();
+        let values: Vec<_> = theirs.values().collect();
+        assert_eq!((theirs.len(), values[0]), (1, &ours["preimage"]), "{name}");
+    }
+    assert_eq!(input["taprootInternalKey"], their_input["taproot_internal_key"]);
+    assert_eq!(input["taprootMerkleRoot"], their_input["taproot_merkle_root"]);
+    let script = &their_input["taproot_scripts"][0];
+    assert_eq!(
+        (&script["script"], &script["leaf_ver"], &script["control_blocks"][0]),
+        (&json!("51"), &json!(192), &json!(control))
+    );
+    assert_eq!(output["taprootInternalKey"], their_output["taproot_internal_key"]);
+    let ours: Value = tree
+        .iter()
+        .map(|leaf| json!({ "depth": leaf["depth"], "leaf_ver": leaf["leafVersion"], "script": leaf["script"] }))
+        .collect();
+    assert_eq!(ours, their_output["taproot_tree"]);
+}
+
+const XPUB: &str =
+    "tpubD6NzVbkrYhZ4XgiXtGrdW5XDAPFCL9h7we1vwNCpn8tGbBcgfVYjXyhWo4E1xkh56hjod1RhGjxbaTLV3X4FyWuejifB9jusQ46QzG87VKp";
+
 fn or_empty(value: &Value) -> Value {
     if value.is_null() { json!([]) } else { value.clone() }
 }

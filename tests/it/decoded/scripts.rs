@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::support::api::Api;
 use crate::support::bitcoind::RealNode;
 
-const FIELDS: &str = "script { hex type asm address scriptHash electrumScriptHash } hash160 publicKeys requiredSignatureCount
+const FIELDS: &str = "descriptor script { hex type asm address scriptHash electrumScriptHash } hash160 publicKeys requiredSignatureCount
     witnessVersion witnessProgram isUnspendable p2sh { address } segwit { address script { hex } } p2shSegwit { address }";
 
 fn decode(api: &Api, hex: &str) -> Value {
@@ -157,6 +157,7 @@ fn random_scripts_are_what_the_node_decodes() {
         assert_eq!(found["segwit"]["address"], theirs["segwit"]["address"], "{about}");
         assert_eq!(found["segwit"]["script"]["hex"], theirs["segwit"]["hex"], "{about}");
         assert_eq!(found["p2shSegwit"]["address"], theirs["segwit"]["p2sh-segwit"], "{about}");
+        assert_eq!(found["descriptor"], theirs["desc"], "{about}");
         let descriptor = theirs["desc"].as_str().unwrap();
         if let Some((arguments, _)) = descriptor.strip_prefix("multi(").and_then(|rest| rest.split_once(')')) {
             let (required, keys) = arguments.split_once(',').unwrap();

@@ -25,7 +25,7 @@ pub(super) fn account_key() -> Xpub {
     Xpub::from_priv(&secp, &master.derive_priv(&secp, &path).unwrap())
 }
 
-pub(super) fn wallet() -> String {
+pub(crate) fn wallet() -> String {
     format!("wpkh([d34db33f/84'/1'/0']{}/<0;1>/*)", account_key())
 }
 

@@ -1,6 +1,6 @@
 //! The schema as a client sees it, over an index fed straight with blocks.
 
-mod accounts;
+pub(crate) mod accounts;
 mod addresses;
 mod block_contents;
 mod block_figures;
@@ -25,6 +25,7 @@ mod miners;
 mod operations;
 mod pages;
 mod proofs;
+mod rates;
 mod requests;
 mod resuming;
 mod search;

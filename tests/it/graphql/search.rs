@@ -1,7 +1,7 @@
 //! Search: what texts mean to a chain, and to its mempool.
 
 use bitcoin::hashes::{Hash, sha256};
-use bitcoin::{Network, OutPoint, ScriptBuf, Transaction};
+use bitcoin::{Network, OutPoint, ScriptBuf, Transaction, TxOut};
 use btcgraph::chain::address_of;
 use btcgraph::index::OptionalTables;
 use btcgraph::sim::{Owner, ScriptKind, SimChain};
@@ -103,31 +103,48 @@ fn each_text_finds_what_it_names() {
 
 #[test]
 fn a_text_with_two_meanings_finds_both() {
-    let (chain, _) = chain_with_coins(1);
-    // OP_TRUE, which simulated chains pay, has the digits of a height
+    let (mut chain, coins) = chain_with_coins(1);
+    // OP_TRUE has the digits of a height
     let script = ScriptBuf::from_hex("51").unwrap();
-    let owner = Owner::new(ScriptKind::BareTrue, 0);
-    let api = Api::of_chain(&chain);
-    let nodes = found(&api, "51");
-    assert_eq!((&nodes[0]["__typename"], &nodes[0]["height"]), (&json!("Block"), &json!(51)));
-    let is_used = owner.script_pubkey() == script && nodes.as_array().unwrap().len() == 2;
-    assert!(is_used == nodes[1]["hex"].is_string(), "{nodes}");
+    let output = TxOut { value: sat(50_000), script_pubkey: script.clone() };
+    let payment = spend(&chain, PAYER, &coins[..1], vec![output]);
+    let block = chain.active_blocks().nth(51).unwrap();
+    let block_node = json!({ "__typename": "Block", "hash": block.block_hash().to_string(), "height": 51 });
+    assert_eq!(found(&Api::of_chain(&chain), "51"), json!([block_node]), "a script without history is not found");
 
-    // a key and a hash are found by the same digits only if both exist, and pages may part them
+    chain.mine(vec![payment]).unwrap();
+    let api = Api::of_chain(&chain);
+    assert_eq!(found(&api, "51"), json!([block_node, script_node(&script)]));
+
     let page = |arguments: &str| {
-        api.data(&format!(
+        let found = api.data(&format!(
             "{{ search(text: \"51\", {arguments}) {{ totalCount edges {{ cursor node {{ __typename }} }}
-                pageInfo {{ hasNextPage hasPreviousPage endCursor }} }} }}"
+                pageInfo {{ hasNextPage hasPreviousPage startCursor endCursor }} }} }}"
         ))["search"]
-            .take()
+            .take();
+        let edges = found["edges"].as_array().unwrap();
+        let names: Vec<_> = edges.iter().map(|edge| edge["node"]["__typename"].clone()).collect();
+        let info = &found["pageInfo"];
+        assert_eq!(found["totalCount"], 2, "{arguments}");
+        assert_eq!(info["startCursor"], edges.first().map_or(Value::Null, |edge| edge["cursor"].clone()));
+        assert_eq!(info["endCursor"], edges.last().map_or(Value::Null, |edge| edge["cursor"].clone()));
+        (json!(names), json!([info["hasPreviousPage"], info["hasNextPage"]]), info["endCursor"].clone())
     };
-    let first = page("first: 1");
-    assert_eq!(first["edges"][0]["node"]["__typename"], "Block");
-    let rest = page(&format!("first: 5, after: {}", first["pageInfo"]["endCursor"]));
-    assert_eq!(rest["pageInfo"]["hasPreviousPage"], true);
-    assert_eq!(rest["edges"].as_array().unwrap().len() + 1, nodes.as_array().unwrap().len());
-    let last = page("last: 1");
-    assert_eq!(last["edges"].as_array().unwrap().len(), 1);
+    let (both, block, script) = (json!(["Block", "Script"]), json!(["Block"]), json!(["Script"]));
+    let (names, neighbours, to_block) = page("first: 1");
+    assert_eq!((names, neighbours), (block.clone(), json!([false, true])));
+    let (names, neighbours, to_script) = page(&format!("first: 5, after: {to_block}"));
+    assert_eq!((names, neighbours), (script.clone(), json!([true, false])));
+    let (names, neighbours, _) = page(&format!("first: 5, after: {to_script}"));
+    assert_eq!((names, neighbours), (json!([]), json!([true, false])));
+    let (names, neighbours, _) = page("last: 1");
+    assert_eq!((names, neighbours), (script, json!([true, false])));
+    let (names, neighbours, _) = page(&format!("last: 1, before: {to_script}"));
+    assert_eq!((names, neighbours), (block, json!([false, true])));
+    for arguments in ["first: 2", "last: 5"] {
+        let (names, neighbours, _) = page(arguments);
+        assert_eq!((names, neighbours), (both.clone(), json!([false, false])), "{arguments}");
+    }
 }
 
 #[test]

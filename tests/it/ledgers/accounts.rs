@@ -44,6 +44,7 @@ fn descriptor(form: u64, random: &mut Rng) -> String {
         6 => format!("sh(sortedmulti(2,{},{}))", key(), key()),
         7 => format!("tr({},{{pk({}),multi_a(2,{},{})}})", key(), key(), key(), key()),
         8 => format!("wsh(and_v(v:pk({}),or_d(pk({}),older(144))))", key(), key()),
+        9 => format!("rawtr({})", key()),
         _ => format!("wsh(thresh(2,pk({}),s:pk({}),sln:after(500)))", key(), key()),
     }
 }
@@ -75,7 +76,7 @@ fn random_descriptors_are_those_of_the_node() {
     let miner = node.wallet_address("bech32");
     node.mine_to(&miner, 120);
 
-    let descriptors: Vec<String> = (0..20).map(|form| descriptor(form % 10, &mut random)).collect();
+    let descriptors: Vec<String> = (0..22).map(|form| descriptor(form % 11, &mut random)).collect();
     let mut paid = serde_json::Map::new();
     for text in &descriptors {
         for branch in 0..2 {

@@ -78,7 +78,7 @@ fn effect(transaction: &Transaction, outputs: &BTreeMap<OutPoint, TxOut>, script
         "feeAttribution": attribution,
         "ownInputCount": spent.len(),
         "ownOutputCount": paid.len(),
-        "isSelfTransfer": !spent.is_empty() && is_whole && paid.len() == spendable,
+        "isSelfTransfer": !spent.is_empty() && is_whole && spendable > 0 && paid.len() == spendable,
     })
 }
 

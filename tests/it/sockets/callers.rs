@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use tokio_tungstenite::connect_async;
 
 use super::{Client, Served, TRANSPORT, chain};
+use crate::graphql::accounts::wallet;
 use crate::support::api::Api;
 
 async fn served(api: &Api, cost: u32) -> Served {
@@ -99,6 +100,30 @@ async fn a_subscription_that_cannot_pay_for_its_first_event_is_refused() {
     let told = client.told().await;
     assert_eq!((&told["type"], &told["id"]), (&json!("error"), &json!("blocks")), "{told}");
     assert_eq!(told["payload"][0]["extensions"]["code"], json!("RESOURCE_EXHAUSTED"), "{told}");
+    assert!(client.is_silent().await);
+    served.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_stream_derives_is_paid_for_before_its_first_event() {
+    let api = Api::of_chain(&chain());
+    let served = served(&api, 3_000).await;
+    let mut client = introduced(&served, &json!({ "authorization": "Bearer secret" })).await;
+    assert_eq!(client.told().await, json!({ "type": "connection_ack" }));
+    // a key and a batch of 64 scripts for each branch: 1,330
+    let watch = format!("{{ descriptors: [{{ text: {}, gapLimit: 3 }}] }}", json!(wallet()));
+    for (id, field) in [("ledger", "ledgerEvents"), ("mempool", "unconfirmedTransaction")] {
+        client.ask(id, &format!("subscription {{ {field}(watch: {watch}) {{ __typename }} }}")).await;
+        assert!(client.is_silent().await, "{id}");
+    }
+    client.ask("third", &format!("subscription {{ ledgerEvents(watch: {watch}) {{ cursor }} }}")).await;
+    let told = client.told().await;
+    assert_eq!((&told["type"], &told["id"]), (&json!("error"), &json!("third")), "{told}");
+    let extensions = &told["payload"][0]["extensions"];
+    assert_eq!((&extensions["code"], &extensions["cost"]), (&json!("RESOURCE_EXHAUSTED"), &json!(640)), "{told}");
+    assert!(extensions["retryAfterSeconds"].as_u64().is_some_and(|seconds| (1..=60).contains(&seconds)), "{told}");
+    // the scripts of addresses are not derived
+    client.ask("script", "subscription { ledgerEvents(watch: { scripts: [\"51\"] }) { cursor } }").await;
     assert!(client.is_silent().await);
     served.stop().await;
 }

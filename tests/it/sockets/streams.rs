@@ -61,11 +61,91 @@ impl Stream {
         (name.trim().to_owned(), self.until("\n\n").await.trim().to_owned())
     }
 
+    /// The next event, which has an id: that, and its data.
+    async fn identified(&mut self) -> (String, Value) {
+        self.until("id: ").await;
+        let id = self.until("\n").await.trim().to_owned();
+        (id, self.result().await)
+    }
+
     pub(super) async fn result(&mut self) -> Value {
         let (name, data) = self.event().await;
         assert_eq!(name, "next", "{data}");
         serde_json::from_str(&data).unwrap()
     }
+}
+
+/// A stream of events behind one with this id.
+async fn events_after(served: &Served, id: &str, document: &str) -> Stream {
+    let body = json!({ "query": document }).to_string();
+    let of_body = format!("Content-Type: application/json\r\nContent-Length: {}\r\n", body.len());
+    let headers = format!("Accept: text/event-stream\r\nLast-Event-ID: {id}\r\n{of_body}\r\n{body}");
+    Stream::send(served, "POST /graphql", &headers).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_event_has_its_cursor_as_its_id_which_resumes_the_stream() {
+    let mut chain = chain();
+    let mut api = Api::of_chain(&chain);
+    let served = Served::start(&api).await;
+    let mut watching = served.client().await;
+    let start = api.data("{ snapshot { cursor } }")["snapshot"]["cursor"].as_str().unwrap().to_owned();
+    // the cursor need not be selected
+    let blocks = "{ ... on BlockConnected { block { height } } }";
+    let document = format!("subscription {{ chainEvents {blocks} }}");
+    let mut answer = Stream::post(&served, "text/event-stream", &document).await;
+    until_subscriptions(&mut watching, 1).await;
+    let of_height = |height: u32| json!({ "data": { "chainEvents": { "block": { "height": height } } } });
+    api.connect(&chain.mine(Vec::new()).unwrap());
+    let (first, found) = answer.identified().await;
+    assert_eq!(found, of_height(4));
+    drop(answer);
+    until_subscriptions(&mut watching, 0).await;
+    for _ in 5..=6 {
+        api.connect(&chain.mine(Vec::new()).unwrap());
+    }
+    let mut answer = events_after(&served, &first, &document).await;
+    let (_, found) = answer.identified().await;
+    assert_eq!(found, of_height(5));
+    let (second, found) = answer.identified().await;
+    assert_eq!(found, of_height(6));
+    // the id is newer than the argument of a document that is sent again
+    let again = format!(
+        "subscription {{ chainEvents(after: \"{start}\") {{ seq cursor ... on BlockConnected {{ block {{ height }} }} }} }}"
+    );
+    let mut all = Stream::post(&served, "text/event-stream", &again).await;
+    for (height, seq) in (4..=6).zip(1..) {
+        let (id, found) = all.identified().await;
+        let expected = json!({ "seq": seq, "cursor": id, "block": { "height": height } });
+        assert_eq!(found["data"]["chainEvents"], expected);
+    }
+    let mut rest = events_after(&served, &second, &again).await;
+    api.connect(&chain.mine(Vec::new()).unwrap());
+    let (_, found) = rest.identified().await;
+    assert_eq!(
+        (&found["data"]["chainEvents"]["seq"], &found["data"]["chainEvents"]["block"]["height"]),
+        (&json!(4), &json!(7))
+    );
+    served.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_id_that_is_no_cursor_is_refused_where_there_are_cursors() {
+    let mut chain = chain();
+    let mut api = Api::of_chain(&chain);
+    let served = Served::start(&api).await;
+    for field in ["chainEvents", "mempoolEvents", "ledgerEvents(watch: { scripts: [\"51\"] })"] {
+        let mut answer = events_after(&served, "nonsense", &format!("subscription {{ {field} {{ cursor }} }}")).await;
+        let result = answer.result().await;
+        assert_eq!(result["errors"][0]["extensions"]["code"], "BAD_USER_INPUT", "{result}");
+        assert_eq!(answer.event().await.0, "complete");
+    }
+    let mut watching = served.client().await;
+    let mut answer = events_after(&served, "nonsense", BLOCKS).await;
+    until_subscriptions(&mut watching, 1).await;
+    api.connect(&chain.mine(Vec::new()).unwrap());
+    assert!(!answer.until("data:").await.contains("id: "), "an event without a cursor has no id");
+    served.stop().await;
 }
 
 /// The end of a chunked body (RFC 9112).

@@ -19,6 +19,7 @@ use btcgraph::mempool::{
     PrevoutSource,
 };
 use btcgraph::node::Node;
+use btcgraph::rates::Rates;
 use btcgraph::sim::{Owner, SimChain};
 use btcgraph::view::{Head, NodeLimits, Published, SyncState, Tip, View};
 use serde_json::{Value, json};
@@ -283,6 +284,12 @@ impl Api {
     pub(crate) fn set_pools(&mut self, pools: Pools) {
         self.index.set_pools(Arc::new(pools));
         self.publish(Vec::new());
+    }
+
+    /// Answers with these rates.
+    pub(crate) fn serve_rates(&mut self, rates: Rates) {
+        let features = api::Features { rates: Some(rates), ..api::Features::default() };
+        self.schema = api::schema(self.published.clone(), self.live.clone(), Limits::default(), features);
     }
 
     /// Switches optional tables, adds so many of their live rows, and publishes the result.

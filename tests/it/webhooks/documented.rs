@@ -31,6 +31,26 @@ fn the_default_fields_are_those_of_the_page() {
     }
 }
 
+/// The example `fields = "…"` of the page, which is for blocks.
+#[test]
+fn the_fields_of_the_page_are_fields_of_the_schema() {
+    let examples: Vec<_> = PAGE.split("fields = \"").skip(1).map(|rest| rest.split_once('"').unwrap().0).collect();
+    assert_eq!(examples.len(), 1, "{examples:?}");
+    for fields in examples {
+        let mut stage = Stage::with_blocks(1);
+        let receiver = Receiver::start(Reaction::Accept);
+        let mut blocks = hook("shop", &receiver.url(), HookWatch::Blocks);
+        blocks.fields = Some(fields.to_owned());
+        let _running = stage.deliver(vec![blocks]);
+        stage.mine(1);
+        let sent = receiver.wait_for(1)[0].json();
+        let block = &sent["data"]["block"];
+        assert_eq!((&sent["errors"], &block["totalFees"]), (&Value::Null, &Value::from(0)), "{sent}");
+        assert!(block["hash"].as_str().is_some_and(|hash| hash.len() == 64), "{sent}");
+        assert_eq!(block.as_object().unwrap().len(), 2, "{sent}");
+    }
+}
+
 #[test]
 fn the_message_of_the_page_has_the_fields_of_a_message() {
     let mut stage = Stage::with_blocks(1);

@@ -7,9 +7,7 @@ use std::time::Duration;
 use bitcoin::Block;
 use btcgraph::limits::Limits;
 use btcgraph::sim::SimChain;
-use btcgraph::webhooks::{
-    Hook, HookMetrics, HookWatch, SigningKeys, Target, Timing, TlsConfig, Webhooks, WebhooksError,
-};
+use btcgraph::webhooks::{Hook, HookMetrics, HookWatch, SigningKeys, Timing, Webhooks, WebhooksError};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;

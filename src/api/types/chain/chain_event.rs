@@ -64,6 +64,15 @@ pub(crate) struct BlockDisconnected {
 }
 
 impl ChainEventObject {
+    /// The cursor of the event.
+    pub(crate) fn position(&self) -> &str {
+        match self {
+            Self::Connected(BlockConnected { cursor, .. }) | Self::Disconnected(BlockDisconnected { cursor, .. }) => {
+                cursor
+            }
+        }
+    }
+
     pub(crate) fn new(change: Change, seq: UInt53) -> Result<Self, ApiError> {
         let (cursor, view) = (change.place().encode(seq), Arc::new(change.view));
         let (hash, block) = (change.block.row.hash, Block::new(&view, change.block));

@@ -8,6 +8,7 @@ use super::address::Address;
 use super::script::Script;
 use crate::api::error::ApiError;
 use crate::api::scalars::{Hex, int_of};
+use crate::chain::descriptor::inferred_descriptor;
 use crate::chain::script::{WrappedScripts, multisig, never_spendable, p2pk_key, witness_program, wrapped_scripts};
 use crate::view::View;
 
@@ -44,6 +45,15 @@ impl ScriptInfo {
     /// The script, with its type, asm, address, hashes and history.
     async fn script(&self) -> Script {
         Script::of(&self.view, self.script.clone())
+    }
+
+    /// The descriptor of the script with its checksum, as far as the script alone says (BIP380): `pk` or `multi` of the keys that
+    /// it contains, `rawtr` of a taproot output, otherwise `addr`, or `raw` without an address. Example: `{ decodeScript(hex:
+    /// "0014…") { descriptor } }`.
+    async fn descriptor(&self) -> Result<String, ApiError> {
+        // as hexadecimal digits
+        self.view.count(self.script.len().saturating_mul(2))?;
+        Ok(inferred_descriptor(&self.script, self.view.network()))
     }
 
     /// The RIPEMD-160 of the SHA-256 of the script, which a P2SH output commits to. `script.scriptHash` is the SHA-256.

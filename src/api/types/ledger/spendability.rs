@@ -24,7 +24,7 @@ pub(crate) struct Spendability {
     /// Whether the output can be spent. The amounts of all outputs of a ledger for which this is true add up to
     /// `balance.spendable`.
     is_spendable: bool,
-    /// The reasons why the output cannot be spent. Empty if `ok` is true.
+    /// The reasons why the output cannot be spent. Empty if `isSpendable` is true.
     reasons: Vec<SpendObstacle>,
     /// The lowest height of a block that may spend the output. Null unless the output is an immature coinbase output.
     not_before_height: Option<i32>,

@@ -109,6 +109,14 @@ struct EventPlace {
 }
 
 impl MempoolEventObject {
+    /// The cursor of the event.
+    pub(crate) fn position(&self) -> &str {
+        match self {
+            Self::Added(TransactionAdded { place: EventPlace { cursor, .. }, .. })
+            | Self::Removed(TransactionRemoved { cursor, .. }) => cursor,
+        }
+    }
+
     pub(crate) fn new(view: View, event: view::MempoolEvent, run: u64, seq: UInt53) -> Self {
         let view = Arc::new(view);
         let place = EventPlace { seq, cursor: MempoolCursor { run, sequence: event.sequence }.encode(seq) };

@@ -7,7 +7,9 @@ use bitcoin::consensus::serialize;
 use bitcoin::hashes::{Hash, sha256};
 use bitcoin::{Amount, Psbt, TxOut, Weight};
 
+use super::psbt_entry::{PsbtProprietaryEntry, PsbtUnknownEntry, PsbtXpub};
 use super::psbt_input::PsbtInput;
+use super::psbt_key::KEY_BYTES;
 use super::psbt_output::PsbtOutput;
 use super::psbt_role::PsbtRoleEnum;
 use crate::api::allowance::find_transaction;
@@ -170,6 +172,22 @@ impl DecodedPsbt {
             Ok(Transaction::new(&self.view, Arc::new(found)))
         };
         Some(build())
+    }
+
+    /// The extended public keys of which keys of the inputs and outputs are derived, by their bytes.
+    async fn global_xpubs(&self) -> Result<Vec<PsbtXpub>, ApiError> {
+        self.view.count(self.content.psbt.xpub.len().saturating_mul(KEY_BYTES))?;
+        Ok(PsbtXpub::all(&self.content.psbt.xpub))
+    }
+
+    /// The global entries of types that this server does not know, by their keys.
+    async fn unknown_entries(&self) -> Result<Vec<PsbtUnknownEntry>, ApiError> {
+        PsbtUnknownEntry::all(&self.view, &self.content.psbt.unknown)
+    }
+
+    /// The global proprietary entries, by their keys.
+    async fn proprietary_entries(&self) -> Result<Vec<PsbtProprietaryEntry>, ApiError> {
+        PsbtProprietaryEntry::all(&self.view, &self.content.psbt.proprietary)
     }
 
     /// The inputs, in order.

@@ -1,6 +1,7 @@
 //! Partially signed transactions: the whole, its inputs and outputs, and the keys and signatures of them.
 
 mod decoded_psbt;
+mod psbt_entry;
 mod psbt_input;
 mod psbt_key;
 mod psbt_output;

@@ -5,6 +5,7 @@ use bitcoin::ScriptBuf;
 use bitcoin::hashes::Hash;
 
 use super::decoded_psbt::{KnownInput, PsbtContent};
+use super::psbt_entry::{PsbtPreimage, PsbtProprietaryEntry, PsbtTapLeaf, PsbtUnknownEntry};
 use super::psbt_key::{KEY_BYTES, PsbtDerivation, PsbtSignature};
 use super::psbt_role::PsbtRoleEnum;
 use crate::api::allowance::ITEM_BYTES;
@@ -168,6 +169,36 @@ impl PsbtInput {
             self.view.count(witness.size().saturating_add(witness.len().saturating_mul(ITEM_BYTES)))?;
             Ok(witness.iter().map(Hex::new).collect())
         }))
+    }
+
+    /// The preimages of hashes in the script, by hash function and hash.
+    async fn preimages(&self) -> Result<Vec<PsbtPreimage>, ApiError> {
+        PsbtPreimage::all(&self.view, self.part()?)
+    }
+
+    /// The internal key of a taproot output (BIP341): 32 bytes. Null if the PSBT has none.
+    async fn taproot_internal_key(&self) -> Result<Option<Hex>, ApiError> {
+        Ok(self.part()?.tap_internal_key.map(|key| Hex::new(key.serialize())))
+    }
+
+    /// The root of the tree of scripts of a taproot output (BIP341). Null if the PSBT has none.
+    async fn taproot_merkle_root(&self) -> Result<Option<Hex>, ApiError> {
+        Ok(self.part()?.tap_merkle_root.map(|root| Hex::new(root.to_byte_array())))
+    }
+
+    /// The taproot scripts by which the output may be spent, by their control blocks.
+    async fn taproot_scripts(&self) -> Result<Vec<PsbtTapLeaf>, ApiError> {
+        PsbtTapLeaf::of_input(&self.view, self.part()?)
+    }
+
+    /// The entries of types that this server does not know, by their keys.
+    async fn unknown_entries(&self) -> Result<Vec<PsbtUnknownEntry>, ApiError> {
+        PsbtUnknownEntry::all(&self.view, &self.part()?.unknown)
+    }
+
+    /// The proprietary entries, by their keys.
+    async fn proprietary_entries(&self) -> Result<Vec<PsbtProprietaryEntry>, ApiError> {
+        PsbtProprietaryEntry::all(&self.view, &self.part()?.proprietary)
     }
 
     /// Who has to act next on this input.

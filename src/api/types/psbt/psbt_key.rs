@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
 use async_graphql::SimpleObject;
-use bitcoin::bip32::KeySource;
+use bitcoin::bip32::{DerivationPath, KeySource};
 use bitcoin::taproot::TapLeafHash;
 use bitcoin::{XOnlyPublicKey, secp256k1};
 
@@ -9,6 +9,12 @@ use crate::api::scalars::Hex;
 
 /// What a key or a signature weighs in what an answer may read.
 pub(super) const KEY_BYTES: usize = 128;
+
+/// A path from the master key, as in `m/84h/0h`.
+pub(super) fn path_text(path: &DerivationPath) -> String {
+    let steps = path.into_iter().map(|step| format!("/{step:#}").replace('\'', "h"));
+    format!("m{}", steps.collect::<String>())
+}
 
 /// A public key of an input or output of a PSBT, and where it comes from.
 #[derive(Clone, SimpleObject)]
@@ -23,8 +29,7 @@ pub(crate) struct PsbtDerivation {
 
 impl PsbtDerivation {
     fn new(key: &[u8], (fingerprint, path): &KeySource) -> Self {
-        let steps: String = path.into_iter().map(|step| format!("/{step:#}").replace('\'', "h")).collect();
-        Self { public_key: Hex::new(key), fingerprint: Hex::new(fingerprint.to_bytes()), path: format!("m{steps}") }
+        Self { public_key: Hex::new(key), fingerprint: Hex::new(fingerprint.to_bytes()), path: path_text(path) }
     }
 
     /// All keys of an input or output.

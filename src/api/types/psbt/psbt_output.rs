@@ -4,9 +4,10 @@ use async_graphql::Object;
 use bitcoin::ScriptBuf;
 
 use super::decoded_psbt::PsbtContent;
+use super::psbt_entry::{PsbtProprietaryEntry, PsbtTapLeaf, PsbtUnknownEntry};
 use super::psbt_key::{KEY_BYTES, PsbtDerivation};
 use crate::api::error::ApiError;
-use crate::api::scalars::{Sats, int_of};
+use crate::api::scalars::{Hex, Sats, int_of};
 use crate::api::types::ledger::Script;
 use crate::view::View;
 
@@ -67,6 +68,26 @@ impl PsbtOutput {
         let keys = part.bip32_derivation.len().saturating_add(part.tap_key_origins.len());
         self.view.count(keys.saturating_mul(KEY_BYTES))?;
         Ok(PsbtDerivation::all(&part.bip32_derivation, &part.tap_key_origins))
+    }
+
+    /// The internal key of a taproot output (BIP341): 32 bytes. Null if the PSBT has none.
+    async fn taproot_internal_key(&self) -> Result<Option<Hex>, ApiError> {
+        Ok(self.part()?.tap_internal_key.map(|key| Hex::new(key.serialize())))
+    }
+
+    /// The scripts of a taproot output, in the order of the tree (BIP341). Null if the PSBT has none.
+    async fn taproot_tree(&self) -> Result<Option<Vec<PsbtTapLeaf>>, ApiError> {
+        PsbtTapLeaf::of_output(&self.view, self.part()?)
+    }
+
+    /// The entries of types that this server does not know, by their keys.
+    async fn unknown_entries(&self) -> Result<Vec<PsbtUnknownEntry>, ApiError> {
+        PsbtUnknownEntry::all(&self.view, &self.part()?.unknown)
+    }
+
+    /// The proprietary entries, by their keys.
+    async fn proprietary_entries(&self) -> Result<Vec<PsbtProprietaryEntry>, ApiError> {
+        PsbtProprietaryEntry::all(&self.view, &self.part()?.proprietary)
     }
 
     /// Whether the output seems to be change: it has keys, and the master key of each is one of those of the inputs, by the

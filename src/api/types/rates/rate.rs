@@ -26,13 +26,14 @@ impl RateObject {
 
 /// The rate of a currency at a time; `None` if there is none so late.
 ///
-/// Errors: FEATURE_DISABLED; BAD_USER_INPUT for a currency that has no rates at all.
+/// Errors: FEATURE_DISABLED; BAD_USER_INPUT for a currency that has no rates at all while others have.
 pub(crate) fn find(ctx: &Context<'_>, currency: &str, time: DateTime) -> Result<Option<Rate>, ApiError> {
     let rates = rates(ctx)?;
     let found = rates.at(currency, time.to_unix());
     if found.is_none() {
         let currencies = rates.currencies();
-        if !currencies.iter().any(|known| known == currency) {
+        // a table that is not fetched yet has none
+        if !currencies.is_empty() && !currencies.iter().any(|known| known == currency) {
             let shown = crate::api::error::shown(currency);
             let message = format!("there are no rates of {shown}; there are rates of {}", currencies.join(", "));
             return Err(ApiError::bad_user_input(message));

@@ -52,8 +52,8 @@ pub(crate) struct NetEffectObject {
     own_input_count: Option<i32>,
     /// The number of outputs to the owner.
     own_output_count: i32,
-    /// Whether the transaction moves coins within the owner: the owner has all inputs, and all outputs that can be spent. Null
-    /// if a spent output is not known.
+    /// Whether the transaction moves coins within the owner: the owner has all inputs, all outputs that can be spent, and at
+    /// least one of those. False if it burns the coins or pays them all as fee. Null if a spent output is not known.
     is_self_transfer: Option<bool>,
 }
 

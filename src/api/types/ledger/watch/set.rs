@@ -4,24 +4,22 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use async_graphql::Context;
 use bitcoin::ScriptBuf;
 use bitcoin::hashes::{Hash, HashEngine, sha256};
 
 use super::watched::Watched;
 use crate::api::accounts::{HistoryEnd, WatchedBranches, batch_cost};
-use crate::api::context::ServingContext;
+use crate::api::context::{ServingContext, limits};
 use crate::api::costs;
 use crate::api::error::ApiError;
+use crate::api::extensions::account::StreamBudget;
 use crate::api::types::ledger::address::Address;
 use crate::api::types::ledger::descriptor_error::refuse_listed;
 use crate::api::types::ledger::holdings::{Holdings, script_hash};
 use crate::api::types::ledger::ledger_input::LedgerInput;
 use crate::api::types::ledger::set::content_id;
-use crate::limits::Limits;
 use crate::view::{ScriptKey, View};
-
-/// The most descriptors of one subscription: each has a branch at least.
-const MOST_DESCRIPTORS: usize = 32;
 
 /// The scripts that a subscription watches.
 pub(crate) struct WatchSet {
@@ -33,43 +31,42 @@ pub(crate) struct WatchSet {
     cost: DerivationCost,
 }
 
-/// What was derived for one stream, as it began and since: it costs at most as much as an answer may.
+/// What was derived for one stream, as it began and since: it costs at most as much as an answer may, and the client pays for it
+/// before it is derived.
 struct DerivationCost {
     spent: AtomicUsize,
     limit: usize,
+    budget: StreamBudget,
 }
 
 impl DerivationCost {
-    /// Errors: QUERY_LIMIT_EXCEEDED.
+    /// Errors: QUERY_LIMIT_EXCEEDED; RESOURCE_EXHAUSTED if the budget of the client has less.
     fn spend(&self, cost: usize) -> Result<(), ApiError> {
         let spent = self.spent.fetch_add(cost, Ordering::Relaxed).saturating_add(cost);
-        if spent <= self.limit {
-            return Ok(());
-        }
         let number = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
-        Err(ApiError::too_costly(number(self.limit), number(spent), "watch"))
+        if spent > self.limit {
+            return Err(ApiError::too_costly(number(self.limit), number(spent), "watch"));
+        }
+        self.budget.take(number(cost))
     }
 }
 
 impl WatchSet {
     /// What is given, before it is known where the scripts of the descriptors end.
     ///
-    /// Errors: QUERY_LIMIT_EXCEEDED for too many; BAD_USER_INPUT if there is none, and for an address or a descriptor that is
-    /// none.
+    /// Errors: QUERY_LIMIT_EXCEEDED for too many; RESOURCE_EXHAUSTED if the client cannot pay for deriving them; BAD_USER_INPUT if
+    /// there is none, and for an address or a descriptor that is none.
     pub(crate) async fn read(
+        ctx: &Context<'_>,
         view: &Arc<View>,
         input: LedgerInput,
         serving: &Arc<ServingContext>,
-        limits: &Limits,
     ) -> Result<Self, ApiError> {
+        let limits = limits(ctx)?;
         limits.check_watch(input.script_count())?;
         let LedgerInput { addresses, scripts, descriptors } = input;
         let descriptors = descriptors.unwrap_or_default();
-        let number = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
-        if descriptors.len() > MOST_DESCRIPTORS {
-            let (limit, actual) = (number(MOST_DESCRIPTORS), number(descriptors.len()));
-            return Err(ApiError::limit_exceeded("watchedDescriptors", limit, actual));
-        }
+        limits.check_watched_descriptors(descriptors.len())?;
         let mut given = Vec::new();
         for text in addresses.into_iter().flatten() {
             let address = Address::parse(view, &text)?;
@@ -86,7 +83,8 @@ impl WatchSet {
                 "there is nothing to watch: give addresses, scripts, descriptors, or several of them",
             ));
         }
-        let cost = DerivationCost { spent: AtomicUsize::new(0), limit: limits.complexity };
+        let budget = ctx.data_opt::<StreamBudget>().cloned().unwrap_or_default();
+        let cost = DerivationCost { spent: AtomicUsize::new(0), limit: limits.complexity, budget };
         let mut id = content_id(given.iter().map(|(hash, _)| *hash));
         let (mut read, mut engine) = (Vec::with_capacity(descriptors.len()), sha256::Hash::engine());
         for (place, given) in descriptors.into_iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Which addresses a hook may connect to.
+//! Which addresses may be connected to.
 //!
 //! The name in a URL can resolve to another address each time. So the address itself is checked, before every connection, and
 //! the connection is made to that address.
@@ -14,7 +14,7 @@ pub(crate) enum AddressKind {
     NotUnicast,
 }
 
-/// The addresses that a hook may connect to.
+/// The addresses that may be connected to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct AddressPolicy {
     /// Whether it may connect to private ones.
@@ -22,7 +22,7 @@ pub(crate) struct AddressPolicy {
 }
 
 impl AddressPolicy {
-    /// Errors: why the hook may not connect to this address.
+    /// Errors: why this address may not be connected to.
     pub(crate) fn check(self, address: IpAddr) -> Result<(), AddressKind> {
         match kind(address) {
             None => Ok(()),

@@ -7,7 +7,7 @@ use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::CertificateDer;
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
-/// Whom the hooks trust. Cheap to clone.
+/// The certificate authorities that are trusted. Cheap to clone.
 #[derive(Clone)]
 pub struct TlsConfig(Arc<ClientConfig>);
 
@@ -16,7 +16,7 @@ pub struct TlsConfig(Arc<ClientConfig>);
 pub enum NoCertificates {
     /// No certificate authority is known.
     #[error(
-        "this machine has no certificate authorities to check the receivers of webhooks with: install the package \
+        "this machine has no certificate authorities to check hosts with: install the package \
          ca-certificates, or name a file with SSL_CERT_FILE{}", _0.as_ref().map(|error| format!(" ({error})")).unwrap_or_default()
     )]
     None(Option<String>),

@@ -1,16 +1,16 @@
-//! The URL that a hook sends to.
+//! A URL that requests are sent to.
 
 use std::fmt;
 
 use hyper::http::Uri;
 use serde::{Deserialize, Serialize, Serializer};
 
-use super::limits::URL;
-
+/// The most characters of a URL.
+const URL: usize = 2_048;
 /// What replaces path and query of a URL where it is shown: they can contain a secret.
 const HIDDEN: &str = "/********";
 
-/// A URL that messages are sent to. It is shown without its path and query, which can contain a secret.
+/// A URL that requests are sent to. It is shown without its path and query, which can contain a secret.
 #[derive(Clone, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub struct Target {
@@ -23,14 +23,14 @@ pub struct Target {
     authority: String,
 }
 
-/// Text that is no URL for a hook. It does not repeat the text.
+/// Text that is no such URL. It does not repeat the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotATarget {
     /// It is no URL, or of another kind.
     #[error("must be a URL with a host, as in https://shop.example/btcgraph (or http://, with allow_private)")]
     Form,
     /// It has a user.
-    #[error("must not contain a user and password: the signature authenticates the messages")]
+    #[error("must not contain a user and password")]
     User,
     /// It is too long.
     #[error("must have at most {URL} characters, not {_0}")]
