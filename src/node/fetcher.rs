@@ -332,7 +332,7 @@ mod tests {
             move |number| {
                 asked.fetch_add(1, Ordering::SeqCst);
                 if number == 0 {
-                    let _ = blocked.lock().unwrap().recv();
+                    let _ = blocked.lock().recv();
                 }
                 None
             }
@@ -400,7 +400,7 @@ mod tests {
                 asked.fetch_add(1, Ordering::SeqCst);
                 if number > 0 {
                     // ends when the sender is dropped
-                    let _ = blocked.lock().unwrap().recv();
+                    let _ = blocked.lock().recv();
                 }
                 None
             }
@@ -425,7 +425,7 @@ mod tests {
         let (release, blocked) = mpsc::channel::<()>();
         let blocked = Mutex::new(blocked);
         let (_fake, node) = node_with(&blocks, move |_| {
-            let _ = blocked.lock().unwrap().recv();
+            let _ = blocked.lock().recv();
             None
         });
         let mut fetcher = BlockFetcher::new(&node, hashes(&blocks), connections(2), 64_000_000).unwrap();

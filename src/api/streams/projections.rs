@@ -76,7 +76,7 @@ mod tests {
         assert!(projections.about(&first).await.unwrap().is_same(&first));
         assert!(projections.about(&second).await.unwrap().is_same(&first));
         tokio::time::sleep(GOOD_FOR + Duration::from_millis(200)).await;
-        assert!(projections.newest.lock().unwrap().is_none(), "no state is kept for longer");
+        assert!(projections.newest.lock().is_none(), "no state is kept for longer");
         assert!(projections.about(&third).await.unwrap().is_same(&third));
     }
 }
