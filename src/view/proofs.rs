@@ -5,7 +5,7 @@ use bitcoin::hashes::{Hash, sha256d};
 use bitcoin::{MerkleBlock, Script, Transaction, TxMerkleNode, Wtxid};
 
 use super::{Block, View, corrupt};
-use crate::chain::raw::RawBlock;
+use crate::chain::raw::{RawBlock, RawTransaction};
 use crate::chain::{coinbase, merkle};
 use crate::index::IndexError;
 
@@ -76,7 +76,7 @@ impl View {
         let Ok(reserved_value) = <[u8; RESERVED_BYTES]>::try_from(reserved) else { return Ok(None) };
         // the coinbase, which contains the root, counts as zeros
         let wtxids: Vec<Wtxid> =
-            std::iter::once(Wtxid::all_zeros()).chain(rest.iter().map(|transaction| transaction.wtxid())).collect();
+            std::iter::once(Wtxid::all_zeros()).chain(rest.iter().map(RawTransaction::wtxid)).collect();
         let Some(witness_root) = merkle::root(&wtxids) else { return Ok(None) };
         let committed = sha256d::Hash::hash(&[*witness_root.as_byte_array(), reserved_value].concat());
         if committed.as_byte_array() != commitment.as_byte_array() {

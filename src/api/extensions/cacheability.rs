@@ -123,7 +123,7 @@ const FIELD_CACHEABILITY: &[(&str, Cacheability, &str)] = &[
     ("BlockEdge", Immutable, "cursor node"),
     ("BlockFeeStats", Immutable, "totalFees averageFee medianFee minFee maxFee medianFeeRate averageFeeRate feeRatePercentiles effectiveFeeRatePercentiles"),
     ("BlockHeader", Immutable, "hash height hex version previousBlockHash merkleRoot time timestamp bits nonce"),
-    ("BlockSummary", Immutable, "txids fees vsizes totalOutputValues feeRates effectiveFeeRates"),
+    ("BlockSummary", Immutable, "txids txFees vsizes totalOutputValues feeRates effectiveFeeRates"),
     (
         "BlockStats",
         Immutable,
@@ -391,19 +391,20 @@ const FIELD_CACHEABILITY: &[(&str, Cacheability, &str)] = &[
         Immutable,
         "id txid wtxid version lockTime size strippedSize weight vsize isCoinbase hex state block \
          indexInBlock globalIndex merkleProof inputs outputs inputCount outputCount totalInputValue totalOutputValue \
-         fee feeRate isSignalingRbf features sigopCost adjustedVsize coinDaysDestroyed merkleBlockHex wtxidProof",
+         fee feeRate isSignalingRbf features ancestors sigopCost adjustedVsize coinDaysDestroyed merkleBlockHex wtxidProof",
     ),
     ("Transaction", ByArgument, "netEffect"),
     ("Transaction", UntilNextTip, "confirmations"),
     (
         "Transaction",
         UntilNextHead,
-        "occurrences effectiveFeeRate firstSeenAt confirmedAfterSeconds mempoolEntry replaces replacedBy rbfTree \
+        "descendants occurrences effectiveFeeRate firstSeenAt confirmedAfterSeconds mempoolEntry replaces replacedBy rbfTree \
          conflicts",
     ),
     ("TransactionAdded", Never, "seq cursor txid transaction"),
     ("TransactionConnection", Immutable, "edges nodes pageInfo totalCount"),
     ("TransactionEdge", Immutable, "cursor node"),
+    ("TransactionHop", Immutable, "transaction depth outpoint"),
     ("TransactionRemoved", Never, "seq cursor txid reason replacedByTxid isCorrection block"),
     ("TransactionStatusEvent", Never, "txid state replacedByTxid confirmations projectedBlockIndex transaction"),
     ("TurnoverTotals", Immutable, "received spent txCount"),

@@ -80,7 +80,7 @@ fn listed(block: &Value) -> Value {
     let nodes = block["transactions"]["nodes"].as_array().unwrap();
     let column = |name: &str| nodes.iter().map(|node| node[name].clone()).collect::<Vec<_>>();
     json!({
-        "txids": column("txid"), "fees": column("fee"), "vsizes": column("vsize"),
+        "txids": column("txid"), "txFees": column("fee"), "vsizes": column("vsize"),
         "totalOutputValues": column("totalOutputValue"), "feeRates": column("feeRate"),
     })
 }
@@ -92,7 +92,7 @@ fn a_summary_lists_what_each_transaction_shows() {
         let api = Api::of_chain_in(form, &chain);
         for height in (0..=chain.height().to_u32()).rev().step_by(7) {
             let answer = api.data(&format!(
-                "{{ block(height: {height}) {{ summary {{ txids fees vsizes totalOutputValues feeRates }}
+                "{{ block(height: {height}) {{ summary {{ txids txFees vsizes totalOutputValues feeRates }}
                     transactions(first: 100) {{ nodes {{ txid fee vsize totalOutputValue feeRate }} }} }} }}"
             ));
             assert_eq!(answer["block"]["summary"], listed(&answer["block"]), "at height {height}");

@@ -1,9 +1,9 @@
-//! Features of transactions, the filter by them, and the tweaks of silent payments.
+//! Features of transactions, the filter by them, their ancestors and descendants, and the tweaks of silent payments.
 
 use bitcoin::consensus::encode::serialize_hex;
 use bitcoin::hashes::Hash;
 use bitcoin::secp256k1::Secp256k1;
-use bitcoin::{Transaction, TxOut, Txid};
+use bitcoin::{OutPoint, Transaction, TxOut, Txid};
 use btcgraph::chain::silent_payments;
 use btcgraph::sim::{Hostile, Owner, Payment, Reward, ScriptKind, SimChain, Spendable, Template};
 use serde_json::{Value, json};
@@ -180,4 +180,54 @@ fn a_block_lists_the_tweaks_of_its_possible_silent_payments() {
     assert_eq!((&rest["nodes"], &rest["pageInfo"]["hasNextPage"]), (&json!(expected[2..]), &json!(false)));
     api.change(1, []);
     assert_eq!(ask(&api, "first: 100"), Value::Null, "it is stale");
+}
+
+#[test]
+fn ancestors_and_descendants_are_listed_by_their_distance() {
+    let owner = Owner::new(ScriptKind::P2wsh, 3);
+    let (mut chain, coins) = coins_of(&[ScriptKind::P2wsh, ScriptKind::P2wsh]);
+    let halves = |coin: Spendable| {
+        let half = sat(coin.output.value.to_sat() / 2);
+        Payment::of([coin]).to(owner, half).change(owner, 2).sign().unwrap()
+    };
+    let output = |transaction: &Transaction, vout| Spendable::of(transaction, vout, owner).unwrap();
+    // two coins; the first is split, one half is split again, and both ends of that meet with the second coin
+    let first = halves(coins[0].clone());
+    let second = halves(output(&first, 1));
+    let joined = [output(&first, 0), output(&second, 0), coins[1].clone()];
+    let joined = Payment::of(joined).change(owner, 2).sign().unwrap();
+    chain.mine(vec![first.clone(), second.clone()]).unwrap();
+    let mut api = Api::of_chain(&chain);
+    api.arrive([&joined]);
+    let [coinbase, other] = [0, 1].map(|index: usize| coins[index].outpoint);
+    let hops = |field: &str, of: &Transaction, arguments: &str| {
+        let txid = of.compute_txid();
+        let asked = format!("{field}{arguments} {{ depth transaction {{ txid }} outpoint {{ text }} }}");
+        let found =
+            api.data(&format!("{{ transaction(txid: \"{txid}\") {{ {asked} }} }}"))["transaction"][field].take();
+        let found = found.as_array().unwrap().iter().map(|hop| {
+            let text = |value: &Value| value.as_str().unwrap().to_owned();
+            (hop["depth"].as_u64().unwrap(), text(&hop["transaction"]["txid"]), text(&hop["outpoint"]["text"]))
+        });
+        found.collect::<Vec<_>>()
+    };
+    let hop = |depth: u64, txid: Txid, outpoint: OutPoint| (depth, txid.to_string(), outpoint.to_string());
+    let of = |transaction: &Transaction, vout| OutPoint { txid: transaction.compute_txid(), vout };
+    let (a, b, c) = (first.compute_txid(), second.compute_txid(), joined.compute_txid());
+    let ancestors = [
+        hop(1, a, of(&first, 0)),
+        hop(1, b, of(&second, 0)),
+        hop(1, other.txid, other),
+        hop(2, coinbase.txid, coinbase),
+    ];
+    assert_eq!(hops("ancestors", &joined, "(depth: 10)"), ancestors);
+    assert_eq!(hops("ancestors", &joined, ""), ancestors[..3]);
+    assert_eq!(hops("ancestors", &joined, "(depth: 10, first: 2)"), ancestors[..2]);
+    assert_eq!(hops("ancestors", &joined, "(depth: 0)"), []);
+    let descendants = [hop(1, c, of(&first, 0)), hop(1, b, of(&first, 1))];
+    assert_eq!(hops("descendants", &first, "(depth: 10)"), descendants);
+    assert_eq!(hops("descendants", &second, "(depth: 10)"), [hop(1, c, of(&second, 0))]);
+    assert_eq!(hops("descendants", &joined, "(depth: 10)"), []);
+    let negative = format!("{{ transaction(txid: \"{a}\") {{ ancestors(depth: -1) {{ depth }} }} }}");
+    assert_eq!(api.ask(&negative)["errors"][0]["extensions"]["code"], json!("BAD_USER_INPUT"));
 }

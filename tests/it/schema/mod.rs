@@ -116,6 +116,7 @@ const INT_FITS: &[(&str, &str)] = &[
     ("Output.matureAtHeight", "a height plus 100"),
     ("Output.spentHeight", "as Block.height"),
     ("Output.vout", "as OutPoint.vout"),
+    ("OutputAge.blockCount", "at most the height of the tip"),
     ("ProjectedBlock.index", "at most as many as transactions"),
     ("ProjectedBlock.txCount", "as Block.txCount"),
     ("ProjectedBlock.vsize", "as Block.weight"),
@@ -159,9 +160,12 @@ const INT_FITS: &[(&str, &str)] = &[
     ("SupplyTotals.height", "as Block.height"),
     ("SyncProgress.indexedHeight", "as Block.height"),
     ("SyncProgress.targetHeight", "as Block.height"),
+    ("TapLeaf.leafVersion", "at most 254"),
     ("Transaction.adjustedVsize", "five times the sigop cost, or a quarter of the weight"),
+    ("Transaction.ancestors(depth)", "as TransactionHop.depth"),
     ("Transaction.confirmations", "as Block.confirmations"),
     ("Transaction.confirmedAfterSeconds", "between the times of two clocks of 32 bits; no transaction waits 68 years"),
+    ("Transaction.descendants(depth)", "as TransactionHop.depth"),
     ("Transaction.indexInBlock", "as Block.txCount"),
     ("Transaction.inputCount", "as Input.index"),
     ("Transaction.outputCount", "as OutPoint.vout"),
@@ -170,6 +174,7 @@ const INT_FITS: &[(&str, &str)] = &[
     ("Transaction.strippedSize", "as Block.strippedSize"),
     ("Transaction.vsize", "a quarter of the weight"),
     ("Transaction.weight", "as Block.weight"),
+    ("TransactionHop.depth", "at most as many as a list without pages has items"),
     ("TransactionStatusEvent.confirmations", "as Block.confirmations"),
     ("TransactionStatusEvent.projectedBlockIndex", "as ProjectedBlock.index"),
     ("TxOccurrence.index", "as Block.txCount"),
@@ -178,6 +183,7 @@ const INT_FITS: &[(&str, &str)] = &[
     ("Utxo.matureAtHeight", "a height plus 100"),
     ("UtxoFilter.minConfirmations", "as Block.confirmations"),
     ("UtxoSet.height", "as Block.height"),
+    ("WtxidProof.position", "as Block.txCount"),
 ];
 
 fn committed() -> String {

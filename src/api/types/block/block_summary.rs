@@ -109,7 +109,7 @@ impl BlockSummary {
 
     /// The fees, in satoshis. Null for the coinbase.
     #[graphql(complexity = "costs::column()")]
-    async fn fees(&self, ctx: &Context<'_>) -> Result<Column<Option<Sats>>, ApiError> {
+    async fn tx_fees(&self, ctx: &Context<'_>) -> Result<Column<Option<Sats>>, ApiError> {
         self.column(ctx, Value::Null, self.contents.paying.iter().map(|transaction| sats(transaction.fee)))
     }
 

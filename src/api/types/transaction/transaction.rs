@@ -21,7 +21,7 @@ use crate::api::types::block::{Block, MerkleProofObject, WtxidProofObject};
 use crate::api::types::enums::{SortOrder, TxState};
 use crate::api::types::ledger::LedgerInput;
 use crate::api::types::mempool::{MempoolEntry, REPLACED, RbfNode};
-use crate::api::types::spend::{TransactionFeature, figures};
+use crate::api::types::spend::{HopDirection, TransactionFeature, TransactionHop, figures, hops};
 use crate::chain::float::to_f64;
 use crate::chain::vsize;
 use crate::view::{self, Dependency, View};
@@ -366,6 +366,50 @@ impl Transaction {
     #[graphql(complexity = "2 * costs::LOOKED_UP_INPUTS")]
     async fn coin_days_destroyed(&self, ctx: &Context<'_>) -> Option<Result<f64, ApiError>> {
         figures::coin_days(ctx, &self.view, &self.transaction).transpose()
+    }
+
+    /// The transactions that create what the transaction spends, and those that create what these spend, the nearest first:
+    /// where its coins come from. Each is listed once. Transactions that are not known are left out.
+    #[graphql(
+        complexity = "costs::list(first.unwrap_or(25), child_complexity.saturating_add(costs::LOOKED_UP_INPUTS))"
+    )]
+    async fn ancestors(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(desc = "The most hops to go.", default_with = "Some(1)")] depth: Option<i32>,
+        #[graphql(desc = "The most transactions to return, at most a page.", default_with = "Some(25)")] first: Option<
+            i32,
+        >,
+    ) -> Option<Result<Vec<TransactionHop>, ApiError>> {
+        Some(hops(
+            ctx,
+            &self.view,
+            &self.transaction,
+            HopDirection::Ancestors,
+            (depth.unwrap_or(1), first.unwrap_or(25)),
+        ))
+    }
+
+    /// The transactions that spend the outputs of the transaction, and those that spend their outputs, on the main chain or in
+    /// the mempool, the nearest first: where its coins go. Each is listed once.
+    #[graphql(
+        complexity = "costs::list(first.unwrap_or(25), child_complexity.saturating_add(costs::LOOKED_UP_INPUTS))"
+    )]
+    async fn descendants(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(desc = "The most hops to go.", default_with = "Some(1)")] depth: Option<i32>,
+        #[graphql(desc = "The most transactions to return, at most a page.", default_with = "Some(25)")] first: Option<
+            i32,
+        >,
+    ) -> Option<Result<Vec<TransactionHop>, ApiError>> {
+        Some(hops(
+            ctx,
+            &self.view,
+            &self.transaction,
+            HopDirection::Descendants,
+            (depth.unwrap_or(1), first.unwrap_or(25)),
+        ))
     }
 
     /// The effect of the transaction on the balance of an owner: what it pays to the owner's scripts and spends from them, and
