@@ -60,7 +60,8 @@ pub(super) fn import(arguments: &Arguments) -> anyhow::Result<()> {
     println!("  file: {:.1} bytes a transaction", file as f64 / transactions);
     let opened = Generation::open(&generation, Network::Regtest, SALT, 64 << 20)?;
     let mut sum = 0;
-    for (table, bytes) in opened.tables() {
+    for table in opened.tables() {
+        let bytes = table.bytes.unwrap_or_default();
         println!(
             "    {:<14} {:>10} rows, {:>5.2} bytes a transaction",
             table.name,

@@ -11,6 +11,7 @@ use super::accounts::{DerivationCache, WatchedScriptSlots};
 use super::error::ApiError;
 use super::features::{Feature, Features};
 use super::streams::open::{CountedEvents, OpenSubscriptions};
+use super::types::server::TableSizes;
 use crate::limits::Limits;
 use crate::rates::Rates;
 use crate::view::{NodeClient, Published, ReadSet, SyncState, View};
@@ -27,6 +28,8 @@ pub(crate) struct ServingContext {
     pub(crate) watched_scripts: WatchedScriptSlots,
     /// For those that wait until a block comes.
     pub(crate) waiting_slots: WaitingSlots,
+    /// The sizes of tables of the index.
+    pub(crate) table_sizes: TableSizes,
 }
 
 impl ServingContext {
@@ -37,7 +40,16 @@ impl ServingContext {
         let derivation = DerivationCache::new(limits.derivation_cache_bytes);
         let watched_scripts = WatchedScriptSlots::new(limits.watched_derived_scripts);
         let (started_at, limits) = (SystemTime::now(), *limits);
-        Self { started_at, limits, features, open, derivation, watched_scripts, waiting_slots }
+        Self {
+            started_at,
+            limits,
+            features,
+            open,
+            derivation,
+            watched_scripts,
+            waiting_slots,
+            table_sizes: TableSizes::default(),
+        }
     }
 
     /// How many subscriptions are open now.

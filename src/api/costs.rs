@@ -91,6 +91,8 @@ const BYTES_OF_INPUT: usize = 50;
 const SCRIPTS_OF_SET: usize = 100;
 /// Listing the currencies of a table of rates, which is in memory.
 pub(crate) const CURRENCIES: usize = 10;
+/// Reading a table of the index to measure it, at most once for each tip.
+pub(crate) const MEASURED_TABLE: usize = 500;
 /// Rows that can be read for the price of a field wherever they lie.
 pub(crate) const ROWS_APART: usize = 3;
 /// How many inputs a transaction is taken to have whose spent outputs are all looked up: four in five have at most two.

@@ -8,7 +8,10 @@ use std::sync::Arc;
 
 use bitcoin::hashes::Hash;
 use bitcoin::{BlockHash, Network, Txid};
-use redb::{ReadOnlyTable, ReadTransaction, ReadableTableMetadata, TableError, TableHandle};
+use redb::{
+    Key, ReadOnlyTable, ReadTransaction, ReadableTableMetadata, StorageError, TableError, TableHandle, TableStats,
+    Value,
+};
 
 use super::error::IndexError;
 use super::frozen::Generations;
@@ -28,8 +31,8 @@ use super::tables::{
 };
 use super::update::{Tip, read_tip};
 use super::wtxids::read_state;
-use crate::chain::Height;
 use crate::chain::pools::Pools;
+use crate::chain::{Height, wide};
 
 /// The rows of the miners of blocks.
 pub(super) type MinerBlocksTable = ReadOnlyTable<&'static [u8; 6], &'static [u8; 24]>;
@@ -77,13 +80,28 @@ pub struct Snapshot {
     pub(super) miners_state: MinersState,
 }
 
-/// A table and its number of rows.
+/// A table, its number of rows and their size.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableRows {
     /// Its name, as in the description of the file format.
     pub name: String,
     /// Its rows.
     pub rows: u64,
+    /// The bytes of its keys and values. `None` if they are of different sizes, so that only reading the table tells
+    /// ([`Snapshot::table_bytes`]).
+    pub bytes: Option<u64>,
+}
+
+impl TableRows {
+    fn of<K: Key + 'static, V: Value + 'static>(
+        name: &str,
+        table: Option<&ReadOnlyTable<K, V>>,
+    ) -> Result<Self, IndexError> {
+        let rows = table.map_or(Ok(0), ReadOnlyTable::len)?;
+        let row_bytes = K::fixed_width().zip(V::fixed_width()).map(|(key, value)| wide(key.saturating_add(value)));
+        let bytes = if rows == 0 { Some(0) } else { row_bytes.map(|bytes| rows.saturating_mul(bytes)) };
+        Ok(Self { name: name.to_owned(), rows, bytes })
+    }
 }
 
 /// A transaction of the active chain.
@@ -197,7 +215,8 @@ impl Snapshot {
         self.generations.last()
     }
 
-    /// The number of rows of each table, from counters that redb maintains; of each packed table of all generations
+    /// The number of rows of each table, from counters that redb maintains, and their bytes where that is enough to know them; of
+    /// each packed table of all generations
     /// together under its name behind `frozen.`.
     pub fn tables(&self) -> Result<Vec<TableRows>, IndexError> {
         // destructured, so that the compiler reports a new table that is not listed here
@@ -235,34 +254,51 @@ impl Snapshot {
             miner_blocks,
             miners_state: _,
         } = self;
-        let rows = [
-            (blocks::TABLE.name(), blocks.len()?),
-            (block_starts::TABLE.name(), block_starts.len()?),
-            (block_hashes::TABLE.name(), block_hashes.len()?),
-            (transactions::TABLE.name(), transactions.len()?),
-            (txids::TABLE.name(), txids.len()?),
-            (spends::TABLE.name(), spends.len()?),
-            (overwritten::TABLE.name(), overwritten.len()?),
-            (history::TABLE.name(), history.len()?),
-            (unspent::TABLE.name(), unspent.len()?),
-            (payouts::TABLE.name(), payouts.len()?),
-            (p2pk::TABLE.name(), p2pk.len()?),
-            (stale_blocks::TABLE.name(), stale_blocks.len()?),
-            (stale_transactions::TABLE.name(), stale_transactions.len()?),
-            (mempool::TABLE.name(), mempool.len()?),
-            (departed::TABLE.name(), departed.len()?),
-            (block_observed::TABLE.name(), block_observed.len()?),
-            (first_seen::TABLE.name(), first_seen.len()?),
-            (reorgs::TABLE.name(), reorgs.len()?),
-            (reorgs::BLOCKS.name(), reorg_blocks.len()?),
-            (mempool_samples::TABLE.name(), mempool_samples.len()?),
-            (block_files::TABLE.name(), block_files.as_ref().map_or(Ok(0), ReadOnlyTable::len)?),
-            (raw_blocks::TABLE.name(), raw_blocks.as_ref().map_or(Ok(0), ReadOnlyTable::len)?),
-            (wtxids::TABLE.name(), wtxids.as_ref().map_or(Ok(0), ReadOnlyTable::len)?),
-            (miner_blocks::TABLE.name(), miner_blocks.as_ref().map_or(Ok(0), ReadOnlyTable::len)?),
+        let live = [
+            TableRows::of(blocks::TABLE.name(), Some(blocks))?,
+            TableRows::of(block_starts::TABLE.name(), Some(block_starts))?,
+            TableRows::of(block_hashes::TABLE.name(), Some(block_hashes))?,
+            TableRows::of(transactions::TABLE.name(), Some(transactions))?,
+            TableRows::of(txids::TABLE.name(), Some(txids))?,
+            TableRows::of(spends::TABLE.name(), Some(spends))?,
+            TableRows::of(overwritten::TABLE.name(), Some(overwritten))?,
+            TableRows::of(history::TABLE.name(), Some(history))?,
+            TableRows::of(unspent::TABLE.name(), Some(unspent))?,
+            TableRows::of(payouts::TABLE.name(), Some(payouts))?,
+            TableRows::of(p2pk::TABLE.name(), Some(p2pk))?,
+            TableRows::of(stale_blocks::TABLE.name(), Some(stale_blocks))?,
+            TableRows::of(stale_transactions::TABLE.name(), Some(stale_transactions))?,
+            TableRows::of(mempool::TABLE.name(), Some(mempool))?,
+            TableRows::of(departed::TABLE.name(), Some(departed))?,
+            TableRows::of(block_observed::TABLE.name(), Some(block_observed))?,
+            TableRows::of(first_seen::TABLE.name(), Some(first_seen))?,
+            TableRows::of(reorgs::TABLE.name(), Some(reorgs))?,
+            TableRows::of(reorgs::BLOCKS.name(), Some(reorg_blocks))?,
+            TableRows::of(mempool_samples::TABLE.name(), Some(mempool_samples))?,
+            TableRows::of(block_files::TABLE.name(), block_files.as_ref())?,
+            TableRows::of(raw_blocks::TABLE.name(), raw_blocks.as_ref())?,
+            TableRows::of(wtxids::TABLE.name(), wtxids.as_ref())?,
+            TableRows::of(miner_blocks::TABLE.name(), miner_blocks.as_ref())?,
         ];
-        let live = rows.into_iter().map(|(name, rows)| TableRows { name: name.to_owned(), rows });
-        Ok(live.chain(generations.tables()).collect())
+        Ok(live.into_iter().chain(generations.tables()).collect())
+    }
+
+    /// The bytes of the keys and values of a table whose rows are of different sizes, `None` for any other table. Reads all
+    /// pages of the table.
+    pub fn table_bytes(&self, name: &str) -> Result<Option<u64>, IndexError> {
+        type Bytes<'s> = &'s dyn Fn() -> Result<TableStats, StorageError>;
+        let tables: [(&str, Bytes<'_>); 8] = [
+            (blocks::TABLE.name(), &|| self.blocks.stats()),
+            (transactions::TABLE.name(), &|| self.transactions.stats()),
+            (stale_blocks::TABLE.name(), &|| self.stale_blocks.stats()),
+            (mempool::TABLE.name(), &|| self.mempool.stats()),
+            (departed::TABLE.name(), &|| self.departed.stats()),
+            (block_observed::TABLE.name(), &|| self.block_observed.stats()),
+            (reorgs::TABLE.name(), &|| self.reorgs.stats()),
+            (mempool_samples::TABLE.name(), &|| self.mempool_samples.stats()),
+        ];
+        let Some((_, stats)) = tables.iter().find(|(known, _)| *known == name) else { return Ok(None) };
+        Ok(Some(stats()?.stored_bytes()))
     }
 
     /// The size of the files of the index, its raw files included, in bytes as they are now, not when this state was committed;

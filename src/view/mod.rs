@@ -215,6 +215,11 @@ impl View {
         self.head.chain.tables()
     }
 
+    /// The bytes of a table whose rows are of different sizes, `None` for any other table. Reads the whole table.
+    pub fn table_bytes(&self, name: &str) -> Result<Option<u64>, IndexError> {
+        self.head.chain.table_bytes(name)
+    }
+
     /// The size of the index file in bytes, `None` if the file system does not report it.
     #[must_use]
     pub fn file_bytes(&self) -> Option<u64> {

@@ -57,6 +57,7 @@ mod sim_node;
 mod sim_world;
 mod sockets;
 mod support;
+mod table_bytes;
 mod unconfirmed;
 mod view;
 mod web;

@@ -384,8 +384,8 @@ const FIELD_CACHEABILITY: &[(&str, Cacheability, &str)] = &[
         Never,
         "phase indexedHeight targetHeight progress blocksPerSecond etaSeconds isReady diskShortage lostBlock silenceSeconds",
     ),
-    ("TableInfo", Never, "name rowCount"),
     ("TapLeaf", Immutable, "script leafVersion internalKey controlBlock"),
+    ("TableInfo", Never, "name rowCount totalBytes"),
     (
         "Transaction",
         Immutable,

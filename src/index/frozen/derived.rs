@@ -194,7 +194,11 @@ impl WtxidsFile {
     }
 
     pub(super) fn rows(&self) -> impl Iterator<Item = TableRows> {
-        self.counts.iter().map(|(name, count)| TableRows { name: name.clone(), rows: count.rows })
+        self.counts.iter().map(|(name, count)| TableRows {
+            name: name.clone(),
+            rows: count.rows,
+            bytes: Some(count.bytes),
+        })
     }
 
     /// The bytes of its file, `None` if the file system does not report them.

@@ -98,8 +98,13 @@ impl Generation {
     }
 
     /// The rows of each table, and the bytes of their keys and values, as they were counted when it was built.
-    pub fn tables(&self) -> impl Iterator<Item = (TableRows, u64)> {
-        self.counts.iter().map(|(name, count)| (TableRows { name: name.clone(), rows: count.rows }, count.bytes))
+    pub fn tables(&self) -> impl Iterator<Item = TableRows> {
+        let table = |(name, count): &(String, Count)| TableRows {
+            name: name.clone(),
+            rows: count.rows,
+            bytes: Some(count.bytes),
+        };
+        self.counts.iter().map(table)
     }
 
     /// The bytes of its file, `None` if the file system does not report them.

@@ -200,11 +200,13 @@ impl Generations {
         let mut tables = BTreeMap::new();
         let of_files =
             self.in_force.iter().filter_map(|in_force| in_force.wtxids.as_deref()).flat_map(WtxidsFile::rows);
-        let own = self.in_force.iter().flat_map(|in_force| in_force.generation.tables()).map(|(table, _)| table);
-        for TableRows { name, rows } in own.chain(of_files) {
-            *tables.entry(name).or_insert(0_u64) += rows;
+        let own = self.in_force.iter().flat_map(|in_force| in_force.generation.tables());
+        for TableRows { name, rows, bytes } in own.chain(of_files) {
+            let (all_rows, all_bytes) = tables.entry(name).or_insert((0_u64, Some(0_u64)));
+            *all_rows += rows;
+            *all_bytes = all_bytes.zip(bytes).map(|(sum, bytes)| sum.saturating_add(bytes));
         }
-        tables.into_iter().map(|(name, rows)| TableRows { name: format!("frozen.{name}"), rows })
+        tables.into_iter().map(|(name, (rows, bytes))| TableRows { name: format!("frozen.{name}"), rows, bytes })
     }
 
     /// The bytes of their files, `None` if the file system does not report them.

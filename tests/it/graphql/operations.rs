@@ -220,6 +220,35 @@ fn the_rows_of_every_table_and_the_size_of_the_file_are_told_and_not_where_it_is
 }
 
 #[tokio::test]
+async fn the_bytes_of_every_table_are_those_of_its_rows() {
+    let mut chain = SimChain::new(62);
+    chain.mine_empty(4).unwrap();
+    let api = Api::of_chain(&chain);
+    let ask = async || {
+        let response =
+            api.schema.execute(Request::new("{ server { database { tables { name rowCount totalBytes } } } }"));
+        response.await.data.into_json().unwrap()["server"]["database"]["tables"].take()
+    };
+    let tables = ask().await;
+    let view = api.view();
+    let mut compared = 0;
+    for table in tables.as_array().unwrap() {
+        let (name, rows) = (table["name"].as_str().unwrap(), table["rowCount"].as_u64().unwrap());
+        let expected = match name {
+            "block_hashes" => Some(rows * (32 + 5)),
+            "block_starts" => Some(rows * (4 + 8)),
+            "txids" => Some(rows * 10),
+            _ => view.table_bytes(name).unwrap(),
+        };
+        compared += u32::from(expected.is_some_and(|bytes| bytes > 0));
+        let bytes = table["totalBytes"].as_u64().unwrap_or_else(|| panic!("{name} has no size"));
+        assert_eq!(bytes, expected.unwrap_or(bytes), "{name}");
+    }
+    assert!(compared >= 5, "only {compared} tables with rows were compared");
+    assert_eq!(ask().await, tables, "what was measured before");
+}
+
+#[tokio::test]
 async fn subscriptions_count_from_their_start_to_their_end() {
     let mut chain = SimChain::new(64);
     let mut api = Api::of_chain(&chain);

@@ -1,24 +1,31 @@
-use async_graphql::{Object, SimpleObject};
+use std::sync::Arc;
 
-use crate::api::context::Pinned;
+use async_graphql::{Context, Object};
+
+use crate::api::context::{Pinned, ServingContext};
+use crate::api::costs;
 use crate::api::error::ApiError;
 use crate::api::scalars::{UInt53, int};
-use crate::view::FORMAT_VERSION;
+use crate::view::{FORMAT_VERSION, TableRows, View};
+
+/// The most rows of different sizes that are read to measure a table.
+const MOST_MEASURED_ROWS: u64 = 2_000_000;
 
 /// The index of a server.
-pub(crate) struct DatabaseInfo(Pinned);
+pub(crate) struct DatabaseInfo {
+    pinned: Pinned,
+    serving: Arc<ServingContext>,
+}
 
 impl DatabaseInfo {
-    pub(crate) fn new(pinned: Pinned) -> Self {
-        Self(pinned)
+    pub(crate) fn new(pinned: Pinned, serving: &Arc<ServingContext>) -> Self {
+        Self { pinned, serving: serving.clone() }
     }
 
     fn table_rows(&self) -> Result<Vec<TableInfo>, ApiError> {
-        let tables = self.0.view()?.tables()?;
-        tables
-            .into_iter()
-            .map(|table| Ok(TableInfo { name: table.name, row_count: UInt53::new(table.rows)? }))
-            .collect()
+        let view = self.pinned.view()?;
+        let info = |table| TableInfo { view: view.clone(), serving: self.serving.clone(), table };
+        Ok(view.tables()?.into_iter().map(info).collect())
     }
 }
 
@@ -33,20 +40,50 @@ impl DatabaseInfo {
     /// The current size of all files together in bytes, including free pages. Null while the index is not ready, and if the
     /// file system does not report it.
     async fn file_bytes(&self) -> Option<Result<UInt53, ApiError>> {
-        self.0.view.as_ref()?.file_bytes().map(UInt53::new)
+        self.pinned.view.as_ref()?.file_bytes().map(UInt53::new)
     }
 
-    /// The tables that grow with the chain, with their row counts. Fails with NOT_READY while the index is not ready.
+    /// The tables that grow with the chain, with their sizes. Fails with NOT_READY while the index is not ready.
     async fn tables(&self) -> Option<Result<Vec<TableInfo>, ApiError>> {
         Some(self.table_rows())
     }
 }
 
-/// A table of the index.
-#[derive(SimpleObject)]
+/// A table of the index, and the state that it is of.
 pub(crate) struct TableInfo {
-    /// The name of the table, as in the description of the file format.
-    name: String,
+    view: Arc<View>,
+    serving: Arc<ServingContext>,
+    table: TableRows,
+}
+
+impl TableInfo {
+    async fn bytes(&self, ctx: &Context<'_>) -> Result<Option<u64>, ApiError> {
+        if self.table.bytes.is_some() || self.table.rows > MOST_MEASURED_ROWS {
+            return Ok(self.table.bytes);
+        }
+        costs::spend(ctx, costs::MEASURED_TABLE)?;
+        self.serving.table_sizes.measure(&self.view, &self.table.name).await
+    }
+}
+
+/// A table of the index.
+#[Object]
+impl TableInfo {
+    /// The name of the table, as in the description of the file format. Tables of frozen blocks begin with `frozen.`.
+    async fn name(&self) -> &str {
+        &self.table.name
+    }
+
     /// The number of rows.
-    row_count: UInt53,
+    async fn row_count(&self) -> Result<UInt53, ApiError> {
+        UInt53::new(self.table.rows)
+    }
+
+    /// The total size of the keys and values in bytes, without what the file needs to find them. Rows of different sizes are
+    /// measured once for each tip, so that the size of a table of the mempool may be some seconds old. Null for more than
+    /// 2,000,000 of such rows: all of them would have to be read.
+    #[graphql(complexity = "costs::MEASURED_TABLE")]
+    async fn total_bytes(&self, ctx: &Context<'_>) -> Option<Result<UInt53, ApiError>> {
+        self.bytes(ctx).await.transpose().map(|bytes| bytes.and_then(UInt53::new))
+    }
 }

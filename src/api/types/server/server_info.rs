@@ -78,7 +78,7 @@ impl ServerInfo {
 
     /// The index that the server stores.
     async fn database(&self) -> DatabaseInfo {
-        DatabaseInfo::new(self.pinned.clone())
+        DatabaseInfo::new(self.pinned.clone(), &self.serving)
     }
 
     /// The number of subscriptions that are open now, of all clients together.
