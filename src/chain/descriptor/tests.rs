@@ -196,6 +196,32 @@ fn a_script_alone_has_a_descriptor() {
 }
 
 #[test]
+fn public_children_are_those_of_the_vectors_of_bip32() {
+    for (parent, step, child) in [
+        // vector 1: m/0H/1/2H/2 and its child, and m/0H/1/2H
+        (
+            "xpub6FHa3pjLCk84BayeJxFW2SP4XRrFd1JYnxeLeU8EqN3vDfZmbqBqaGJAyiLjTAwm6ZLRQUMv1ZACTj37sR62cfN7fe5JnJ7dh8zL4fiyLHV",
+            1_000_000_000,
+            "xpub6H1LXWLaKsWFhvm6RVpEL9P4KfRZSW7abD2ttkWP3SSQvnyA8FSVqNTEcYFgJS2UaFcxupHiYkro49S8yGasTvXEYBVPamhGW6cFJodrTHy",
+        ),
+        (
+            "xpub6D4BDPcP2GT577Vvch3R8wDkScZWzQzMMUm3PWbmWvVJrZwQY4VUNgqFJPMM3No2dFDFGTsxxpG5uJh7n7epu4trkrX7x7DogT5Uv6fcLW5",
+            2,
+            "xpub6FHa3pjLCk84BayeJxFW2SP4XRrFd1JYnxeLeU8EqN3vDfZmbqBqaGJAyiLjTAwm6ZLRQUMv1ZACTj37sR62cfN7fe5JnJ7dh8zL4fiyLHV",
+        ),
+        // vector 2: m and m/0
+        (
+            "xpub661MyMwAqRbcFW31YEwpkMuc5THy2PSt5bDMsktWQcFF8syAmRUapSCGu8ED9W6oDMSgv6Zz8idoc4a6mr8BDzTJY47LJhkJ8UB7WEGuduB",
+            0,
+            D,
+        ),
+    ] {
+        let (key, child) = (parse(&format!("pk({parent}/*)")), parse(&format!("pk({child})")));
+        assert_eq!(script(&key, 0, step), script(&child, 0, 0), "{parent}/{step}");
+    }
+}
+
+#[test]
 fn children_are_those_of_bip32() {
     // m/0H and m/0H/1 of the first vector
     let parent = "xpub68Gmy5EdvgibQVfPdqkBBCHxA5htiqg55crXYuXoQRKfDBFA1WEjWgP6LHhwBZeNK1VTsfTFUHCdrfp1bgwQ9xv5ski8PX9rL2dZXvgGDnw";

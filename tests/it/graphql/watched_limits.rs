@@ -45,19 +45,19 @@ fn what_is_no_descriptor_or_too_much_is_refused() {
         assert!(!message.contains("tprv"), "{message}");
     }
     let few = Limits { watched_descriptors: 2, watched_branches: 3, ..Limits::default() };
-    let api = Api::of_chain_within(&chain, few);
-    let limits = api.data("{ server { limits { subscriptions { watchedDescriptors watchedBranches } } } }");
+    let small = Api::of_chain_within(&chain, few);
+    let limits = small.data("{ server { limits { subscriptions { watchedDescriptors watchedBranches } } } }");
     assert_eq!(limits["server"]["limits"]["subscriptions"], json!({ "watchedDescriptors": 2, "watchedBranches": 3 }));
     for (texts, which, limit, actual) in
         [(vec!["raw(51)"; 3], "watchedDescriptors", 2, 3), (vec![wallet().as_str(); 2], "watchedBranches", 3, 4)]
     {
         let descriptors: Vec<_> = texts.iter().map(|text| json!({ "text": text, "gapLimit": 3 })).collect();
-        let told = resumed(&api, &watching(&json!(descriptors), ""));
+        let told = resumed(&small, &watching(&json!(descriptors), ""));
         let expected = json!({ "code": "QUERY_LIMIT_EXCEEDED", "which": which, "limit": limit, "actual": actual });
         assert_eq!(told[0]["errors"][0]["extensions"], expected);
     }
     let within = json!([{ "text": wallet(), "gapLimit": 3 }, { "text": "raw(51)", "gapLimit": 3 }]);
-    assert_eq!(resumed(&api, &watching(&within, "")), Vec::<Value>::new());
+    assert_eq!(resumed(&small, &watching(&within, "")), Vec::<Value>::new());
     // all streams together watch 30 scripts
     let mut first = Told::patient(&api, &of(&wallet(), 8));
     assert_eq!(first.more(), Vec::<Value>::new());

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use bitcoin::Block;
 use btcgraph::limits::Limits;
+use btcgraph::outbound::{Target, TlsConfig};
 use btcgraph::sim::SimChain;
 use btcgraph::webhooks::{Hook, HookMetrics, HookWatch, SigningKeys, Timing, Webhooks, WebhooksError};
 use serde_json::{Value, json};
