@@ -143,3 +143,22 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for CountedStream<S> {
         Pin::new(&mut self.stream).poll_shutdown(context)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_allowed_addresses_of_a_name_are_used() {
+        let addresses =
+            |list: &[&str]| list.iter().map(|text| text.parse().unwrap()).collect::<Vec<SocketAddr>>().into_iter();
+        let public = AddressPolicy { allow_private: false };
+        let found = allowed(public, addresses(&["10.0.0.1:1", "1.1.1.1:1", "[::1]:1"])).unwrap();
+        assert_eq!(found, addresses(&["1.1.1.1:1"]).collect::<Vec<_>>());
+        let refused = allowed(public, addresses(&["10.0.0.1:1", "[::1]:1"])).unwrap_err();
+        assert_eq!(
+            refused.to_string(),
+            "10.0.0.1 is a private address: set allow_private to connect to it"
+        );
+    }
+}

@@ -57,7 +57,7 @@ fn named_by(page: &[u8]) -> Vec<String> {
 }
 
 /// A path of each page of the explorer.
-const EXPLORER: [&str; 10] = [
+const EXPLORER: [&str; 11] = [
     "/",
     "/block/0",
     "/tx/4a5e1e4baab89f3a32518a88c31bc87f618f76673e2cc77ab2127b7afdeda33b",
@@ -65,6 +65,7 @@ const EXPLORER: [&str; 10] = [
     "/script/8b01df4e368ea28f8dc0423bcf7a4923e3a12d307c875e47a0cfbf90b5c39161",
     "/wallet",
     "/mempool",
+    "/charts",
     "/send",
     "/search",
     "/status",
