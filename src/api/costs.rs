@@ -23,6 +23,8 @@
 //! | reads the totals of a script before a period | 1 | one seek for each period in which it changed | nothing |
 //! | reads the coinbase of each of the last hundred blocks | [`HUNDRED_COINBASES`] | two rows of each, and the coinbase is parsed | the same |
 //! | counts the stale blocks of a month | [`STALE_MONTH`] | finds its beginning among all blocks, and reads few rows | the same |
+//! | compares the mining pools of a range | 1 for each pool of the table | two seeks in a table of running totals | as some 25 |
+//! | finds each block without payments | [`BISECTION`] for each | every row counts those up to it | nothing |
 //! | reads rows that lie together | 1 for each [`ROWS_IN_A_ROW`] | they share pages, and nothing is written of them | the same |
 //! | finds out which outputs are a ledger's | 1 for each [`HASHED_SCRIPTS`] | their scripts are hashed | nothing |
 //! | finds out which inputs are a ledger's | 1 for each | the outputs that they spend are looked up | as usual |

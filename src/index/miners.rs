@@ -15,9 +15,10 @@ use redb::{ReadableDatabase, ReadableTable, ReadableTableMetadata};
 
 use super::block::ParsedBlock;
 use super::error::IndexError;
+use super::keys::TxNum;
 use super::open::Index;
 use super::resolve::{BlockRun, parse};
-use super::snapshot::Snapshot;
+use super::snapshot::{MinerBlocksTable, Snapshot};
 use super::tables::blocks::BlockRow;
 use super::tables::meta;
 use super::tables::miner_blocks::{self, MinerTotals, MinersState, NAME};
@@ -75,7 +76,7 @@ impl Snapshot {
     }
 
     /// The table, if it has a row of each block; `None` if there are no blocks.
-    fn checked_miner_blocks(&self) -> Result<Option<&super::snapshot::MinerBlocksTable>, IndexError> {
+    fn checked_miner_blocks(&self) -> Result<Option<&MinerBlocksTable>, IndexError> {
         let blocks = self.tip().map_or(Height::GENESIS, |tip| tip.height.next());
         let built = self.miners_state.built(self.pools());
         if built < blocks {
@@ -157,7 +158,7 @@ impl Snapshot {
         for height in (heights.start.to_u32()..heights.end.to_u32()).map(Height::from) {
             let missing = || IndexError::corrupt("blocks", format!("the row at height {height} is missing"));
             let row = self.block(height)?.ok_or_else(missing)?;
-            let first = next_txnum(&row.running)?.0.checked_sub(row.transactions).map(super::keys::TxNum);
+            let first = next_txnum(&row.running)?.0.checked_sub(row.transactions).map(TxNum);
             let first = first.ok_or_else(|| {
                 IndexError::corrupt(
                     "blocks",
@@ -218,11 +219,7 @@ fn drop_rows(tables: &mut Tables<'_>, rows: u32) -> Result<bool, IndexError> {
 }
 
 /// The pool that a block is ascribed to.
-pub(super) fn miner_of(
-    block: &ParsedBlock,
-    first: super::keys::TxNum,
-    pools: &Pools,
-) -> Result<Option<PoolId>, IndexError> {
+pub(super) fn miner_of(block: &ParsedBlock, first: TxNum, pools: &Pools) -> Result<Option<PoolId>, IndexError> {
     let Some(coinbase) = block.transactions.first() else { return Ok(None) };
     let coinbase = parse(first, block.raw(coinbase))?;
     Ok(pools.identify(&coinbase).map(|(pool, _)| pool))

@@ -31,6 +31,7 @@ mod block_source;
 mod blocks;
 mod broadcast;
 mod credentials;
+mod deployments;
 mod error;
 #[cfg(test)]
 pub(crate) mod fake;
@@ -58,6 +59,9 @@ pub use answers::{ChainInfo, ChainTip, ChainTipStatus, HeaderInfo, NetworkInfo, 
 pub use block_files::{BlockFileError, BlockFileReader, BlockPosition, BlockPositions, BlockRecord, ScanProgress};
 pub use block_source::{BlockBatches, BlockSource, BlockSourceKind, BlockSourceStatus};
 pub use broadcast::{MaxFees, MempoolAcceptance, PackageOutcome, Refusal, SubmittedTransaction, TestedTransaction};
+pub use deployments::{
+    CompactFilter, Deployment, DeploymentStatus, Deployments, SignalStatistics, SignalledDeployment,
+};
 pub use error::NodeError;
 pub use fetcher::{BlockFetcher, FetchedBlock};
 pub use headers::MAX_HEADERS;
@@ -67,7 +71,7 @@ pub use metrics::{FAILURES, Interface, NodeMetrics};
 pub use node::Node;
 pub use node_blocks::NodeBlocks;
 pub use options::{Auth, NodeOptions};
-pub use questions::{Answer, Question};
+pub use questions::{Answer, NO_FILTER_INDEX, Question};
 pub use retry::{RetryPolicy, StopFlag};
 pub use signals::{NodeSignal, ReceivedSignal, Signals};
 pub use template::{BlockTemplate, DOWNLOADING, NOT_CONNECTED, TemplateTransaction};

@@ -9,6 +9,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::answers::{ChainInfo, ChainTip, NetworkInfo};
+use super::deployments::{CompactFilter, Deployments};
 use super::error::NodeError;
 use super::http::ResponseLimits;
 use super::mempool::{EstimateMode, FeeEstimate};
@@ -36,7 +37,15 @@ pub enum Question {
     BlockTemplate,
     /// Whether the node knows a block of this hash, on any branch.
     HasBlock(BlockHash),
+    /// The soft forks that the node knows, as of a block.
+    Deployments(BlockHash),
+    /// The basic compact filter of a block (BIP158).
+    CompactFilter(BlockHash),
 }
+
+/// The code of the error that a node without an index of compact filters returns, and one whose index lacks the block yet
+/// (`RPC_MISC_ERROR`, Core `rpc/protocol.h`).
+pub const NO_FILTER_INDEX: i32 = -1;
 
 /// The answer to the [`Question`] of the same name. Cheap to clone.
 #[derive(Clone, Debug, PartialEq)]
@@ -53,6 +62,10 @@ pub enum Answer {
     BlockTemplate(Arc<BlockTemplate>),
     /// Whether it does.
     HasBlock(bool),
+    /// By name.
+    Deployments(Arc<Deployments>),
+    /// Of the block that was asked about.
+    CompactFilter(Arc<CompactFilter>),
 }
 
 impl Question {
@@ -65,6 +78,8 @@ impl Question {
             Question::FeeEstimate { target, mode } => ("estimatesmartfee", vec![json!(target), json!(mode.as_str())]),
             Question::BlockTemplate => (template::METHOD, template::parameters()),
             Question::HasBlock(hash) => ("getblockheader", vec![json!(hash), json!(false)]),
+            Question::Deployments(block) => ("getdeploymentinfo", vec![json!(block)]),
+            Question::CompactFilter(block) => ("getblockfilter", vec![json!(block), json!("basic")]),
         }
     }
 
@@ -76,6 +91,8 @@ impl Question {
             Question::FeeEstimate { .. } => Answer::FeeEstimate(self.parse(answer)?),
             Question::BlockTemplate => Answer::BlockTemplate(self.parse(answer)?),
             Question::HasBlock(_) => Answer::HasBlock(true),
+            Question::Deployments(_) => Answer::Deployments(self.parse(answer)?),
+            Question::CompactFilter(_) => Answer::CompactFilter(self.parse(answer)?),
         })
     }
 

@@ -1,5 +1,6 @@
 //! Mining pools and their blocks.
 
+use std::collections::HashMap;
 use std::ops::Range;
 
 use super::{View, corrupt};
@@ -108,8 +109,8 @@ impl View {
         &self,
         heights: &Range<Height>,
         count: impl Fn(usize) -> Result<(), E>,
-    ) -> Result<std::collections::HashMap<Option<PoolId>, u32>, E> {
-        let mut found = std::collections::HashMap::<_, u32>::new();
+    ) -> Result<HashMap<Option<PoolId>, u32>, E> {
+        let mut found = HashMap::<_, u32>::new();
         let positions = u64::from(heights.start.to_u32()) << 32..u64::from(heights.end.to_u32()) << 32;
         for place in self.stale_blocks(positions)? {
             let (_, (height, hash)) = place?;

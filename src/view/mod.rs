@@ -23,6 +23,7 @@ mod head;
 mod ledger;
 mod miners;
 mod node_client;
+mod node_facts;
 mod observed;
 mod output;
 mod period;
@@ -88,8 +89,9 @@ pub use crate::mempool::{
     ahead_of_better,
 };
 pub use crate::node::{
-    ChainInfo, ChainTip, ChainTipStatus, EstimateMode, FeeEstimate, MaxFees, MempoolAcceptance, NetworkInfo,
-    PackageOutcome, Refusal, SubmittedTransaction, TestedTransaction,
+    ChainInfo, ChainTip, ChainTipStatus, CompactFilter, Deployment, DeploymentStatus, Deployments, EstimateMode,
+    FeeEstimate, MaxFees, MempoolAcceptance, NetworkInfo, PackageOutcome, Refusal, SignalStatistics,
+    SignalledDeployment, SubmittedTransaction, TestedTransaction,
 };
 
 /// One state of the chain and the queries on it, kept for one request or one event.

@@ -22,8 +22,8 @@ use tokio::time::timeout;
 
 use crate::limits::Limits;
 use crate::node::{
-    Answer, BlockTemplate, ChainInfo, ChainTip, DOWNLOADING, EstimateMode, FeeEstimate, NOT_CONNECTED, NetworkInfo,
-    Node, NodeError, Question,
+    Answer, BlockTemplate, ChainInfo, ChainTip, DOWNLOADING, EstimateMode, FeeEstimate, NO_FILTER_INDEX, NOT_CONNECTED,
+    NetworkInfo, Node, NodeError, Question,
 };
 
 /// The maximum number of questions in one request to the node.
@@ -92,6 +92,9 @@ impl NodeClientError {
             Self::Node(NodeError::Rpc { code: DOWNLOADING, .. }) => {
                 "the Bitcoin node is still downloading the chain, and makes no block template until then"
             }
+            Self::Node(NodeError::Rpc { code: NO_FILTER_INDEX, method, .. }) if method == "getblockfilter" => {
+                "the Bitcoin node has no compact filter of the block: it runs without -blockfilterindex=1, or still builds that index"
+            }
             Self::Node(NodeError::WarmingUp { .. }) => "the Bitcoin node is starting",
             Self::Node(NodeError::Unreachable { .. } | NodeError::NoCookie { .. }) => {
                 "the Bitcoin node cannot be reached"
@@ -118,6 +121,7 @@ impl NodeClientError {
             | Self::TimedOut(_)
             | Self::NoTemplates
             | Self::Node(NodeError::Rpc { code: NOT_CONNECTED | DOWNLOADING, .. }) => false,
+            Self::Node(NodeError::Rpc { code: NO_FILTER_INDEX, method, .. }) if method == "getblockfilter" => false,
             Self::Node(error) => !error.is_transient(),
             Self::Failed => true,
         }
@@ -301,7 +305,7 @@ impl NodeClient {
         }
     }
 
-    async fn load(&self, question: Question) -> SharedAnswer {
+    pub(super) async fn load(&self, question: Question) -> SharedAnswer {
         let failed = || Arc::new(NodeClientError::Failed);
         let loader =
             self.loader.get_or_init(|| Loader::new(QuestionBatch(self.node.clone())).with_max_batch_size(QUESTIONS));

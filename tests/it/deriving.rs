@@ -1,6 +1,7 @@
 //! Optional tables while a node is followed: built after imports and freezes, through reorganisations, switches, restarts
 //! and kills.
 
+use std::cell::RefCell;
 use std::fs;
 use std::path::Path;
 use std::process::Stdio;
@@ -11,6 +12,8 @@ use std::time::Duration;
 use bitcoin::consensus::encode::serialize_hex;
 use bitcoin::hashes::Hash;
 use bitcoin::{Block, Wtxid};
+use btcgraph::chain::Height;
+use btcgraph::chain::pools::PoolId;
 use btcgraph::index::{Index, IndexOptions, OptionalTables};
 use btcgraph::node::{Auth, Node, NodeOptions};
 use btcgraph::sim::{Hostile, Rng, SimChain};
@@ -18,6 +21,7 @@ use btcgraph::sync::{FreezeBounds, read_frozen_blocks};
 use serde_json::{Value, json};
 
 use crate::freezing::{FrozenFollower, hostile_chain};
+use crate::miners::pools;
 use crate::support::bitcoind::{RealNode, wait_for};
 use crate::support::indexed::options;
 use crate::support::program::{btcgraph_on, run};
@@ -36,6 +40,7 @@ fn tables_are_built_after_imports_and_freezes_and_through_reorganisations() {
     let (chain, mut hostile) = hostile_chain(81, 150);
     let mut followed = FrozenFollower::start(chain, FreezeBounds { depth: 5, every: 20 });
     followed.indexed.index.switch_tables(ON).unwrap();
+    let knows_miners = RefCell::new(false);
     let assert_complete = |followed: &mut FrozenFollower, tables: OptionalTables| {
         followed.catch_up();
         let snapshot = followed.indexed.index.snapshot().unwrap();
@@ -46,6 +51,13 @@ fn tables_are_built_after_imports_and_freezes_and_through_reorganisations() {
         let (generations, files) = frozen_files(&options(followed.indexed.directory.path()).path);
         assert_eq!(files.len(), if tables == ON { generations.len() } else { 0 }, "{generations:?} {files:?}");
         assert!(!followed.indexed.index.has_shadowed_rows().unwrap());
+        assert!(!followed.indexed.index.lacks_miners().unwrap());
+        let all = Height::GENESIS..snapshot.tip().unwrap().height.next();
+        let miners = [None, Some(PoolId(0))].map(|miner| snapshot.miner_totals_within(miner, &all).unwrap().blocks);
+        let has_tag = |block: &&Arc<Block>| has_tag(block, b"/hostile/");
+        let tagged = u32::try_from(followed.blocks().iter().filter(has_tag).count()).unwrap();
+        let expected = if *knows_miners.borrow() { tagged } else { 0 };
+        assert_eq!(miners, [all.end.to_u32() - expected, expected]);
     };
     // in bulk
     assert_complete(&mut followed, ON);
@@ -55,12 +67,23 @@ fn tables_are_built_after_imports_and_freezes_and_through_reorganisations() {
     // into a second generation
     change(&followed, 2, 30);
     assert_complete(&mut followed, ON);
+    let mut changes = 0;
     for (depth, tables) in [(9, ON), (60, OFF), (8, OFF), (3, ON), (170, ON), (4, OFF), (4, ON)] {
         followed.restart();
         followed.indexed.index.switch_tables(tables).unwrap();
+        // the table of pools changes with every other start
+        let knows = knows_miners.replace(matches!(depth, 9 | 3 | 170));
+        let tags = if *knows_miners.borrow() { ["/hostile/", "/none/"] } else { ["/nothing/", "/none/"] };
+        followed.indexed.index.set_pools(pools(tags));
+        changes += u32::from(knows != *knows_miners.borrow());
         change(&followed, depth, depth + 2);
         assert_complete(&mut followed, tables);
     }
+    assert!(changes > 2, "{changes}");
+}
+
+fn has_tag(block: &Block, tag: &[u8]) -> bool {
+    block.txdata[0].input[0].script_sig.as_bytes().windows(tag.len()).any(|window| window == tag)
 }
 
 #[test]

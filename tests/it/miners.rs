@@ -23,7 +23,7 @@ use crate::support::model::Model;
 const TABLES: [[&str; 2]; 4] =
     [["/hostile/", "/none/"], ["/nothing/", "/hostile/"], ["/hos", "tile/"], ["/another/", "/none/"]];
 
-fn pools(tags: [&str; 2]) -> Arc<Pools> {
+pub(crate) fn pools(tags: [&str; 2]) -> Arc<Pools> {
     let entry = |name: &str, tag: &str| json!({ "name": name, "addresses": [], "tags": [tag] });
     let file = json!([entry("First", tags[0]), entry("Second", tags[1])]);
     Arc::new(Pools::with_file(Network::Regtest, &file.to_string()).unwrap())
@@ -164,13 +164,13 @@ fn list(snapshot: &Snapshot, miner: Option<PoolId>, heights: &Range<Height>) -> 
 
 #[test]
 fn miners_equal_the_model_through_random_histories() {
+    let (mut answered, mut unanswered) = (0, 0);
     for seed in 80..83 {
         let (mut history, mut rng) = (History::new(seed), Rng::new(seed));
         history.mine(115);
         assert!(history.agrees(&mut rng), "blocks that are connected to an empty index have their rows");
-        let (mut answered, mut unanswered) = (0, 0);
         for _ in 0..50 {
-            match rng.below(10) {
+            match rng.below(14) {
                 0 | 1 => history.mine(1 + rng.below(9)),
                 2 => history.freeze(u32::try_from(rng.below(12)).unwrap()),
                 3 => {
@@ -180,11 +180,11 @@ fn miners_equal_the_model_through_random_histories() {
                     history.follow(3);
                 }
                 4 => history.restart(),
-                5 => {
+                5 | 10 | 11 => {
                     history.tags = TABLES[usize::try_from(rng.below(4)).unwrap()];
                     history.restart();
                 }
-                6 | 7 => drop(history.indexed.index.tend_tables(u32::try_from(rng.below(90)).unwrap()).unwrap()),
+                6 | 7 | 12 => drop(history.indexed.index.tend_tables(u32::try_from(rng.below(60)).unwrap()).unwrap()),
                 8 => drop(history.indexed.index.sweep(usize::try_from(rng.below(3_000)).unwrap()).unwrap()),
                 _ => history.complete(),
             }
@@ -196,9 +196,9 @@ fn miners_equal_the_model_through_random_histories() {
             history.indexed.verified();
         }
         history.complete();
-        assert!(history.agrees(&mut rng) && answered > 10 && unanswered > 5, "{answered} of {}", answered + unanswered);
-        assert!(history.snapshot().frozen().is_some());
+        assert!(history.agrees(&mut rng) && history.snapshot().frozen().is_some());
     }
+    assert!(answered > 20 && unanswered > 20, "{answered} answered, {unanswered} not");
 }
 
 #[test]

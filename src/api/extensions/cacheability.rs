@@ -95,6 +95,17 @@ const FIELD_CACHEABILITY: &[(&str, Cacheability, &str)] = &[
     ("Balance", Never, "value"),
     ("BalancePoint", Immutable, "startAt endAt firstBlock lastBlock blockCount balanceAfter net turnover"),
     (
+        "Bip9Deployment",
+        Never,
+        "bit signallingStartAt timeoutAt minActivationHeight bip9State sinceHeight nextBip9State statistics",
+    ),
+    (
+        "Bip9Statistics",
+        Never,
+        "periodBlockCount thresholdBlockCount elapsedBlockCount signallingBlockCount isPossible",
+    ),
+    ("Deployment", Never, "name isActive activationHeight bip9"),
+    (
         "BitcoinNode",
         Never,
         "isReachable version subversion network height headerHeight bestBlockHash verificationProgress \
@@ -109,6 +120,7 @@ const FIELD_CACHEABILITY: &[(&str, Cacheability, &str)] = &[
          summary balanceChanges silentPaymentTweaks",
     ),
     ("Block", UntilNextTip, "confirmations nextBlock"),
+    ("Block", Never, "compactFilter"),
     // the table of pools is of this server
     ("Block", UntilNextHead, "siblings reorg firstSeenAt audit miner"),
     (
@@ -135,11 +147,13 @@ const FIELD_CACHEABILITY: &[(&str, Cacheability, &str)] = &[
     ("Chain", Immutable, "id network genesisHash"),
     ("Chain", ByArgument, "supply range series utxoSet epoch"),
     ("Chain", UntilNextHead, "miners miner"),
+    ("Chain", Never, "deployments"),
     ("Chain", UntilNextTip, "summary difficultyAdjustment epochs"),
     ("ChainEvent", Never, "seq cursor"),
     ("ChainSummary", UntilNextTip, "blockCount difficulty totals last24h"),
     ("ChainSummary", UntilNextHead, "recentStaleBlockCount"),
     ("ChainTip", Never, "hash height branchLength status block"),
+    ("CompactFilter", Never, "hex filterHeader"),
     ("Coinbase", Immutable, "text scriptSigHex heightFromScript witnessCommitment transaction"),
     ("Coinbase", UntilNextHead, "minerEvidence"),
     ("ConflictedTransaction", UntilNextHead, "txid disconnectedBlockHash conflictingTxids"),

@@ -36,7 +36,7 @@ pub enum PoolsFileError {
 
 /// One pool of the file. Other members, as the id, are of no use here.
 #[derive(Deserialize)]
-struct Entry {
+struct PoolEntry {
     name: String,
     addresses: Vec<String>,
     tags: Vec<String>,
@@ -44,33 +44,38 @@ struct Entry {
     link: Option<String>,
 }
 
-/// The pools of a file, in its order, with the payout scripts of this network.
+/// The pools of a file, in its order, with the payout scripts of this network. Entries whose names are the same but for case and
+/// punctuation are one pool, with the name and link of the first.
 pub(super) fn read(network: Network, json: &str) -> Result<Vec<Pool>, PoolsFileError> {
     let file: Value = serde_json::from_str(json).map_err(PoolsFileError::Json)?;
     let Value::Array(entries) = file else { return Err(PoolsFileError::NotAList) };
     if entries.len() > MOST_POOLS {
         return Err(PoolsFileError::NotAList);
     }
-    let mut pools = Vec::new();
-    let mut slugs = HashMap::new();
+    let mut pools: Vec<Pool> = Vec::new();
+    let mut places = HashMap::new();
     for (number, entry) in (1_usize..).zip(entries) {
         let label = label(number, &entry);
         let wrong = |reason: String| PoolsFileError::Entry { entry: label.clone(), reason };
-        let entry: Entry = serde_json::from_value(entry).map_err(|error| wrong(error.to_string()))?;
+        let entry: PoolEntry = serde_json::from_value(entry).map_err(|error| wrong(error.to_string()))?;
         let pool = pool(network, entry).map_err(wrong)?;
-        if let Some(before) = slugs.insert(pool.slug.clone(), number) {
-            return Err(wrong(format!(
-                "entry {before} has the same name but for case and punctuation: {:?}",
-                pool.slug
-            )));
+        match places.get(&pool.slug).and_then(|place: &usize| pools.get_mut(*place)) {
+            // the public file has a pool twice
+            Some(before) => {
+                before.tags.extend(pool.tags);
+                before.payout_scripts.extend(pool.payout_scripts);
+            }
+            None => {
+                places.insert(pool.slug.clone(), pools.len());
+                pools.push(pool);
+            }
         }
-        pools.push(pool);
     }
     Ok(pools)
 }
 
-fn pool(network: Network, entry: Entry) -> Result<Pool, String> {
-    let Entry { name, addresses, tags, link } = entry;
+fn pool(network: Network, entry: PoolEntry) -> Result<Pool, String> {
+    let PoolEntry { name, addresses, tags, link } = entry;
     let slug = slug(&name);
     if slug.is_empty() {
         return Err("the name has neither a letter nor a digit of ASCII".to_owned());

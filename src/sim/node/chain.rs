@@ -171,6 +171,13 @@ pub(super) fn getblockheader(node: &Backend, params: &Params) -> RpcResult {
     json(bitcoin::consensus::encode::serialize_hex(locked.archive.header(&hash)?))
 }
 
+/// As of a node that runs without `-blockfilterindex`.
+pub(super) fn getblockfilter(node: &Backend, params: &Params) -> RpcResult {
+    let hash: BlockHash = params.hash(0, "blockhash")?;
+    node.lock_world()?.chain().height_of(&hash).ok_or_else(RpcFailure::block_not_found)?;
+    Err(RpcFailure::new(code::MISC, "Index is not enabled for filtertype basic"))
+}
+
 /// A tip of `getchaintips`.
 #[derive(Serialize)]
 struct ChainTipJson {

@@ -5,7 +5,9 @@ use super::envelope::Call;
 use super::error::{RpcFailure, RpcResult, code};
 use super::params::ParamType::{Any, Array, Bool, Number, Text};
 use super::params::{ParamType, Parameter, Params};
-use super::{blocks, chain, coins, control, estimates, mempool, mining, packages, submit, template, transactions};
+use super::{
+    blocks, chain, coins, control, deployments, estimates, mempool, mining, packages, submit, template, transactions,
+};
 
 type Method = fn(&Backend, &Params) -> RpcResult;
 
@@ -44,11 +46,13 @@ const METHODS: &[MethodEntry] = &[
     entry("getblock", &[required("blockhash", Text), optional("verbosity", Any)], blocks::getblock),
     entry("getblockchaininfo", &[], chain::getblockchaininfo),
     entry("getblockcount", &[], chain::getblockcount),
+    entry("getblockfilter", &[required("blockhash", Text), optional("filtertype", Text)], chain::getblockfilter),
     entry("getblockhash", &[required("height", Number)], chain::getblockhash),
     entry("getblockheader", &[required("blockhash", Text), optional("verbose", Bool)], chain::getblockheader),
     entry("getblocktemplate", &[required("template_request", Any)], template::getblocktemplate),
     entry("getchaintips", &[], chain::getchaintips),
     entry("getchaintxstats", &[optional("nblocks", Number), optional("blockhash", Text)], chain::getchaintxstats),
+    entry("getdeploymentinfo", &[optional("blockhash", Text)], deployments::getdeploymentinfo),
     entry("getmempoolentry", &[required("txid", Text)], mempool::getmempoolentry),
     entry("getmempoolinfo", &[], mempool::getmempoolinfo),
     entry("getnetworkinfo", &[], control::getnetworkinfo),

@@ -23,6 +23,7 @@ mod blocks;
 mod chain;
 mod coins;
 mod control;
+mod deployments;
 mod envelope;
 mod error;
 mod estimates;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use bitcoin::hashes::Hash;
 use bitcoin::hex::DisplayHex;
 use bitcoin::{Amount, Block, Network};
 use btcgraph::chain::pools::Pools;
@@ -128,7 +129,9 @@ fn the_coinbases_of_a_real_segwit_chain_commit_to_their_witnesses() {
         let said = api.data(&coinbase_of(block))["block"]["coinbase"].take();
         let reserved = block.txdata[0].input[0].witness.nth(0).unwrap();
         let commitment = Block::compute_witness_commitment(&block.witness_root().unwrap(), reserved);
-        assert_eq!(said["witnessCommitment"], json!(commitment.to_string()), "{height}");
+        // in the order of its bytes in the script
+        let commitment = commitment.to_byte_array().to_lower_hex_string();
+        assert_eq!(said["witnessCommitment"], json!(commitment), "{height}");
         assert_eq!(said["heightFromScript"], json!(height));
     }
 }
@@ -210,10 +213,8 @@ fn the_miners_of_a_range_are_counted_and_compared() {
         { "miner": slug("paidpool"), "stats": stats(2) },
     ]);
     assert_eq!(all, expected);
-    assert_eq!(
-        api.refusal("{ chain { miners(range: { heights: { from: 900 } }) { share } } }"),
-        json!("BAD_USER_INPUT")
-    );
+    let refused = api.ask("{ chain { miners(range: { heights: { from: 900 } }) { share } } }");
+    assert_eq!(refused["errors"][0]["extensions"], json!({ "code": "BAD_USER_INPUT" }));
 }
 
 #[test]

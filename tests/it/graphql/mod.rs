@@ -9,6 +9,7 @@ mod blocks;
 mod broadcasts;
 mod chain;
 mod costs;
+mod deployments;
 mod difficulty;
 mod features;
 mod fees;

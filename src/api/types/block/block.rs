@@ -9,6 +9,7 @@ use super::block_header::{BlockHeader, merkle_root};
 use super::block_stats::BlockStats;
 use super::block_summary::BlockSummary;
 use super::coinbase::Coinbase;
+use super::compact_filter::CompactFilterObject;
 use super::cumulative_totals::CumulativeTotals;
 use super::silent_payment_tweak::{self, SilentPaymentTweak};
 use crate::api::allowance::find_transaction;
@@ -63,6 +64,14 @@ impl Block {
 
     fn raw_header(&self) -> &bitcoin::block::Header {
         &self.block.row.header
+    }
+
+    async fn node_filter(&self, ctx: &Context<'_>) -> Result<CompactFilterObject, ApiError> {
+        costs::spend(ctx, costs::NODE)?;
+        let found = self.view.node_client().compact_filter(self.block.row.hash).await;
+        let found = found.map_err(|error| ApiError::node_unavailable(&error))?;
+        self.view.count(found.filter.len())?;
+        CompactFilterObject::new(&found)
     }
 
     /// The serialised coinbase.
@@ -399,6 +408,13 @@ impl Block {
     /// Totals of the chain up to and including this block.
     async fn cumulative(&self) -> CumulativeTotals {
         CumulativeTotals::of(&self.block.row.running)
+    }
+
+    /// The basic compact filter of the block (BIP158), from the Bitcoin node. NODE_UNAVAILABLE if the node does not respond, or
+    /// has no index of filters (`-blockfilterindex=1`), or that index does not have the block yet.
+    #[graphql(complexity = "child_complexity.saturating_add(costs::NODE)")]
+    async fn compact_filter(&self, ctx: &Context<'_>) -> Option<Result<CompactFilterObject, ApiError>> {
+        Some(self.node_filter(ctx).await)
     }
 
     /// The txids of all transactions of the block, in block order, coinbase first. `transactions` returns the

@@ -10,6 +10,7 @@ mod block_range;
 mod block_stats;
 mod block_summary;
 mod coinbase;
+mod compact_filter;
 mod cumulative_totals;
 mod effective_rates;
 mod merkle_proof;

@@ -3,6 +3,7 @@ use std::sync::{Arc, OnceLock};
 use async_graphql::{Context, ID, Object};
 
 use super::chain_summary::ChainSummary;
+use super::deployment::DeploymentObject;
 use super::difficulty_adjustment::DifficultyAdjustment;
 use super::difficulty_epoch::DifficultyEpochObject;
 use super::range_totals::RangeTotals;
@@ -25,6 +26,9 @@ use crate::view::View;
 
 /// How many pools a range of blocks is taken to have before they are counted.
 const POOLS: usize = 25;
+
+/// How many soft forks a node is taken to know.
+const DEPLOYMENTS: usize = 10;
 
 /// The main chain.
 #[derive(Clone)]
@@ -57,6 +61,13 @@ impl Chain {
         });
         let share = |(miner, totals)| MinerShare { range: range.clone(), miner, totals };
         Ok(found.into_iter().map(share).collect())
+    }
+
+    async fn soft_forks(&self, ctx: &Context<'_>) -> Result<Vec<DeploymentObject>, ApiError> {
+        costs::spend(ctx, costs::NODE)?;
+        let found = self.view.node_client().deployments(self.view.tip().hash).await;
+        let found = found.map_err(|error| ApiError::node_unavailable(&error))?;
+        Ok(found.0.iter().cloned().map(DeploymentObject).collect())
     }
 
     /// A page of the epochs of the difficulty. The row at a position is the epoch of that number, which its first block
@@ -179,6 +190,13 @@ impl Chain {
         #[graphql(desc = "The slug of the pool: its name in lower case, with letters and digits only.")] slug: String,
     ) -> Option<Miner> {
         Miner::find(&self.view, &slug)
+    }
+
+    /// The soft forks that the Bitcoin node knows, by name, with their state at the tip of this answer. NODE_UNAVAILABLE if it
+    /// does not respond, or does not know the tip.
+    #[graphql(complexity = "costs::list(DEPLOYMENTS, child_complexity).saturating_add(costs::NODE)")]
+    async fn deployments(&self, ctx: &Context<'_>) -> Option<Result<Vec<DeploymentObject>, ApiError>> {
+        Some(self.soft_forks(ctx).await)
     }
 
     /// The projected difficulty of the next epoch, from the blocks of the current epoch so far.

@@ -4,6 +4,7 @@ mod chain;
 mod chain_event;
 mod chain_summary;
 mod chain_tip;
+mod deployment;
 mod difficulty_adjustment;
 mod difficulty_epoch;
 mod range_totals;
