@@ -42,9 +42,12 @@ export const typePolicies: TypePolicies = {
   Block: {
     keyFields: ['id'],
     fields: {
+      balanceChanges: connection(),
+      silentPaymentTweaks: connection(),
       transactions: connection('filter'),
     },
   },
+  BlockAudit: { keyFields: false, merge: true },
   BlockConnected: { keyFields: false, merge: true },
   BlockConnection: { keyFields: false, merge: true },
   BlockDisconnected: { keyFields: false, merge: true },
@@ -52,6 +55,7 @@ export const typePolicies: TypePolicies = {
   BlockFeeStats: { keyFields: false, merge: true },
   BlockHeader: { keyFields: false, merge: true },
   BlockStats: { keyFields: false, merge: true },
+  BlockSummary: { keyFields: false, merge: true },
   BlockTemplate: { keyFields: false, merge: true },
   BroadcastResult: { keyFields: false, merge: true },
   Chain: {
@@ -153,6 +157,7 @@ export const typePolicies: TypePolicies = {
   OpReturn: { keyFields: false, merge: true },
   OutPoint: { keyFields: false, merge: true },
   Output: { keyFields: ['id'] },
+  OutputAge: { keyFields: false, merge: true },
   OutputConnection: { keyFields: false, merge: true },
   OutputEdge: { keyFields: false, merge: true },
   OutputSpentEvent: { keyFields: false, merge: true },
@@ -199,6 +204,7 @@ export const typePolicies: TypePolicies = {
   RbfNodeEdge: { keyFields: false, merge: true },
   RecommendedFees: { keyFields: false, merge: true },
   RejectInfo: { keyFields: false, merge: true },
+  RelativeLock: { keyFields: false, merge: true },
   Reorg: {
     keyFields: ['id'],
     fields: {
@@ -230,6 +236,9 @@ export const typePolicies: TypePolicies = {
   SearchResultConnection: { keyFields: false, merge: true },
   SearchResultEdge: { keyFields: false, merge: true },
   ServerInfo: { keyFields: ['id'] },
+  SilentPaymentTweak: { keyFields: false, merge: true },
+  SilentPaymentTweakConnection: { keyFields: false, merge: true },
+  SilentPaymentTweakEdge: { keyFields: false, merge: true },
   Snapshot: { keyFields: false, merge: true },
   Spendability: { keyFields: false, merge: true },
   SubscriptionLimits: { keyFields: false, merge: true },
@@ -249,6 +258,7 @@ export const typePolicies: TypePolicies = {
   },
   SyncProgress: { keyFields: false, merge: true },
   TableInfo: { keyFields: false, merge: true },
+  TapLeaf: { keyFields: false, merge: true },
   Transaction: {
     keyFields: ['id'],
     fields: {
@@ -259,6 +269,7 @@ export const typePolicies: TypePolicies = {
   TransactionAdded: { keyFields: false, merge: true },
   TransactionConnection: { keyFields: false, merge: true },
   TransactionEdge: { keyFields: false, merge: true },
+  TransactionHop: { keyFields: false, merge: true },
   TransactionRemoved: { keyFields: false, merge: true },
   TransactionStatusEvent: { keyFields: false, merge: true },
   TurnoverTotals: {
@@ -275,6 +286,7 @@ export const typePolicies: TypePolicies = {
   Utxo: { keyFields: false, merge: true },
   UtxoConnection: { keyFields: false, merge: true },
   UtxoEdge: { keyFields: false, merge: true },
+  WtxidProof: { keyFields: false, merge: true },
 };
 
 /** Settings for a cache of your own. */
