@@ -51,12 +51,15 @@ fn proofs_are_those_of_a_node_and_lead_to_the_header() {
     let mut proved = 0;
     for height in 1..=150_u32 {
         let answer = api.data(&format!(
-            "{{ block(height: {height}) {{ hash merkleRoot headerHex stats {{ coinDaysDestroyed }}
-                transactions(first: 100) {{ nodes {{ txid wtxid {PROOFS} }} }} }} }}"
+            "{{ block(height: {height}) {{ hash merkleRoot headerHex txCount stats {{ coinDaysDestroyed }} }} }}"
         ));
         let block = &answer["block"];
         let mut coin_days = 0.0;
-        for transaction in block["transactions"]["nodes"].as_array().unwrap() {
+        for index in 0..block["txCount"].as_u64().unwrap() {
+            let answer = api.data(&format!(
+                "{{ block(height: {height}) {{ transaction(index: {index}) {{ txid wtxid {PROOFS} }} }} }}"
+            ));
+            let transaction = &answer["block"]["transaction"];
             let proof = node.must("gettxoutproof", &[json!([transaction["txid"]]), block["hash"].clone()]);
             assert_eq!(transaction["merkleBlockHex"], proof, "at height {height}");
             coin_days += transaction["coinDaysDestroyed"].as_f64().unwrap();
