@@ -65,7 +65,7 @@ pub use mined::{MinedClusters, PayingTransaction, ahead_of_better};
 pub use prevouts::{PrevoutRef, Prevouts, PrevoutsIter};
 pub use projection::{PROJECTED_BLOCK_WEIGHT, PROJECTED_PERCENT, ProjectedBlock, ProjectedPlace, Remainder};
 pub use recommended::RecommendedFees;
-pub use sample::MempoolSample;
+pub use sample::{MempoolSample, SAMPLED_TARGETS, SampledEstimates};
 pub use script_list::{MempoolScript, ScriptPlace};
 pub use scripts::{Coins, ScriptTotals};
 pub use snapshot::MempoolSnapshot;

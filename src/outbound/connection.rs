@@ -156,9 +156,6 @@ mod tests {
         let found = allowed(public, addresses(&["10.0.0.1:1", "1.1.1.1:1", "[::1]:1"])).unwrap();
         assert_eq!(found, addresses(&["1.1.1.1:1"]).collect::<Vec<_>>());
         let refused = allowed(public, addresses(&["10.0.0.1:1", "[::1]:1"])).unwrap_err();
-        assert_eq!(
-            refused.to_string(),
-            "10.0.0.1 is a private address: set allow_private to connect to it"
-        );
+        assert_eq!(refused.to_string(), "10.0.0.1 is a private address: set allow_private to connect to it");
     }
 }

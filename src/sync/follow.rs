@@ -440,7 +440,8 @@ impl SyncLoop<'_> {
     /// Persists changes of the mempool in commits of bounded size. After `until` no new commit starts.
     pub(super) fn write_changes(&mut self, until: Instant) -> Result<WriteSummary, SyncError> {
         let mut written = WriteSummary { is_sampled: false, is_all: true };
-        while let Some(writing) = self.mempool_sync.as_mut().and_then(MempoolSync::take_changes) {
+        let tip = self.follow.index.snapshot()?.tip();
+        while let Some(writing) = self.mempool_sync.as_mut().and_then(|sync| sync.take_changes(tip)) {
             let mut update = self.follow.index.update()?;
             if writing.clear_first {
                 update.clear_mempool()?;

@@ -115,6 +115,7 @@ export const typePolicies: TypePolicies = {
   Feature: { keyFields: false, merge: true },
   FeeBin: { keyFields: false, merge: true },
   FeeEstimate: { keyFields: false, merge: true },
+  FeeTrackRecord: { keyFields: false, merge: true },
   Input: { keyFields: false, merge: true },
   InputConnection: { keyFields: false, merge: true },
   InputEdge: { keyFields: false, merge: true },

@@ -57,6 +57,7 @@ export const keys: KeyingConfig = {
   Feature: isPart,
   FeeBin: isPart,
   FeeEstimate: isPart,
+  FeeTrackRecord: isPart,
   Input: isPart,
   InputConnection: isPart,
   InputEdge: isPart,

@@ -210,6 +210,7 @@ const FIELD_CACHEABILITY: &[(&str, Cacheability, &str)] = &[
     ("CurrencyValue", Never, "amount rate"),
     ("Feature", Never, "name enabled setting"),
     ("FeeBin", UntilNextHead, "fromRate toRate totalVsize txCount cumulativeVsize"),
+    ("FeeTrackRecord", UntilNextHead, "targetBlocks estimateCount enoughCount averageFeeRate averageNeededFeeRate"),
     ("FeeEstimate", Never, "requestedBlocks targetBlocks feeRate source mode asOf hitRate"),
     (
         "Input",
@@ -239,7 +240,7 @@ const FIELD_CACHEABILITY: &[(&str, Cacheability, &str)] = &[
     (
         "Mempool",
         UntilNextHead,
-        "stats txids transactions feeHistogram projectedBlocks balanceChanges replacements history",
+        "stats txids transactions feeHistogram projectedBlocks balanceChanges replacements history feeTrackRecord",
     ),
     ("Mempool", Never, "nextBlockTemplate"),
     (

@@ -85,7 +85,7 @@ impl BlockSubscription {
 
     /// Every reorg from now on, once it is complete: the blocks that left the main chain, the blocks that replaced
     /// them, and the effects on transactions. No reorg that the server still stores is omitted.
-    /// Example: `subscription { reorg { depth forkHeight conflicted { nodes { transaction { txid } } } } }`.
+    /// Example: `subscription { reorg { depth forkHeight conflicted { nodes { txid conflictingTxids } } } }`.
     async fn reorg(&self, ctx: &Context<'_>) -> Result<impl Stream<Item = Result<Reorg, ApiError>> + use<>, ApiError> {
         let reorgs = events_until_error(self.0.reorgs(ctx)?).map(|found| {
             let (view, reorg) = found?;

@@ -3,6 +3,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use super::stage::*;
+use crate::chain::{Feerate, Height};
 use crate::mempool::{
     Cause, Departed, Departure, Entry, Mempool, MempoolLimits, MempoolSample, NodeMempool, PrevoutSource,
 };
@@ -78,7 +79,7 @@ fn departures_continue_the_numbers_of_an_earlier_run() {
 fn an_encoded_sample_is_decoded_unchanged() {
     let (mut mempool, [parent, child]) = family(Cause::New);
     mempool.set_node(NodeMempool { min_fee_rate: 1.5, ..NodeMempool::default() });
-    let sample = MempoolSample::of(&mempool.snapshot(), 1_030);
+    let sample = MempoolSample::of(&mempool.snapshot(), Height::from(70_000), 1_030);
     assert_eq!((sample.count, sample.vsize), (2, parent.vsize() + child.vsize()));
     assert_eq!((sample.total_fee, sample.min_fee_rate.to_bits()), (parent.fee + child.fee, 1.5_f64.to_bits()));
     assert!((sample.transactions_per_second * 60.0 - 2.0).abs() < 1e-9);
@@ -87,6 +88,15 @@ fn an_encoded_sample_is_decoded_unchanged() {
     assert_eq!(bins, [(6.0_f64.to_bits(), 2)]);
     assert_eq!(sample.bins[0].cumulative_vsize, sample.vsize);
     assert_eq!(MempoolSample::decode(&sample.encode()).unwrap(), sample);
+    // with little in the mempool the node's minimum is enough
+    let estimates = sample.estimates.unwrap();
+    assert_eq!((estimates.tip.to_u32(), estimates.feerates.map(Feerate::to_sat_per_kvb)), (70_000, [1_500; 3]));
+
+    let older = MempoolSample { estimates: None, ..sample };
+    assert_eq!(MempoolSample::decode(&older.encode()).unwrap(), older, "of a version without estimates");
+    let mut cut = older.encode();
+    cut.extend([2, 1, 1]);
+    assert!(MempoolSample::decode(&cut).is_err(), "two numbers are no estimates");
 }
 
 proptest! {
@@ -98,7 +108,7 @@ proptest! {
     ) {
         let (mut mempool, [_, child]) = family(Cause::New);
         let departed = Departed::new(&child, Departure::Expired, None, 1);
-        let sample = MempoolSample::of(&mempool.snapshot(), 1_030);
+        let sample = MempoolSample::of(&mempool.snapshot(), Height::from(7), 1_030);
         for mut row in [noise, child.encode(), departed.encode(), sample.encode()] {
             if let Some(changed) = row.len().checked_sub(1).map(|_| at.index(row.len())) {
                 row[changed] = byte;

@@ -17,7 +17,8 @@ use tracing::{info, warn};
 use super::conflicts::correct_departures;
 use super::incoming::{AddOutcome, Incoming};
 use super::{MempoolSync, now};
-use crate::index::{Index, IndexError, Observations, Snapshot};
+use crate::chain::Height;
+use crate::index::{Index, IndexError, Observations, Snapshot, Tip};
 use crate::mempool::{Departed, Entry, Mempool, MempoolLimits, MempoolSample, MempoolSnapshot};
 
 /// The interval between writes.
@@ -153,13 +154,16 @@ impl MempoolSync<'_> {
     }
 
     /// Takes the changes since the last write, which count as written from now on; `None` if there are none.
-    pub(in crate::sync) fn take_changes(&mut self) -> Option<PendingWrite> {
+    ///
+    /// A sample of the mempool has the height of `tip`, the newest block of the index.
+    pub(in crate::sync) fn take_changes(&mut self, tip: Option<Tip>) -> Option<PendingWrite> {
         let snapshot = self.mempool.snapshot();
         let in_sync = self.is_in_sync();
         let persistence = &mut *self.persistence;
         let (mempool, clear_first) = persistence.changes(&snapshot);
         let departed = persistence.departures(&snapshot);
-        let mempool_sample = if in_sync { persistence.sample(&snapshot, now()) } else { None };
+        let tip = tip.filter(|_| in_sync);
+        let mempool_sample = tip.and_then(|tip| persistence.sample(&snapshot, tip.height, now()));
         let observations = Observations { mempool, departed, mempool_sample };
         let has_more = persistence.events < snapshot.sequence();
         if !has_more {
@@ -202,9 +206,9 @@ impl Persistence {
     }
 
     /// A sample, if this minute has none yet.
-    fn sample(&mut self, snapshot: &MempoolSnapshot, now: u64) -> Option<(u32, Vec<u8>)> {
+    fn sample(&mut self, snapshot: &MempoolSnapshot, tip: Height, now: u64) -> Option<(u32, Vec<u8>)> {
         let minute = u32::try_from(now / SAMPLE_INTERVAL).ok().filter(|minute| self.sampled != Some(*minute))?;
         self.sampled = Some(minute);
-        Some((minute, MempoolSample::of(snapshot, now).encode()))
+        Some((minute, MempoolSample::of(snapshot, tip, now).encode()))
     }
 }

@@ -277,7 +277,7 @@ fn departures_conflicting_with_the_chain_are_corrected_on_load() {
         persistent.mempool.remove(&transaction.compute_txid(), Departure::Unknown, 5);
     }
     let persist = |index: &mut Index, persistent: &mut PersistentMempool| {
-        let writing = MempoolSync::new(persistent, Duration::ZERO).take_changes();
+        let writing = MempoolSync::new(persistent, Duration::ZERO).take_changes(index.snapshot().unwrap().tip());
         let mut update = index.update().unwrap();
         update.observe(&writing.unwrap().observations).unwrap();
         update.commit().unwrap();

@@ -34,7 +34,7 @@ const ONLY_IN: &[(&str, &[&str])] = &[
     ("bitcoincore_rpc", &["node"]),
     ("axum", &["server", "sim"]),
     ("async_graphql", &["api", "server", "webhooks"]),
-    ("async_graphql_value", &["server"]),
+    ("async_graphql_value", &["api", "server"]),
     ("httparse", &["server"]),
     ("http_body_util", &["outbound", "webhooks"]),
     ("hyper", &["outbound", "server", "webhooks"]),

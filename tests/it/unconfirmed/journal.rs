@@ -230,3 +230,43 @@ async fn the_mempool_reports_its_history() {
     drop(schema);
     following.stop();
 }
+
+#[tokio::test]
+async fn past_estimates_are_compared_with_the_blocks_after_them() {
+    let (sim, coins) = quiet();
+    let following = Following::of_simulated(&sim, true);
+    send(&sim, &pay(&coins[0], 5));
+    following.assert_catches_up(&sim);
+    let minute = wait_for("a sample", PATIENCE, || {
+        let head = following.published.head()?;
+        let first = head.chain.mempool_samples(0..=u32::MAX).unwrap().next()?;
+        Some(first.unwrap().0)
+    });
+    let schema = schema(&following);
+    let moment = jiff::Timestamp::from_second(i64::from(minute) * 60).unwrap();
+    let of_sample = format!("from: \"{moment}\", to: \"{moment}\", stepSeconds: 60");
+    let fields = "targetBlocks estimateCount enoughCount averageFeeRate averageNeededFeeRate";
+    let asked =
+        format!("{{ mempool {{ history({of_sample}) {{ minFeeRate }} feeTrackRecord({of_sample}) {{ {fields} }} }} }}");
+    let record = async || ask(&schema, asked.clone()).await["mempool"].take();
+    let nothing = |target: u32| json!({ "targetBlocks": target, "estimateCount": 0, "enoughCount": 0, "averageFeeRate": null, "averageNeededFeeRate": null });
+    let found = record().await;
+    // one transaction fills no block: the minimum is recommended for each target, and is what was needed
+    let minimum = found["history"][0]["minFeeRate"].clone();
+    assert!(minimum.as_f64().unwrap() > 0.0, "{found}");
+    let enough = |target: u32| json!({ "targetBlocks": target, "estimateCount": 1, "enoughCount": 1, "averageFeeRate": minimum, "averageNeededFeeRate": minimum });
+    assert_eq!(found["feeTrackRecord"], json!([nothing(1), nothing(3), nothing(6)]), "no block came yet");
+    for (blocks, expected) in [
+        (1, [enough(1), nothing(3), nothing(6)]),
+        (2, [enough(1), enough(3), nothing(6)]),
+        (3, [enough(1), enough(3), enough(6)]),
+    ] {
+        for _ in 0..blocks {
+            sim.with(|world| world.mine(Mining::default())).unwrap().unwrap();
+        }
+        following.assert_catches_up(&sim);
+        assert_eq!(record().await["feeTrackRecord"], json!(expected), "{blocks} more blocks");
+    }
+    drop(schema);
+    following.stop();
+}

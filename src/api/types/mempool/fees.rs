@@ -71,8 +71,8 @@ impl FeeEstimateObject {
     /// feerate would have been mined within `targetBlocks` blocks. A block counts as accepting the transaction if it
     /// has space left, or if at least a tenth of its weight pays at most this feerate; the threshold discounts
     /// transactions that the miner included for other reasons. A block with only a coinbase does not count. The figure
-    /// is computed from the blocks; past estimates are not stored. Null if the chain is too short for a single run of
-    /// blocks.
+    /// is computed from the blocks; `Mempool.feeTrackRecord` has past recommendations. Null if the chain is too short for
+    /// a single run of blocks.
     #[graphql(complexity = "hit_rate::cost(last_blocks)")]
     async fn hit_rate(
         &self,

@@ -55,9 +55,14 @@ pub(crate) fn of(
 
 /// Whether a block would have taken a transaction with this feerate, had it waited.
 fn takes(row: &BlockRow, feerate: Feerate) -> bool {
-    let pays_enough = row.feerate_quantiles[TENTH] <= feerate.to_sat_per_kvb();
+    needed(row).is_some_and(|needed| needed <= feerate)
+}
+
+/// The lowest feerate that a block would have taken, zero if it had space left. `None` if it took nothing.
+pub(super) fn needed(row: &BlockRow) -> Option<Feerate> {
     // one that holds nothing but a coinbase took nothing, whatever was paid
-    row.transactions > 1 && (row.weight < FULL_WEIGHT || pays_enough)
+    let sat_per_kvb = if row.weight < FULL_WEIGHT { 0 } else { row.feerate_quantiles[TENTH] };
+    (row.transactions > 1).then_some(Feerate::from_sat_per_kvb(sat_per_kvb))
 }
 
 /// The share of runs of `length` blocks one of which took it. `None` if there is no such run.

@@ -10,6 +10,7 @@ use super::rbf_node::{self, RbfNode};
 use super::sample::{self, MempoolSampleObject};
 use super::script_delta::{self, ScriptDelta};
 use super::stats::MempoolStats;
+use super::track_record::{self, FeeTrackRecord};
 use crate::api::allowance::find_transaction;
 use crate::api::context::limits;
 use crate::api::costs;
@@ -19,6 +20,7 @@ use crate::api::pagination::global_id::MEMPOOL_ID;
 use crate::api::pagination::page::{PageArgs, list_size};
 use crate::api::scalars::{DateTime, Txid};
 use crate::api::types::transaction::{Transaction, TransactionFilter};
+use crate::limits::Limits;
 use crate::view::{Entry, View};
 
 /// How many blocks are projected if nothing else is asked for.
@@ -228,5 +230,30 @@ impl Mempool {
         step_seconds: Option<i32>,
     ) -> Option<Result<Vec<MempoolSampleObject>, ApiError>> {
         Some(limits(ctx).and_then(|limits| sample::history(&self.view, limits, from, to, step_seconds.unwrap_or(STEP))))
+    }
+
+    /// How past `recommendedFees` of this server for the next block and for one of the next three and six compare with what
+    /// those blocks took, by the rule of `FeeEstimate.hitRate`: a record for each target. Each step of time has one estimate,
+    /// that of its newest sample (`history`). Blocks of the main chain of now are compared.
+    #[graphql(complexity = "costs::list(sample::steps(from, to, step_seconds), 1).saturating_add(child_complexity)")]
+    async fn fee_track_record(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(desc = "The start of the first step.")] from: DateTime,
+        #[graphql(
+            desc = "The end: later samples are not included. At most `server.limits.pages.pointsPerSeries` steps after `from`."
+        )]
+        to: DateTime,
+        #[graphql(desc = "The length of a step, in seconds, at least 60.", default_with = "Some(STEP)")]
+        step_seconds: Option<i32>,
+    ) -> Option<Result<Vec<FeeTrackRecord>, ApiError>> {
+        let step = step_seconds.unwrap_or(STEP);
+        let read = |limits: &Limits| {
+            let steps = sample::steps(from, to, step_seconds);
+            // more are refused
+            costs::spend(ctx, steps.min(usize::try_from(limits.points).unwrap_or(usize::MAX)))?;
+            track_record::read(&self.view, limits, from, to, step)
+        };
+        Some(limits(ctx).and_then(read))
     }
 }

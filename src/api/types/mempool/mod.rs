@@ -12,7 +12,8 @@
 //!     ├─ rbf_node.rs              which replaced which
 //!     └─ script_delta.rs          what they do to scripts
 //!   entry.rs    MempoolEntry      one of them among the others
-//!   fees.rs     feerates to pay, from the mempool and the node; hit_rate.rs says how well they did
+//!   fees.rs     feerates to pay, from the mempool and the node; hit_rate.rs says how well they would have done,
+//!               and track_record.rs how well those of the past did
 //! ```
 
 mod block_template;
@@ -29,6 +30,7 @@ mod rbf_node;
 mod sample;
 mod script_delta;
 mod stats;
+mod track_record;
 
 pub(crate) use entry::MempoolEntry;
 pub(crate) use fee_bin::feerate;

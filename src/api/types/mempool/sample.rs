@@ -57,10 +57,9 @@ pub(crate) fn steps(from: DateTime, to: DateTime, step: Option<i32>) -> usize {
     seconds.map_or(0, |seconds| usize::try_from(seconds / step).unwrap_or(usize::MAX).saturating_add(1))
 }
 
-/// The newest sample of each step, the oldest first.
+/// The newest sample of each step as an object, the oldest first.
 ///
-/// Errors: BAD_USER_INPUT for times that are not in order and a step below a minute; QUERY_LIMIT_EXCEEDED for too many
-/// steps.
+/// Errors: those of [`read`].
 pub(crate) fn history(
     view: &Arc<View>,
     limits: &Limits,
@@ -68,6 +67,21 @@ pub(crate) fn history(
     to: DateTime,
     step: i32,
 ) -> Result<Vec<MempoolSampleObject>, ApiError> {
+    let samples = read(view, limits, from, to, step)?;
+    samples.into_iter().map(|(minute, sample)| MempoolSampleObject::new(minute, sample)).collect()
+}
+
+/// The newest sample of each step with its minute since 1970, the oldest first.
+///
+/// Errors: BAD_USER_INPUT for times that are not in order and a step below a minute; QUERY_LIMIT_EXCEEDED for too many
+/// steps.
+pub(super) fn read(
+    view: &View,
+    limits: &Limits,
+    from: DateTime,
+    to: DateTime,
+    step: i32,
+) -> Result<Vec<(u32, view::MempoolSample)>, ApiError> {
     let step_seconds = count_of("stepSeconds", step)?;
     if step_seconds < MINUTE {
         return Err(ApiError::bad_user_input(format!("stepSeconds is {step}, and it must be at least 60")));
@@ -87,9 +101,9 @@ pub(crate) fn history(
         // the minutes that begin within the step
         let minutes = start.div_ceil(MINUTE)..=end / MINUTE;
         if !minutes.is_empty()
-            && let Some((minute, sample)) = view.mempool_sample(minutes)?
+            && let Some(sample) = view.mempool_sample(minutes)?
         {
-            samples.push(MempoolSampleObject::new(minute, sample)?);
+            samples.push(sample);
         }
         match start.checked_add(step_seconds).filter(|next| *next <= last) {
             Some(next) => start = next,
