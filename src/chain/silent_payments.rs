@@ -94,7 +94,9 @@ mod tests {
     use bitcoin::hashes::sha256;
     use bitcoin::hex::{DisplayHex, FromHex};
     use bitcoin::secp256k1::SecretKey;
-    use bitcoin::{Amount, OutPoint, PubkeyHash, ScriptBuf, ScriptHash, Sequence, WPubkeyHash, Witness};
+    use bitcoin::{
+        Amount, OutPoint, PubkeyHash, ScriptBuf, ScriptHash, Sequence, WPubkeyHash, Witness, absolute, transaction,
+    };
     use bitcoin::{absolute, transaction};
 
     use super::*;

@@ -289,7 +289,7 @@ mod tests {
         let annex = bytes("50ff");
         for (witness, signatures, annexed) in [
             (vec![&signature[..]], vec![SignatureHash::Schnorr(0)], false),
-            (vec![&with_type], vec![SignatureHash::Schnorr(0x83)], false),
+            (vec![with_type.as_slice()], vec![SignatureHash::Schnorr(0x83)], false),
             (vec![&signature[..], &annex], vec![SignatureHash::Schnorr(0)], true),
         ] {
             let annex = annexed.then(|| annex.clone());
