@@ -97,7 +97,6 @@ mod tests {
     use bitcoin::{
         Amount, OutPoint, PubkeyHash, ScriptBuf, ScriptHash, Sequence, WPubkeyHash, Witness, absolute, transaction,
     };
-    use bitcoin::{absolute, transaction};
 
     use super::*;
 
