@@ -11,7 +11,7 @@ export const possibleTypes: Record<string, string[]> = {
   ChainEvent: ['BlockConnected', 'BlockDisconnected'],
   Ledger: ['Address', 'AddressSet', 'DescriptorAccount', 'Script'],
   MempoolEvent: ['TransactionAdded', 'TransactionRemoved'],
-  Node: ['Address', 'AddressSet', 'Block', 'Chain', 'DescriptorAccount', 'DifficultyEpoch', 'Mempool', 'Output', 'Reorg', 'Script', 'ServerInfo', 'Transaction'],
+  Node: ['Address', 'AddressSet', 'Block', 'Chain', 'DescriptorAccount', 'DifficultyEpoch', 'Mempool', 'Miner', 'Output', 'Reorg', 'Script', 'ServerInfo', 'Transaction'],
   SearchResult: ['Address', 'Block', 'DescriptorAccount', 'Output', 'Script', 'Transaction'],
 };
 
@@ -38,6 +38,8 @@ export const typePolicies: TypePolicies = {
   AddressValidation: { keyFields: false, merge: true },
   Balance: { keyFields: false, merge: true },
   BalancePoint: { keyFields: false, merge: true },
+  Bip9Deployment: { keyFields: false, merge: true },
+  Bip9Statistics: { keyFields: false, merge: true },
   BitcoinNode: { keyFields: false, merge: true },
   Block: {
     keyFields: ['id'],
@@ -66,6 +68,8 @@ export const typePolicies: TypePolicies = {
   },
   ChainSummary: { keyFields: false, merge: true },
   ChainTip: { keyFields: false, merge: true },
+  Coinbase: { keyFields: false, merge: true },
+  CompactFilter: { keyFields: false, merge: true },
   ConflictedTransaction: { keyFields: false, merge: true },
   ConflictedTransactionConnection: { keyFields: false, merge: true },
   ConflictedTransactionEdge: { keyFields: false, merge: true },
@@ -91,6 +95,7 @@ export const typePolicies: TypePolicies = {
     },
   },
   DecodedTransaction: { keyFields: false, merge: true },
+  Deployment: { keyFields: false, merge: true },
   DerivedAddress: { keyFields: false, merge: true },
   DerivedAddressConnection: { keyFields: false, merge: true },
   DerivedAddressEdge: { keyFields: false, merge: true },
@@ -154,6 +159,21 @@ export const typePolicies: TypePolicies = {
   MempoolSample: { keyFields: false, merge: true },
   MempoolStats: { keyFields: false, merge: true },
   MerkleProof: { keyFields: false, merge: true },
+  Miner: {
+    keyFields: ['id'],
+    fields: {
+      blocks: connection('order'),
+    },
+  },
+  MinerShare: { keyFields: false, merge: true },
+  MinerTotals: {
+    keyFields: false,
+    merge: true,
+    fields: {
+      fees: bigInt,
+      reward: bigInt,
+    },
+  },
   NetEffect: { keyFields: false, merge: true },
   OpReturn: { keyFields: false, merge: true },
   OutPoint: { keyFields: false, merge: true },
@@ -180,10 +200,15 @@ export const typePolicies: TypePolicies = {
   PsbtOutput: { keyFields: false, merge: true },
   PsbtOutputConnection: { keyFields: false, merge: true },
   PsbtOutputEdge: { keyFields: false, merge: true },
+  PsbtPreimage: { keyFields: false, merge: true },
+  PsbtProprietaryEntry: { keyFields: false, merge: true },
   PsbtSignature: { keyFields: false, merge: true },
+  PsbtTapLeaf: { keyFields: false, merge: true },
+  PsbtUnknownEntry: { keyFields: false, merge: true },
+  PsbtXpub: { keyFields: false, merge: true },
   Query: {
     fields: {
-      blocks: connection('range', 'order'),
+      blocks: connection('filter', 'range', 'order'),
       staleBlocks: connection(),
       reorgs: connection(),
       transactions: connection('filter', 'range', 'order'),
@@ -197,6 +222,7 @@ export const typePolicies: TypePolicies = {
       outputValue: bigInt,
       fees: bigInt,
       subsidy: bigInt,
+      inputValue: bigInt,
     },
   },
   Rate: { keyFields: false, merge: true },
@@ -234,8 +260,18 @@ export const typePolicies: TypePolicies = {
   ScriptDeltaEdge: { keyFields: false, merge: true },
   ScriptInfo: { keyFields: false, merge: true },
   ScriptTypeCount: { keyFields: false, merge: true },
+  ScriptTypeTotals: {
+    keyFields: false,
+    merge: true,
+    fields: {
+      createdValue: bigInt,
+      spentValue: bigInt,
+      unspendableValue: bigInt,
+    },
+  },
   SearchResultConnection: { keyFields: false, merge: true },
   SearchResultEdge: { keyFields: false, merge: true },
+  SeriesPoint: { keyFields: false, merge: true },
   ServerInfo: { keyFields: ['id'] },
   SilentPaymentTweak: { keyFields: false, merge: true },
   SilentPaymentTweakConnection: { keyFields: false, merge: true },
@@ -287,6 +323,8 @@ export const typePolicies: TypePolicies = {
   Utxo: { keyFields: false, merge: true },
   UtxoConnection: { keyFields: false, merge: true },
   UtxoEdge: { keyFields: false, merge: true },
+  UtxoSet: { keyFields: false, merge: true },
+  UtxoTypeCount: { keyFields: false, merge: true },
   WtxidProof: { keyFields: false, merge: true },
 };
 

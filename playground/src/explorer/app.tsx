@@ -13,6 +13,7 @@ const Block = lazy(() => import('./pages/block'));
 const Transaction = lazy(() => import('./pages/transaction'));
 const Ledger = lazy(() => import('./pages/ledger'));
 const Mempool = lazy(() => import('./pages/mempool'));
+const Charts = lazy(() => import('./pages/charts'));
 const Send = lazy(() => import('./pages/send'));
 const Status = lazy(() => import('./pages/status'));
 const Found = lazy(() => import('./pages/search'));
@@ -20,6 +21,7 @@ const Found = lazy(() => import('./pages/search'));
 const SECTIONS: [string, string][] = [
   ['/', 'Chain'],
   ['/mempool', 'Mempool'],
+  ['/charts', 'Charts'],
   ['/send', 'Send'],
   ['/status', 'Status'],
 ];
@@ -39,6 +41,7 @@ function Page() {
   if (parts.length === 1) {
     if (kind === 'wallet') return <Ledger key={fragment} of={{ kind, text: fragment }} />;
     if (kind === 'mempool') return <Mempool />;
+    if (kind === 'charts') return <Charts />;
     if (kind === 'send') return <Send />;
     if (kind === 'status') return <Status />;
     if (kind === 'search') return <Found key={fragment} text={fragment} />;

@@ -130,8 +130,8 @@ export type LedgerFilter = {
 
 /**
  * Addresses, scripts and descriptors: at least one of the lists, and at most `server.limits.pages.idsPerList` entries in all of them
- * together. In a subscription at most `server.limits.subscriptions.watch` addresses and scripts, and descriptors with at most 32
- * branches and `server.limits.pages.derivedScripts` scripts together.
+ * together. In a subscription at most `watch` addresses and scripts and `watchedDescriptors` descriptors, which have at most
+ * `watchedBranches` branches (`server.limits.subscriptions`) and `server.limits.pages.derivedScripts` scripts together.
  */
 export type LedgerInput = {
   /**

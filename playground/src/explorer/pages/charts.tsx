@@ -1,0 +1,141 @@
+// The chain over time: hashrate, difficulty, fees, sizes, script types and the UTXO set.
+
+import { lazy, Suspense, useState } from 'react';
+import { count, difficulty, percent, rate, scaled, words } from '../format';
+import type { Series } from '../chart';
+import { Choices, Empty, Failure, Head, Loading, Panel } from '../parts';
+import { useLive, usePage } from '../page';
+import { useTitle } from '../router';
+import { ChartsBlocksDocument, ChartsPageDocument, type ChartsPageQuery } from './charts.generated';
+
+const Chart = lazy(() => import('../chart'));
+
+const DAY = 86_400;
+
+/** Spans of all charts: what a point stands for, and how far back they go, in blocks or in seconds. */
+const SPANS = {
+  blocks: { name: '144 blocks', group: 'BLOCK', blocks: 144 },
+  quarter: { name: '90 days', group: 'DAY', seconds: 90 * DAY },
+  year: { name: '1 year', group: 'DAY', seconds: 365 * DAY },
+  all: { name: 'All', group: 'MONTH' },
+} as const;
+type Span = keyof typeof SPANS;
+
+/** A line through fewer points says nothing: a young chain is shown block by block. */
+const LEAST_POINTS = 8;
+
+/** Types of scripts that are drawn one by one; the others are one layer. */
+const LAYERS = 6;
+
+const SATS = 100_000_000;
+const PERCENTILES = { tenth: 1, median: 3, ninetieth: 5 };
+
+type Point = NonNullable<NonNullable<ChartsPageQuery['chain']>['series']>[number];
+
+/** The range of a span, which begins at midnight so that the answer is the same all day. */
+function rangeOf(span: Span) {
+  const shape = SPANS[span];
+  if ('blocks' in shape) return { lastBlocks: shape.blocks };
+  if (!('seconds' in shape)) return undefined;
+  const from = (Math.floor(Date.now() / 1_000 / DAY) + 1) * DAY - shape.seconds;
+  return { times: { from: new Date(from * 1_000).toISOString().replace('.000Z', 'Z') } };
+}
+
+export default function ChartsPage() {
+  useTitle('Charts');
+  const [chosen, choose] = useState<Span>();
+  const [isYoung, setYoung] = useState(false);
+  const span = chosen ?? (isYoung ? 'blocks' : 'year');
+  const { data, error, loading, isStale, reread } = usePage(
+    ChartsPageDocument,
+    { group: SPANS[span].group, range: rangeOf(span) },
+    { pause: 5_000 },
+  );
+  useLive(ChartsBlocksDocument, data ? {} : undefined, reread, reread);
+  const points = data?.chain?.series;
+  if (points && !isStale && span === 'year' && !chosen && !isYoung && points.length < LEAST_POINTS) setYoung(true);
+  return (
+    <>
+      <Head kind="Charts" />
+      <div className="page-body">
+        <Choices
+          name="Time span"
+          options={Object.entries(SPANS).map(([key, { name }]) => [key, name])}
+          value={span}
+          choose={(key) => choose(key as Span)}
+        />
+        {error && <Failure error={error} />}
+        {points && points.length > 1 ? (
+          <div className="grid two"><Charts points={points} /></div>
+        ) : loading ? <Loading lines={14} /> : !error && <Empty>There are no two periods to draw a line between yet.</Empty>}
+      </div>
+    </>
+  );
+}
+
+function Charts({ points }: { points: Point[] }) {
+  const times = points.map(({ endAt }) => Date.parse(endAt) / 1_000);
+  const line = (label: string, colour: string, value: (point: Point) => number | null | undefined): Series => ({
+    label,
+    colour,
+    values: points.map((point) => value(point) ?? null),
+  });
+  const per = (value: number | undefined, point: Point) => (value === undefined || point.blockCount === 0 ? null : value / point.blockCount);
+  const percentile = (index: number) => (point: Point) => point.stats?.averageFeeRatePercentiles?.[index];
+  const panel = (title: string, label: string, series: Series[], format: (value: number) => string) => (
+    <Panel key={title} title={title}>
+      <Suspense fallback={<div className="chart" />}>
+        <Chart label={label} times={times} series={series} format={format} />
+      </Suspense>
+    </Panel>
+  );
+  return (
+    <>
+      {panel('Hashrate', 'Estimated hashes per second over time', [line('Hashrate', '--accent', ({ stats }) => stats?.hashrate)], (value) => scaled(value, 'H/s'))}
+      {panel('Difficulty', 'Difficulty over time', [line('Difficulty', '--accent', (point) => point.difficulty)], difficulty)}
+      {panel('Transactions', 'Transactions per block over time', [line('A block', '--accent', (point) => per(point.stats?.txCount, point))], (value) => scaled(value, ''))}
+      {panel('Block size', 'Bytes per block over time', [line('A block', '--accent', (point) => per(point.stats?.size, point))], (value) => scaled(value, 'B'))}
+      {panel('Fees', 'Fees per block over time, in bitcoins', [line('A block', '--accent', (point) => per(point.stats ? Number(point.stats.fees) / SATS : undefined, point))], (value) => `${decimals(value)} BTC`)}
+      {panel(
+        'Feerates',
+        'Feerates of a block over time, in satoshis per virtual byte: the mean over blocks of its percentiles',
+        [
+          line('90 %', '--fee-6', percentile(PERCENTILES.ninetieth)),
+          line('Median', '--fee-4', percentile(PERCENTILES.median)),
+          line('10 %', '--fee-2', percentile(PERCENTILES.tenth)),
+        ],
+        (value) => `${rate(value)} sat/vB`,
+      )}
+      {panel('Types of new outputs', 'Share of each script type of the outputs created over time', layers(points), (value) => percent(value, 0))}
+      {panel('Unspent outputs', 'Number of unspent outputs over time', [line('Unspent outputs', '--accent', ({ utxoSet }) => utxoSet.unspentCount)], (value) => scaled(value, ''))}
+    </>
+  );
+}
+
+/** A figure with three digits that count. */
+const decimals = (value: number) => (value === 0 ? '0' : value >= 1_000 ? count(Math.round(value)) : value.toPrecision(3).replace(/\.?0+$/, ''));
+
+/** Shares of the most frequent types and of all others: each line is the sum of its type and those before it. */
+function layers(points: Point[]): Series[] {
+  const totals = new Map<string, number>();
+  for (const { stats } of points) for (const { type, createdCount } of stats?.totalsByType ?? []) totals.set(type, (totals.get(type) ?? 0) + createdCount);
+  const types = [...totals].sort((a, b) => b[1] - a[1]).map(([type]) => type);
+  const drawn = types.slice(0, LAYERS);
+  const names = types.length > LAYERS ? [...drawn, 'others'] : drawn;
+  const shares = points.map(({ stats }) => {
+    const counts = new Map(stats?.totalsByType.map(({ type, createdCount }): [string, number] => [type, createdCount]));
+    const all = [...counts.values()].reduce((sum, created) => sum + created, 0);
+    return names.map((_, index) => {
+      if (all === 0) return null;
+      if (index === LAYERS) return 1;
+      return drawn.slice(0, index + 1).reduce((sum, type) => sum + (counts.get(type) ?? 0), 0) / all;
+    });
+  });
+  // the widest layer first: each later one is drawn over it
+  return names.map((name, index) => ({
+    label: words(name),
+    colour: `--fee-${(index + 2) % 9}`,
+    isFilled: true,
+    values: shares.map((sums) => sums[index]!),
+  })).reverse();
+}
