@@ -138,14 +138,14 @@ mod tests {
     fn operations_cost_four_outside_of_a_witness_and_one_within() {
         let script = Vec::from_hex("52ae").unwrap();
         let p2sh = |script: &[u8]| ScriptBuf::new_p2sh(&ScriptHash::hash(script));
-        let p2wsh = ScriptBuf::new_p2wsh(&WScriptHash::hash(&script));
-        let p2wpkh = ScriptBuf::from_bytes([&[0, 20][..], &[1; 20]].concat());
-        let nested = format!("22{p2wsh:x}");
+        let by_script = ScriptBuf::new_p2wsh(&WScriptHash::hash(&script));
+        let by_key = ScriptBuf::from_bytes([&[0, 20][..], &[1; 20]].concat());
+        let nested = format!("22{by_script:x}");
         assert_eq!(cost(ScriptBuf::new(), "ac", &[]), 4);
         assert_eq!(cost(p2sh(&script), "0252ae", &[]), 8);
-        assert_eq!(cost(p2wsh.clone(), "", &[&script]), 2);
-        assert_eq!(cost(p2wsh, "", &[]), 0);
-        assert_eq!(cost(p2wpkh, "", &[b"", b""]), 1);
+        assert_eq!(cost(by_script.clone(), "", &[&script]), 2);
+        assert_eq!(cost(by_script, "", &[]), 0);
+        assert_eq!(cost(by_key, "", &[b"", b""]), 1);
         assert_eq!(cost(p2sh(b"any"), &nested, &[&script]), 2);
         // a scriptSig that does more than push, or whose last push is a number
         assert_eq!(cost(p2sh(&script), "610252ae", &[]), 0);

@@ -38,6 +38,7 @@ fn target_or_none<'de, D: Deserializer<'de>>(text: D) -> Result<Option<Target>, 
     if text.is_empty() { Ok(None) } else { Target::parse(&text).map(Some).map_err(serde::de::Error::custom) }
 }
 
+#[expect(clippy::ref_option, reason = "serde calls it with a reference to the field")]
 fn or_empty<S: Serializer>(target: &Option<Target>, serializer: S) -> Result<S::Ok, S::Error> {
     match target {
         Some(target) => target.serialize(serializer),

@@ -59,16 +59,13 @@ pub(super) fn read(network: Network, json: &str) -> Result<Vec<Pool>, PoolsFileE
         let wrong = |reason: String| PoolsFileError::Entry { entry: label.clone(), reason };
         let entry: PoolEntry = serde_json::from_value(entry).map_err(|error| wrong(error.to_string()))?;
         let pool = pool(network, entry).map_err(wrong)?;
-        match places.get(&pool.slug).and_then(|place: &usize| pools.get_mut(*place)) {
-            // the public file has a pool twice
-            Some(before) => {
-                before.tags.extend(pool.tags);
-                before.payout_scripts.extend(pool.payout_scripts);
-            }
-            None => {
-                places.insert(pool.slug.clone(), pools.len());
-                pools.push(pool);
-            }
+        // the public file has a pool twice
+        if let Some(before) = places.get(&pool.slug).and_then(|place: &usize| pools.get_mut(*place)) {
+            before.tags.extend(pool.tags);
+            before.payout_scripts.extend(pool.payout_scripts);
+        } else {
+            places.insert(pool.slug.clone(), pools.len());
+            pools.push(pool);
         }
     }
     Ok(pools)

@@ -65,11 +65,11 @@ fn a_rate_is_the_newest_until_a_time() {
     assert!(has_rates(&api));
     assert_eq!(api.data("{ currencies }"), json!({ "currencies": ["EUR", "USD"] }));
     let rate = |currency: &str, at: &str| {
-        let document = format!("{{ rate(currency: \"{currency}\", at: {at}) {{ currency price at }} }}");
+        let document = format!("{{ rate(currency: \"{currency}\", at: {at}) {{ currency price quotedAt }} }}");
         api.data(&document)["rate"].take()
     };
     let at = |seconds: u32| format!("\"1970-01-01T00:{:02}:{:02}Z\"", seconds / 60, seconds % 60);
-    let eur = |price: &str, at: &str| json!({ "currency": "EUR", "price": price, "at": at });
+    let eur = |price: &str, at: &str| json!({ "currency": "EUR", "price": price, "quotedAt": at });
     for (time, expected) in [
         (999, Value::Null),
         (1_000, eur("50000.00", "1970-01-01T00:16:40Z")),

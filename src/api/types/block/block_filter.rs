@@ -153,9 +153,9 @@ fn empty_blocks<'v>(
             costs::spend(ctx, costs::BISECTION)?;
             let Some(found) = view.empty_block(&left, ascending)? else { return Ok(None) };
             if ascending {
-                left.start = found.next()
+                left.start = found.next();
             } else {
-                left.end = found
+                left.end = found;
             }
             Ok(Some(found))
         };

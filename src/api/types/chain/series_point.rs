@@ -12,7 +12,7 @@ use crate::api::types::block::{Block, BlockRangeInput};
 use crate::api::types::enums::SeriesGroupEnum;
 use crate::chain::Height;
 use crate::chain::difficulty::difficulty;
-use crate::view::{BlockRow, ChainPeriod, SeriesShape, TooManyPeriods, View};
+use crate::view::{BlockRange, BlockRow, ChainPeriod, SeriesShape, TooManyPeriods, View};
 
 /// Rows of blocks that a point has: that of its last block, and that of its first. The one before it is of the point before.
 const POINT_BYTES: usize = 2 * size_of::<BlockRow>();
@@ -83,7 +83,7 @@ impl SeriesPoint {
 
     /// The number of blocks of the period within the range.
     async fn block_count(&self) -> Result<i32, ApiError> {
-        int(self.found.blocks.as_ref().map_or(0, |blocks| blocks.blocks()))
+        int(self.found.blocks.as_ref().map_or(0, BlockRange::blocks))
     }
 
     /// The totals of the blocks of the period within the range: `Chain.range` of them. Null if the period has no block.

@@ -89,12 +89,11 @@ pub(crate) fn read(
             }
             let mut needed = None;
             for height in first..=last {
-                let found = match blocks.get(&height) {
-                    Some(found) => *found,
-                    None => {
-                        let found = hit_rate::needed(&view.main_block(Height::from(height))?.row);
-                        *blocks.entry(height).or_insert(found)
-                    }
+                let found = if let Some(found) = blocks.get(&height) {
+                    *found
+                } else {
+                    let found = hit_rate::needed(&view.main_block(Height::from(height))?.row);
+                    *blocks.entry(height).or_insert(found)
                 };
                 needed = [needed, found].into_iter().flatten().min();
             }
