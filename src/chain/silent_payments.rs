@@ -214,14 +214,14 @@ mod tests {
             (spend(ScriptBuf::from_bytes([&[0x52, 32][..], &[3; 32]].concat()), vec![], &[&key]), None),
             (spend(ScriptBuf::new(), vec![0x51], &[]), None),
         ] {
-            assert_eq!(of(&[spend.clone()], taproot()), expected, "{spend:?}");
+            assert_eq!(of(std::slice::from_ref(&spend), taproot()), expected, "{spend:?}");
         }
         // an uncompressed key does not count
         let uncompressed = [&[4][..], &[7; 64]].concat();
         let hash = ScriptBuf::new_p2pkh(&PubkeyHash::hash(&uncompressed));
         assert_eq!(of(&[spend(hash, [&[65][..], &uncompressed].concat(), &[])], taproot()), None);
         let one = p2pkh(TXIDS[0], 0, KEYS[0]);
-        assert_eq!(of(&[one.clone()], paid(program)), None, "no output is P2TR");
+        assert_eq!(of(std::slice::from_ref(&one), paid(program)), None, "no output is P2TR");
         let later = spend(ScriptBuf::from_bytes([&[0x52, 2][..], &[3; 2]].concat()), vec![], &[]);
         assert_eq!(of(&[one.clone(), later], taproot()), None, "a later witness version");
         // a key and its negation add up to nothing

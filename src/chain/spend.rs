@@ -293,7 +293,7 @@ mod tests {
             (vec![&signature[..], &annex], vec![SignatureHash::Schnorr(0)], true),
         ] {
             let annex = annexed.then(|| annex.clone());
-            let expected = InputSpend { signatures, annex, ..InputSpend::default() };
+            let expected = InputSpend { annex, signatures, ..InputSpend::default() };
             assert_eq!(InputSpend::of(&taproot(), &input(&[], &witness)), expected, "{witness:?}");
         }
         let script = bytes("20ac");

@@ -189,9 +189,9 @@ fn miners_equal_the_model_through_random_histories() {
                 _ => history.complete(),
             }
             if history.agrees(&mut rng) {
-                answered += 1
+                answered += 1;
             } else {
-                unanswered += 1
+                unanswered += 1;
             }
             history.indexed.verified();
         }
@@ -232,9 +232,10 @@ fn an_index_without_the_table_builds_it() {
 
 #[test]
 fn damaged_rows_are_reported() {
+    type Damage = fn(&mut redb::Table<'_, &[u8; 6], &[u8; 24]>);
     let mut history = History::new(85);
     history.mine(40);
-    let damages: [(&str, fn(&mut redb::Table<'_, &[u8; 6], &[u8; 24]>)); 3] = [
+    let damages: [(&str, Damage); 3] = [
         ("differs from what it must be", |table| {
             let (key, mut value) = table.first().unwrap().map(|(key, value)| (*key.value(), *value.value())).unwrap();
             value[23] ^= 1;

@@ -212,7 +212,7 @@ async fn host(responses: Vec<String>) -> (String, Arc<AtomicUsize>) {
             if responses[number].is_empty() {
                 // it neither answers nor ends
                 tokio::spawn(async move {
-                    tokio::time::sleep(Duration::from_secs(60)).await;
+                    tokio::time::sleep(Duration::from_mins(1)).await;
                     drop(stream);
                 });
             }

@@ -292,7 +292,9 @@ fn points_are_sums_over_blocks_through_reorganisations_and_duplicates(form: Inde
     for (seed, spacing) in [(90, 5_000), (91, 250_000)] {
         let mut chain = SimChain::new(seed).with_clock(FIRST, spacing);
         let (mut hostile, mut random) = (Hostile::new(seed), Rng::new(seed));
-        let (mut api, mut fed) = (Api::of(Network::Regtest, []), Vec::<Arc<Block>>::new());
+        // a point for each hour has the UTXO set by script type
+        let limits = Limits { complexity: 1_000_000, ..Limits::default() };
+        let (mut api, mut fed) = (Api::empty(Network::Regtest, limits), Vec::<Arc<Block>>::new());
         let (mut found, mut empty) = (0, 0);
         let mut check = |chain: &SimChain| {
             let active: Vec<_> = chain.active_blocks().cloned().collect();

@@ -45,12 +45,12 @@ fn script_sigs_read_as_a_node_writes_them_and_scripts_have_their_hash() {
                 let is_p2sh = kind == "scripthash";
                 assert_eq!(redeem_script.as_ref().map(|script| script.to_p2sh()), is_p2sh.then(|| spent.clone()));
                 let program = if is_p2sh { redeem_script.unwrap() } else { spent };
-                let is_p2wsh = program.is_p2wsh();
-                assert_eq!(witness_script.map(|script| script.to_p2wsh()), is_p2wsh.then_some(program));
+                let has_script = program.is_p2wsh();
+                assert_eq!(witness_script.map(|script| script.to_p2wsh()), has_script.then_some(program));
                 let is_signed = ours["sighashTypes"] != json!([]);
                 *seen.entry(kind.to_owned()).or_default() += 1;
                 *seen.entry("signed".to_owned()).or_default() += u32::from(is_signed);
-                *seen.entry("p2wsh".to_owned()).or_default() += u32::from(is_p2wsh);
+                *seen.entry("p2wsh".to_owned()).or_default() += u32::from(has_script);
                 *seen.entry("leaf".to_owned()).or_default() += u32::from(!ours["tapLeaf"].is_null());
             }
         }

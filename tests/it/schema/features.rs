@@ -81,7 +81,9 @@ fn every_field_and_test_of_the_features_exists() {
     }
     assert!(wrong.is_empty(), "not there: {wrong:#?}");
     let mut numbers: BTreeMap<_, u32> = BTreeMap::new();
-    rows.iter().for_each(|(number, ..)| *numbers.entry(number).or_default() += 1);
+    for (number, ..) in &rows {
+        *numbers.entry(number).or_default() += 1;
+    }
     numbers.retain(|_, count| *count > 1);
     assert!(numbers.is_empty(), "rows with one number: {numbers:?}");
 }

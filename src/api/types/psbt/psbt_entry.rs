@@ -89,12 +89,16 @@ impl PsbtProprietaryEntry {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
 pub(crate) enum PreimageHash {
     /// RIPEMD-160.
+    #[graphql(name = "RIPEMD160")]
     Ripemd160,
     /// SHA-256.
+    #[graphql(name = "SHA256")]
     Sha256,
     /// RIPEMD-160 of SHA-256.
+    #[graphql(name = "HASH160")]
     Hash160,
     /// SHA-256 twice.
+    #[graphql(name = "HASH256")]
     Hash256,
 }
 
