@@ -14,7 +14,7 @@
 //! | reads and hashes all txids of a block | [`PROOF`] | some thousand rows in one pass, and as many hashes | the same |
 //! | reads and hashes all transactions of a block | [`WHOLE_BLOCK`] | a megabyte or two, read in one pass | the same |
 //! | reads and parses all transactions of a block | 1 for each | in one pass | as a block of 3,000 |
-//! | returns a list of scalars that is written at once | 1 for each [`COLUMN_ITEMS`] | [`column`] | as a block of 3,000 |
+//! | returns a list of scalars that is written at once | 1 for each [`COLUMN_ITEMS`] | [`column()`] | as a block of 3,000 |
 //! | computes the tweak of a silent payment | [`TWEAK`] and 1 for each input | a multiplication of a point on the curve | the same |
 //! | orders the clusters of a block | 1 for each [`CLUSTER_STEPS`] | as many steps as members times edges | nothing |
 //! | reads a list by keys, or all txids of a block | 1 more for each | counted before they are read | as a block of 3,000 |

@@ -24,7 +24,7 @@ use super::tls::TlsConfig;
 pub(crate) const HEAD_BYTES: usize = 16 << 10;
 
 /// The host of a URL, and how it is connected to.
-pub(crate) struct Endpoint {
+pub(crate) struct OutboundEndpoint {
     pub(crate) target: Target,
     /// Whether private addresses may be connected to.
     pub(crate) allow_private: bool,
@@ -41,7 +41,7 @@ pub(crate) struct OpenConnection {
     pub(crate) used: Instant,
 }
 
-impl Endpoint {
+impl OutboundEndpoint {
     /// Connects to the first address that is allowed and answers, within this time.
     ///
     /// Errors: why there is no connection.

@@ -7,14 +7,14 @@ use hyper::{Request, Response, StatusCode};
 use tokio::time::timeout;
 
 use super::AGENT;
-use super::connection::Endpoint;
+use super::connection::OutboundEndpoint;
 use super::failure::FailureReason;
 use super::target::Target;
 use super::tls::TlsConfig;
 
 /// A text that is fetched by GET, over a new connection each time.
 pub struct Fetch {
-    endpoint: Endpoint,
+    endpoint: OutboundEndpoint,
     limits: FetchLimits,
 }
 
@@ -48,7 +48,7 @@ impl Fetch {
     /// Fetches from this URL. Without `tls` it cannot fetch from https.
     #[must_use]
     pub fn new(target: Target, allow_private: bool, tls: Option<TlsConfig>, limits: FetchLimits) -> Self {
-        Self { endpoint: Endpoint { target, allow_private, tls }, limits }
+        Self { endpoint: OutboundEndpoint { target, allow_private, tls }, limits }
     }
 
     /// The URL.

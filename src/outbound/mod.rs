@@ -14,7 +14,7 @@ mod fetch;
 mod target;
 mod tls;
 
-pub(crate) use connection::{Endpoint, OpenConnection};
+pub(crate) use connection::{OpenConnection, OutboundEndpoint};
 pub(crate) use failure::FailureReason;
 pub use fetch::{Fetch, FetchError, FetchLimits};
 pub use target::{NotATarget, Target};

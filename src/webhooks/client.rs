@@ -15,11 +15,11 @@ use super::hook::{Hook, Timing};
 use super::limits::{IDLE, RESPONSE_BODY, RESPONSE_BYTES};
 use super::message::HookMessage;
 use super::signature::SigningKeys;
-use crate::outbound::{AGENT, Endpoint, FailureReason, OpenConnection, TlsConfig};
+use crate::outbound::{AGENT, FailureReason, OpenConnection, OutboundEndpoint, TlsConfig};
 
 /// Sends the messages of one hook.
 pub(crate) struct MessageSender {
-    endpoint: Endpoint,
+    endpoint: OutboundEndpoint,
     keys: SigningKeys,
     timing: Timing,
     open: Option<OpenConnection>,
@@ -43,7 +43,7 @@ impl MessageSender {
     /// The sender of a hook. Without `tls` it cannot send to https.
     pub(crate) fn new(hook: &Hook, tls: Option<TlsConfig>) -> Self {
         Self {
-            endpoint: Endpoint { target: hook.target.clone(), allow_private: hook.allow_private, tls },
+            endpoint: OutboundEndpoint { target: hook.target.clone(), allow_private: hook.allow_private, tls },
             keys: hook.keys.clone(),
             timing: hook.timing,
             open: None,

@@ -63,6 +63,7 @@ const PICTURES = [
   { name: 'block', at: `/block/${block}`, colorScheme: 'dark', height: 900 },
   { name: 'transaction', at: `/tx/${txid}`, colorScheme: 'light', height: 900 },
   { name: 'address', at: `/address/${address}`, colorScheme: 'light', height: 900 },
+  { name: 'charts', at: '/charts', colorScheme: 'dark', height: 900 },
   { name: 'playground', at: '/playground', colorScheme: 'dark', height: 700 },
 ];
 

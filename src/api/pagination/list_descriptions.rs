@@ -52,12 +52,18 @@ const LISTS: &[(&str, &str, &str)] = &[
     ("SearchResult",
      "A page of what a text may stand for, the most likely first.",
      "A result of a search, and the cursor to continue from it."),
+    ("SilentPaymentTweak",
+     "A page of the tweaks of a block, in the order of its transactions.",
+     "A tweak of a block, and the cursor to continue from it."),
     ("Transaction",
      "A page of transactions, in the order of the field that returns it.",
      "A transaction of a list, and the cursor to continue from it."),
     ("Txid",
      "A page of txids, for lists whose transactions are not needed or no longer stored.",
      "A txid of a list, and the cursor to continue from it."),
+    ("Utxo",
+     "A page of the unspent outputs of a ledger, with their total value.",
+     "An unspent output of a ledger, and the cursor to continue from it."),
 ];
 
 /// No type of the schema: registering it gives each list its description. It must be registered after all others.

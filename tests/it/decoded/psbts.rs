@@ -54,10 +54,10 @@ fn derivations(ours: &Value) -> Value {
 /// The entries that no signer needs, in the form of the node.
 const ENTRIES: &str = "globalXpubs { xpub fingerprint path }
     unknownEntries { key value } proprietaryEntries { identifier subtype keyData value }
-    inputs { nodes { preimages { hashType hash preimage } taprootInternalKey taprootMerkleRoot
-        taprootScripts { script leafVersion depth controlBlock }
+    inputs { nodes { preimages { hashType hashHex preimage } taprootInternalKey taprootMerkleRoot
+        taprootScripts { scriptHex leafVersion depth controlBlock }
         unknownEntries { key value } proprietaryEntries { identifier subtype keyData value } } }
-    outputs { nodes { taprootInternalKey taprootTree { script leafVersion depth controlBlock }
+    outputs { nodes { taprootInternalKey taprootTree { scriptHex leafVersion depth controlBlock }
         unknownEntries { key value } proprietaryEntries { identifier subtype keyData value } } }";
 
 /// Compares the unknown and proprietary entries of a map, which the node leaves out if there are none.
@@ -155,7 +155,7 @@ fn entries_beside_scripts_and_signatures_are_what_the_node_says() {
     let entry = json!({ "identifier": "73686f70", "subtype": 7, "keyData": "6f72646572", "value": "3432" });
     assert_eq!(found["proprietaryEntries"], json!([entry]));
     let preimages = hashes.map(
-        |(hash_type, hash)| json!({ "hashType": hash_type, "hash": hash, "preimage": preimage.to_lower_hex_string() }),
+        |(hash_type, hash)| json!({ "hashType": hash_type, "hashHex": hash, "preimage": preimage.to_lower_hex_string() }),
     );
     assert_eq!(input["preimages"], json!(preimages));
     assert_eq!(input["taprootInternalKey"], internal.serialize().to_lower_hex_string());
@@ -163,9 +163,9 @@ fn entries_beside_scripts_and_signatures_are_what_the_node_says() {
     let control = block.serialize().to_lower_hex_string();
     assert_eq!(
         input["taprootScripts"],
-        json!([{ "script": "51", "leafVersion": 192, "depth": null, "controlBlock": control }])
+        json!([{ "scriptHex": "51", "leafVersion": 192, "depth": null, "controlBlock": control }])
     );
-    let leaf = |script: &str| json!({ "script": script, "leafVersion": 192, "depth": 1, "controlBlock": null });
+    let leaf = |script: &str| json!({ "scriptHex": script, "leafVersion": 192, "depth": 1, "controlBlock": null });
     let tree = output["taprootTree"].as_array().unwrap();
     assert_eq!(tree.len(), 2);
     assert!(tree.contains(&leaf("51")) && tree.contains(&leaf("5287")), "{tree:?}");

@@ -42,7 +42,7 @@ fn a_message_that_is_never_taken_is_a_dead_letter_and_can_be_sent_again() {
     assert_eq!(letters.len(), 1);
     let letter = &letters[0];
     assert_eq!((&letter["attempts"], &letter["type"]), (&json!(3), &json!("chain.block_connected")));
-    assert_eq!(letter["error"], json!("the receiver responded 500 Internal Server Error"));
+    assert_eq!(letter["error"], json!("the host responded 500 Internal Server Error"));
     let refused: Vec<_> = receiver.received().into_iter().filter(|message| !message.is_accepted).collect();
     assert_eq!(
         (refused.len(), json!(refused[0].id), json!(refused[0].body)),

@@ -194,7 +194,7 @@ fn secrets_are_neither_logged_nor_printed_and_dead_letters_are_sent_again() {
     assert!(printed.contains("/********\"") && !printed.contains("hunter2") && !printed.contains("AAECAwQF"));
     let (code, printed) = command(&["webhook", "resend", "shop"]);
     assert_eq!(code, Some(1));
-    assert!(printed.contains("delivered 0, left 2: the receiver responded 400"), "{printed}");
+    assert!(printed.contains("delivered 0, left 2: the host responded 400"), "{printed}");
     receiver.react(Reaction::Accept);
     assert_eq!(command(&["webhook", "resend", "shop"]), (Some(0), "delivered 2\n".to_owned()));
     assert_eq!(heights(&receiver.accepted()), connected(4..=5));

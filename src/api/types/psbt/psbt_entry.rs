@@ -108,7 +108,7 @@ pub(crate) struct PsbtPreimage {
     /// The hash function.
     hash_type: PreimageHash,
     /// The hash, in the byte order of scripts.
-    hash: Hex,
+    hash_hex: Hex,
     /// What has the hash.
     preimage: Hex,
 }
@@ -122,7 +122,7 @@ impl PsbtPreimage {
         ) -> impl Iterator<Item = PsbtPreimage> {
             found.iter().map(move |(hash, preimage)| PsbtPreimage {
                 hash_type,
-                hash: Hex::new(Borrow::<[u8]>::borrow(hash)),
+                hash_hex: Hex::new(Borrow::<[u8]>::borrow(hash)),
                 preimage: Hex::new(preimage.as_slice()),
             })
         }
@@ -144,7 +144,7 @@ impl PsbtPreimage {
 #[derive(Clone, SimpleObject)]
 pub(crate) struct PsbtTapLeaf {
     /// The script.
-    script: Hex,
+    script_hex: Hex,
     /// The version of the leaf: 192 is tapscript (BIP342).
     leaf_version: i32,
     /// How deep the leaf is in the tree of an output, 0 for the only one. Null for a script of an input.
@@ -159,7 +159,7 @@ impl PsbtTapLeaf {
         let bytes = input.tap_scripts.iter().map(|(block, (script, _))| block.size() + script.len() + ENTRY_BYTES);
         view.count(bytes.sum())?;
         let found = input.tap_scripts.iter().map(|(block, (script, version))| Self {
-            script: Hex::new(script.to_bytes()),
+            script_hex: Hex::new(script.to_bytes()),
             leaf_version: version.to_consensus().into(),
             depth: None,
             control_block: Some(Hex::new(block.serialize())),
@@ -173,7 +173,7 @@ impl PsbtTapLeaf {
         view.count(tree.script_leaves().map(|leaf| leaf.script().len() + ENTRY_BYTES).sum())?;
         let leaf = |leaf: &bitcoin::taproot::ScriptLeaf<'_>| -> Result<Self, ApiError> {
             Ok(Self {
-                script: Hex::new(leaf.script().to_bytes()),
+                script_hex: Hex::new(leaf.script().to_bytes()),
                 leaf_version: leaf.version().to_consensus().into(),
                 depth: Some(int_of(leaf.merkle_branch().len())?),
                 control_block: None,
