@@ -165,6 +165,8 @@ async function look(browser, { payment, address, block }) {
         if (folder) await page.screenshot({ path: path.join(folder, `explorer-${name}-${width}-${colorScheme}.png`), fullPage: true });
         // colours do not depend on the width, nor the layout on the colours
         if (width !== (colorScheme === 'light' ? 360 : 1440)) continue;
+        // a page that is read again is pale until its new answer is there
+        await page.waitForFunction(() => [...document.querySelectorAll('.page-body')].every((body) => getComputedStyle(body).opacity === '1'));
         const { violations } = await page.evaluate(() => axe.run());
         for (const { id, nodes } of violations) {
           seen.violations.push(`${name} at ${width} in ${colorScheme}: ${id}: ${nodes.map(({ html }) => html.slice(0, 160)).join(' ')}`);

@@ -124,7 +124,7 @@ fn entries_beside_scripts_and_signatures_are_what_the_node_says() {
     let input = &mut psbt.inputs[0];
     input.witness_utxo = Some(coin);
     input.unknown.insert(unknown(0xa1, b""), b"x".to_vec());
-    input.proprietary.insert(proprietary(b"", 255, b""), Vec::new());
+    input.proprietary.insert(proprietary(b"", 252, b""), Vec::new());
     let preimage = b"preimage".to_vec();
     let hashes = {
         use bitcoin::hashes::{hash160, ripemd160, sha256, sha256d};
@@ -204,7 +204,7 @@ fn entries_beside_scripts_and_signatures_are_what_the_node_says() {
     assert_eq!(output["taprootInternalKey"], their_output["taproot_internal_key"]);
     let ours: Value = tree
         .iter()
-        .map(|leaf| json!({ "depth": leaf["depth"], "leaf_ver": leaf["leafVersion"], "script": leaf["script"] }))
+        .map(|leaf| json!({ "depth": leaf["depth"], "leaf_ver": leaf["leafVersion"], "script": leaf["scriptHex"] }))
         .collect();
     assert_eq!(ours, their_output["taproot_tree"]);
 }

@@ -63,7 +63,8 @@ impl Stream {
 
     /// The next event, which has an id: that, and its data.
     async fn identified(&mut self) -> (String, Value) {
-        self.until("id: ").await;
+        // no header of the response begins so
+        self.until("\nid: ").await;
         let id = self.until("\n").await.trim().to_owned();
         (id, self.result().await)
     }

@@ -8,7 +8,7 @@ use super::block_fee_stats::BlockFeeStats;
 use super::block_header::{BlockHeader, merkle_root};
 use super::block_stats::BlockStats;
 use super::block_summary::BlockSummary;
-use super::coinbase::Coinbase;
+use super::coinbase::CoinbaseObject;
 use super::compact_filter::CompactFilterObject;
 use super::cumulative_totals::CumulativeTotals;
 use super::silent_payment_tweak::{self, SilentPaymentTweak};
@@ -82,9 +82,9 @@ impl Block {
         Ok(raw)
     }
 
-    fn coinbase_parts(&self) -> Result<Coinbase, ApiError> {
+    fn coinbase_parts(&self) -> Result<CoinbaseObject, ApiError> {
         self.view.count(self.block.bytes_to_open())?;
-        Coinbase::new(&self.view, self.transaction_in(0)?)
+        CoinbaseObject::new(&self.view, self.transaction_in(0)?)
     }
 
     fn raw(&self) -> Result<Hex, ApiError> {
@@ -347,7 +347,7 @@ impl Block {
     }
 
     /// The coinbase of the block, decoded.
-    async fn coinbase(&self) -> Option<Result<Coinbase, ApiError>> {
+    async fn coinbase(&self) -> Option<Result<CoinbaseObject, ApiError>> {
         Some(self.coinbase_parts())
     }
 

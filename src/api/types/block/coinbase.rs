@@ -12,14 +12,14 @@ use crate::chain::{Height, coinbase};
 use crate::view::{self, View};
 
 /// The coinbase of a block, with what its script and outputs contain beside amounts.
-pub(crate) struct Coinbase {
+pub(crate) struct CoinbaseObject {
     transaction: Transaction,
     script_sig: Vec<u8>,
     witness_commitment: Option<[u8; 32]>,
     evidence: Option<MinerEvidenceEnum>,
 }
 
-impl Coinbase {
+impl CoinbaseObject {
     pub(crate) fn new(view: &Arc<View>, transaction: view::Transaction) -> Result<Self, ApiError> {
         let evidence = view.miner_of(&transaction.raw)?.map(|(_, evidence)| evidence.into());
         let parts = &transaction.parts;
@@ -35,8 +35,8 @@ impl Coinbase {
 }
 
 /// The coinbase of a block, decoded.
-#[Object]
-impl Coinbase {
+#[Object(name = "Coinbase")]
+impl CoinbaseObject {
     /// The coinbase as a transaction.
     async fn transaction(&self) -> &Transaction {
         &self.transaction
