@@ -42,7 +42,7 @@ function Connected({ block, isNew }: { block: StripBlockFragment; isNew: boolean
         <span className="tile-line"><Amount sats={block.totalFees} unit={false} /></span>
         <span className="tile-line quiet">{things(block.txCount, 'tx', 'txs')}</span>
         <span className="tile-line quiet"><Age time={block.time} /></span>
-        {block.miner && <span className="tile-line quiet">{block.miner.name}</span>}
+        {block.miner && <span className="tile-line quiet miner" title={block.miner.name}>{block.miner.name}</span>}
         <Fill weight={block.weight} feeRate={block.feeStats.medianFeeRate} />
       </Link>
     </li>
