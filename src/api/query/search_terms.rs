@@ -1,4 +1,4 @@
-//! What a text may mean that somebody types or pastes into a field for searching: pure parsing.
+//! What a text in a search field may mean: pure parsing.
 //!
 //! | text | meaning |
 //! |---|---|

@@ -21,7 +21,7 @@ pub enum FeeAttribution {
     Unknown,
 }
 
-/// The effect of a transaction on a ledger. Outputs that can never be spent belong to nobody.
+/// The effect of a transaction on a ledger. Outputs that can never be spent belong to no ledger.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NetEffect {
     /// The value of its outputs to the ledger, in sat.
