@@ -85,8 +85,11 @@ const RAW_KEY_DIGITS: usize = 64;
 pub(crate) const DERIVED_SCRIPT: usize = 10;
 /// Looking for all that a text may mean: a row for each of its meanings.
 pub(crate) const SEARCH: usize = 10;
-/// What a text may mean at once: a hash may be one of a block, two transactions, two scripts, a key, and a script itself.
-const MOST_MEANINGS: usize = 7;
+/// What a text may mean at once: a hash may be one of a block, two transactions, two scripts, a key, and a script itself; and
+/// what is none of all this may be the beginning of as many names of pools.
+const MOST_MEANINGS: usize = if MOST_POOLS > 7 { MOST_POOLS } else { 7 };
+/// The most pools that a text finds.
+pub(crate) const MOST_POOLS: usize = 10;
 /// Letters of a PSBT for which an input or a key is counted.
 const BYTES_OF_INPUT: usize = 50;
 /// Used scripts of an account for which what is asked of it is counted once more, as of a set.

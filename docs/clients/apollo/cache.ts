@@ -12,7 +12,7 @@ export const possibleTypes: Record<string, string[]> = {
   Ledger: ['Address', 'AddressSet', 'DescriptorAccount', 'Script'],
   MempoolEvent: ['TransactionAdded', 'TransactionRemoved'],
   Node: ['Address', 'AddressSet', 'Block', 'Chain', 'DescriptorAccount', 'DifficultyEpoch', 'Mempool', 'Miner', 'Output', 'Reorg', 'Script', 'ServerInfo', 'Transaction'],
-  SearchResult: ['Address', 'Block', 'DescriptorAccount', 'Output', 'Script', 'Transaction'],
+  SearchResult: ['Address', 'Block', 'DescriptorAccount', 'Miner', 'Output', 'Script', 'Transaction'],
 };
 
 export const typePolicies: TypePolicies = {

@@ -13,6 +13,7 @@ const Block = lazy(() => import('./pages/block'));
 const Transaction = lazy(() => import('./pages/transaction'));
 const Ledger = lazy(() => import('./pages/ledger'));
 const Mempool = lazy(() => import('./pages/mempool'));
+const Miner = lazy(() => import('./pages/miner'));
 const Charts = lazy(() => import('./pages/charts'));
 const Send = lazy(() => import('./pages/send'));
 const Status = lazy(() => import('./pages/status'));
@@ -36,6 +37,7 @@ function Page() {
     if (kind === 'block') return <Block key={key} subject={subject} />;
     if (kind === 'tx') return <Transaction key={key} txid={subject} />;
     if (kind === 'address') return <Ledger key={key} of={{ kind, text: subject }} />;
+    if (kind === 'pool') return <Miner key={key} slug={subject} />;
     if (kind === 'script') return <Ledger key={key} of={{ kind, text: subject }} />;
   }
   if (parts.length === 1) {

@@ -56,6 +56,7 @@ export const paths = {
   transaction: (txid: string) => `/tx/${txid}`,
   output: (txid: string, vout: number) => `/tx/${txid}#output-${vout}`,
   address: (address: string) => `/address/${address}`,
+  miner: (slug: string) => `/pool/${slug}`,
   script: (scriptHash: string) => `/script/${scriptHash}`,
   // a descriptor says which coins belong together, and a search is anything: the fragment of a URL is not sent to servers and their logs
   search: (text: string) => `/search#${encodeURIComponent(text)}`,

@@ -19,6 +19,7 @@ export function pathOf(result: Result): string {
     case 'Address': return paths.address(result.address);
     case 'Script': return paths.script(result.scriptHash);
     case 'DescriptorAccount': return paths.wallet(result.descriptor);
+    case 'Miner': return paths.miner(result.slug);
   }
 }
 
@@ -76,7 +77,7 @@ export function Search() {
         type="text"
         value={text}
         onChange={(event) => setText(event.target.value)}
-        placeholder="Height, hash, address, txid:vout, descriptor"
+        placeholder="Height, hash, address, txid:vout, descriptor, pool"
         aria-label="Search the chain"
         aria-busy={isBusy}
         autoCapitalize="off"

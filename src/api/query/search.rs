@@ -20,8 +20,10 @@ use crate::api::scalars::UInt53;
 use crate::api::types::block::Block;
 use crate::api::types::enums::SortOrder;
 use crate::api::types::ledger::{Address, DescriptorAccount, Script};
+use crate::api::types::miner::Miner;
 use crate::api::types::search_result::SearchResultUnion;
 use crate::api::types::transaction::{Output, Transaction};
+use crate::chain::pools::PoolId;
 use crate::chain::{ScriptType, address_of};
 use crate::view::{IndexError, View};
 
@@ -34,6 +36,9 @@ pub(crate) struct SearchQuery {
 /// What was found, each with its place in the list. A place belongs to a meaning of the text, so that a cursor stays valid
 /// when more is found later.
 type SearchHits = Vec<(u64, SearchResultUnion)>;
+
+/// The place of the first pool of the table; places of other meanings are below.
+const POOLS_AT: u64 = 1 << 32;
 
 impl SearchQuery {
     async fn find(&self, ctx: &Context<'_>, view: &Arc<View>, text: &str) -> Result<SearchHits, ApiError> {
@@ -57,6 +62,13 @@ impl SearchQuery {
                     if has_address || view.has_history(&sha256::Hash::hash(script.as_bytes()))? {
                         found.push((6, SearchResultUnion::Script(Script::of(view, script))));
                     }
+                }
+                SearchTerm::Pool(slug) => {
+                    let pools = view.pools().starting_with(&slug).take(costs::MOST_POOLS);
+                    let hit = |pool: PoolId| {
+                        (POOLS_AT.saturating_add(pool.0.into()), SearchResultUnion::Miner(Miner::new(view, pool)))
+                    };
+                    found.extend(pools.map(hit));
                 }
                 SearchTerm::Descriptor(text) => {
                     let account = self.account(ctx, view, text).await?;
@@ -146,8 +158,8 @@ impl SearchQuery {
     /// the block with a hash; the transaction with a txid, or with a wtxid; the output at an outpoint (txid, colon, index); an
     /// address of this network, used or not; a script in hexadecimal digits, if it has an address or was used; the used script
     /// with a SHA-256, in either byte order; the used taproot address of an x-only key; the account of a descriptor or an
-    /// extended public key. Most texts mean one thing, a number may mean a height and a script. Empty if nothing is found.
-    /// Only whole texts are found, no beginnings of addresses, and wtxids of confirmed transactions only with the feature
+    /// extended public key; mining pools whose name begins with the text, at most ten. Most texts mean one thing, a number may mean a height and a script. Empty if nothing is found.
+    /// Of all but pools only whole texts are found, no beginnings of addresses, and wtxids of confirmed transactions only with the feature
     /// WTXIDS of `server.features`.
     /// Example: `{ search(text: "170") { nodes { __typename ... on Block { hash } } } }`.
     #[graphql(complexity = "costs::search(&text, DEFAULT_GAP_LIMIT, child_complexity)")]

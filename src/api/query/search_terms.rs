@@ -8,6 +8,7 @@
 //! | an address of the network | that address |
 //! | an even number of hexadecimal digits | a script |
 //! | what has a bracket, or begins like an extended public key | a descriptor, which is parsed where it is used |
+//! | anything else with a letter, and three letters or digits | the beginning of a pool's name |
 //!
 //! One text may mean several of these. White space counts nowhere, upper case only where base58 and descriptors need it, and
 //! a `bitcoin:` URI (BIP21) means its address.
@@ -15,10 +16,15 @@
 use bitcoin::hashes::Hash;
 use bitcoin::{Network, OutPoint, ScriptBuf, Txid};
 
+use crate::chain::pools::slug;
 use crate::chain::{Height, parse_address};
 
 /// The longest text: the digits of the longest script that is not unspendable.
 pub(crate) const LONGEST_TEXT: usize = 20_000;
+
+/// The fewest letters and digits of a name that is looked for, and the most characters.
+const SHORTEST_NAME: usize = 3;
+const LONGEST_NAME: usize = 60;
 
 const SCHEME: &str = "bitcoin:";
 
@@ -32,6 +38,8 @@ pub(crate) enum SearchTerm {
     /// The script of an address of the network.
     Address(ScriptBuf),
     Script(ScriptBuf),
+    /// What the slug of a pool may begin with.
+    Pool(String),
     /// What may be a descriptor or an extended public key.
     Descriptor(String),
 }
@@ -64,7 +72,18 @@ pub(crate) fn search_terms(text: &str, network: Network) -> Vec<SearchTerm> {
     if text.contains('(') || text.starts_with('[') || text.get(1..4) == Some("pub") {
         terms.push(SearchTerm::Descriptor(text.to_owned()));
     }
+    if terms.is_empty() {
+        terms.extend(beginning_of_slug(text).map(SearchTerm::Pool));
+    }
     terms
+}
+
+/// The slug of a text, if it is the beginning of a name: `F2Pool`, `foundry`.
+fn beginning_of_slug(text: &str) -> Option<String> {
+    let is_name = (SHORTEST_NAME..=LONGEST_NAME).contains(&text.chars().count());
+    let slug = slug(text);
+    let says_something = slug.len() >= SHORTEST_NAME && slug.bytes().any(|letter| letter.is_ascii_alphabetic());
+    (is_name && says_something).then_some(slug)
 }
 
 fn outpoint(text: &str) -> Option<OutPoint> {
@@ -126,6 +145,10 @@ mod tests {
                 vec![SearchTerm::Address(script(PROGRAM))],
             ),
             (PROGRAM.to_owned(), vec![SearchTerm::Script(script(PROGRAM))]),
+            ("Foundry USA\n".to_owned(), vec![SearchTerm::Pool("foundryusa".to_owned())]),
+            ("f2p".to_owned(), vec![SearchTerm::Pool("f2p".to_owned())]),
+            // an address of another network is none of this one, and its letters are those of a name
+            ("bc1qw508d6qej".to_owned(), vec![SearchTerm::Pool("bc1qw508d6qej".to_owned())]),
             ("wpkh( x )".to_owned(), vec![SearchTerm::Descriptor("wpkh(x)".to_owned())]),
             ("tpubD6".to_owned(), vec![SearchTerm::Descriptor("tpubD6".to_owned())]),
             ("[d34db33f/84h]vpub5".to_owned(), vec![SearchTerm::Descriptor("[d34db33f/84h]vpub5".to_owned())]),
@@ -142,7 +165,8 @@ mod tests {
             " \n".to_owned(),
             "bitcoin:".to_owned(),
             "bitcoin:?amount=1".to_owned(),
-            "hello".to_owned(),
+            "he".to_owned(),
+            "«12»34-567".to_owned(),
             "-1".to_owned(),
             "+1".to_owned(),
             "4294967296000".to_owned(),
@@ -153,8 +177,6 @@ mod tests {
             format!("{hash}:+1"),
             format!("{hash}:4294967296"),
             format!("{hash}:1:1"),
-            // of another network
-            "bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4".to_owned(),
         ] {
             assert_eq!(terms(&text), [], "{text:?}");
         }

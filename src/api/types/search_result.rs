@@ -2,6 +2,7 @@ use async_graphql::Union;
 
 use crate::api::types::block::Block;
 use crate::api::types::ledger::{Address, DescriptorAccount, Script};
+use crate::api::types::miner::Miner;
 use crate::api::types::transaction::{Output, Transaction};
 
 /// What a text was found to mean.
@@ -20,4 +21,6 @@ pub(crate) enum SearchResultUnion {
     Script(Script),
     /// The account of a descriptor.
     DescriptorAccount(DescriptorAccount),
+    /// A mining pool.
+    Miner(Miner),
 }

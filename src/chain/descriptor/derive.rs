@@ -13,7 +13,9 @@ use bitcoin::{NetworkKind, PublicKey, ScriptBuf};
 use miniscript::descriptor::{DescriptorPublicKey, SinglePubKey};
 use miniscript::{Descriptor, ForEachKey, Translator, hash256};
 
+use super::combo::is_uncompressed;
 use super::error::DescriptorError;
+use super::tap_leaves;
 use crate::chain::script::multisig;
 
 /// Indexes end here; those from here on are hardened (BIP32).
@@ -28,10 +30,12 @@ pub(super) enum DescriptorForm {
     Keys(Box<Descriptor<DescriptorPublicKey>>, ScriptVariant),
     /// One script, whose keys are not known (BIP385).
     Script(ScriptBuf),
+    /// `combo` (BIP384): the descriptors that it stands for, which have the same key.
+    Combo(Vec<OutputDescriptor>),
 }
 
 /// How the scripts of a descriptor differ from those that the library derives.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ScriptVariant {
     /// They do not.
     None,
@@ -39,6 +43,8 @@ pub(super) enum ScriptVariant {
     RawTaproot,
     /// `sortedmulti` without `sh` or `wsh` (BIP383): the keys are sorted (BIP67).
     SortedMultisig,
+    /// `tr` with leaves of `sortedmulti_a` (BIP387): for each leaf, from the left, whether its keys are sorted.
+    SortedLeaves(Vec<bool>),
 }
 
 /// A descriptor with public keys only, whose scripts can be derived.
@@ -56,6 +62,9 @@ impl OutputDescriptor {
         let (keys, is_ranged) = match &form {
             DescriptorForm::Keys(descriptor, _) => (descriptor.iter_pk().count(), descriptor.has_wildcard()),
             DescriptorForm::Script(_) => (0, false),
+            DescriptorForm::Combo(parts) => {
+                (parts.iter().map(|part| part.keys).max().unwrap_or(0), parts.iter().any(|part| part.is_ranged))
+            }
         };
         Self { text, form, branches, keys, is_ranged }
     }
@@ -73,10 +82,47 @@ impl OutputDescriptor {
         self.text.rsplit_once('#').map_or("", |(_, checksum)| checksum)
     }
 
-    /// The number of paths of the multipath step, 1 without one.
+    /// The number of paths of the multipath step, 1 without one; of `combo`, times the number of its types of scripts.
     #[must_use]
     pub fn branches(&self) -> usize {
         self.branches
+    }
+
+    /// Whether it has a multipath step (BIP389).
+    #[must_use]
+    pub fn is_multipath(&self) -> bool {
+        match &self.form {
+            DescriptorForm::Combo(parts) => parts.iter().any(Self::is_multipath),
+            DescriptorForm::Keys(..) | DescriptorForm::Script(_) => self.branches > 1,
+        }
+    }
+
+    /// Whether a branch has the addresses for change: the second path of two (BIP389).
+    #[must_use]
+    pub fn is_change(&self, branch: usize) -> bool {
+        match self.part(branch) {
+            Some((part, branch)) => part.is_change(branch),
+            None => branch == 1 && self.branches == 2,
+        }
+    }
+
+    /// Whether all scripts have one type: false for `combo`.
+    #[must_use]
+    pub fn has_one_script_type(&self) -> bool {
+        !matches!(self.form, DescriptorForm::Combo(_))
+    }
+
+    /// Of `combo`, the descriptor that a branch belongs to, and which of its branches it is. `None` of another form, and for
+    /// a branch that does not exist.
+    fn part(&self, mut branch: usize) -> Option<(&Self, usize)> {
+        let DescriptorForm::Combo(parts) = &self.form else { return None };
+        for part in parts {
+            if branch < part.branches {
+                return Some((part, branch));
+            }
+            branch -= part.branches;
+        }
+        None
     }
 
     /// The number of keys that each script is made of, each occurrence of one.
@@ -94,22 +140,31 @@ impl OutputDescriptor {
     /// Whether it is known what spends the scripts: not of `addr` and `raw`.
     #[must_use]
     pub fn is_solvable(&self) -> bool {
-        matches!(self.form, DescriptorForm::Keys(..))
+        !matches!(self.form, DescriptorForm::Script(_))
+    }
+
+    /// Whether a key is in its uncompressed form.
+    pub(super) fn has_uncompressed_key(&self) -> bool {
+        let DescriptorForm::Keys(descriptor, _) = &self.form else { return false };
+        descriptor.iter_pk().any(|key| is_uncompressed(&key))
     }
 
     /// Its keys and the number of its branches; `None` without keys.
     pub(super) fn into_keys(self) -> Option<(Box<Descriptor<DescriptorPublicKey>>, usize)> {
         match self.form {
             DescriptorForm::Keys(descriptor, _) => Some((descriptor, self.branches)),
-            DescriptorForm::Script(_) => None,
+            DescriptorForm::Script(_) | DescriptorForm::Combo(_) => None,
         }
     }
 
     /// The kind of network that the extended keys are for, `None` without any.
     #[must_use]
     pub fn key_network(&self) -> Option<NetworkKind> {
-        let DescriptorForm::Keys(descriptor, _) = &self.form else { return None };
-        descriptor.iter_pk().find_map(|key| key.xkey_network())
+        match &self.form {
+            DescriptorForm::Keys(descriptor, _) => descriptor.iter_pk().find_map(|key| key.xkey_network()),
+            DescriptorForm::Combo(parts) => parts.first().and_then(Self::key_network),
+            DescriptorForm::Script(_) => None,
+        }
     }
 
     /// The path of the first extended key of a branch, with `*` for the index: from the master key (`m/84h/0h/0h/0/*`) if
@@ -117,6 +172,9 @@ impl OutputDescriptor {
     /// that does not exist.
     #[must_use]
     pub fn path(&self, branch: usize) -> Option<String> {
+        if let Some((part, branch)) = self.part(branch) {
+            return part.path(branch);
+        }
         let DescriptorForm::Keys(descriptor, _) = &self.form else { return None };
         if branch < self.branches { descriptor.iter_pk().find_map(|key| path_of(&key, branch)) } else { None }
     }
@@ -125,6 +183,9 @@ impl OutputDescriptor {
     ///
     /// Errors: the branch does not exist, or has no key (chance below 2^-127).
     pub fn branch(&self, branch: usize) -> Result<BranchDeriver<'_>, DescriptorError> {
+        if let Some((part, branch)) = self.part(branch) {
+            return part.branch(branch);
+        }
         let missing = || DescriptorError::NoKey { branch, index: 0 };
         if branch >= self.branches {
             return Err(missing());
@@ -204,7 +265,9 @@ impl BranchDeriver<'_> {
     pub fn script(&self, index: u32) -> Result<ScriptBuf, DescriptorError> {
         let (descriptor, variant) = match &self.descriptor.form {
             DescriptorForm::Script(script) => return Ok(script.clone()),
-            DescriptorForm::Keys(descriptor, variant) => (descriptor, *variant),
+            DescriptorForm::Keys(descriptor, variant) => (descriptor, variant),
+            // a branch is derived by the part that it belongs to
+            DescriptorForm::Combo(_) => return Err(DescriptorError::NoKey { branch: self.branch, index }),
         };
         let missing = || DescriptorError::NoKey { branch: self.branch, index };
         let child = ChildNumber::from_normal_idx(index).map_err(|_| missing())?;
@@ -214,6 +277,7 @@ impl BranchDeriver<'_> {
             ScriptVariant::None => Some(derived.script_pubkey()),
             ScriptVariant::RawTaproot => raw_taproot(&derived),
             ScriptVariant::SortedMultisig => sorted_multisig(&derived.script_pubkey()),
+            ScriptVariant::SortedLeaves(sorted) => tap_leaves::sorted_output(&SECP, &derived, sorted),
         }
         .ok_or_else(missing)
     }

@@ -58,7 +58,7 @@ pub enum DescriptorError {
     },
     /// A form of descriptor that is not known here.
     #[error(
-        "{name:?} is not supported: give pk, pkh, wpkh, sh, wsh, tr, multi, addr or raw, or an extended public key alone"
+        "{name:?} is not supported: give pk, pkh, wpkh, sh, wsh, tr, multi, combo, addr or raw, or an extended public key alone"
     )]
     Unsupported {
         /// What stands before the first bracket.

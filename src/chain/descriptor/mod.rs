@@ -3,6 +3,8 @@
 //! ```text
 //!   text ──► parse.rs ──► OutputDescriptor ──► derive.rs    scriptPubKey and path at (branch, index)
 //!              │
+//!              ├── combo.rs         combo (BIP384): the descriptors that it stands for
+//!              ├── tap_leaves.rs    leaves of sortedmulti_a (BIP387), which the library does not have
 //!              ├── account_key.rs   xpub, ypub, zpub alone (BIPs 44, 49, 84, SLIP-132) as a descriptor
 //!              └── error.rs         what is wrong, and where
 //!
@@ -13,10 +15,12 @@
 //! Private keys are refused before anything else is looked at, and no message repeats one.
 
 mod account_key;
+mod combo;
 mod derive;
 mod error;
 mod infer;
 mod parse;
+mod tap_leaves;
 #[cfg(test)]
 mod tests;
 

@@ -10,6 +10,7 @@ use miniscript::{Descriptor, Error, ForEachKey, ParseError, ParseTreeError};
 use super::account_key::{account_descriptor, account_key_inside};
 use super::derive::{DescriptorForm, OutputDescriptor, ScriptVariant};
 use super::error::{DescriptorError, shortened};
+use super::tap_leaves;
 use crate::chain::address::{address_of, parse_address};
 use crate::chain::secrets::hidden;
 
@@ -62,10 +63,17 @@ impl OutputDescriptor {
                 if let Some((prefix, position)) = account_key_inside(body) {
                     return Err(DescriptorError::AccountKeyInside { prefix: prefix.to_owned(), position });
                 }
-                if body.contains("sortedmulti_a(") {
-                    return Err(DescriptorError::Unsupported { name: "sortedmulti_a".to_owned() });
+                if body.contains(tap_leaves::SORTED) {
+                    Self::of_sorted_leaves(body, network)
+                } else {
+                    Self::of_keys(body, network)
                 }
-                Self::of_keys(body, network)
+            }
+            "combo" => {
+                if let Some((prefix, position)) = account_key_inside(body) {
+                    return Err(DescriptorError::AccountKeyInside { prefix: prefix.to_owned(), position });
+                }
+                Self::of_combo(inside(body)?, network)
             }
             name if VARIANTS.iter().any(|(variant, ..)| *variant == name) => {
                 if let Some((prefix, position)) = account_key_inside(body) {
@@ -81,7 +89,7 @@ impl OutputDescriptor {
         Self::new(with_checksum(body), DescriptorForm::Script(script), 1)
     }
 
-    fn of_keys(body: &str, network: Network) -> Result<Self, DescriptorError> {
+    pub(super) fn of_keys(body: &str, network: Network) -> Result<Self, DescriptorError> {
         let descriptor = Descriptor::<DescriptorPublicKey>::from_str(body).map_err(|error| refusal(&error))?;
         let branches = check_keys(&descriptor, network)?;
         descriptor.sanity_check().map_err(|error| refusal(&error))?;
@@ -108,13 +116,29 @@ impl OutputDescriptor {
         match parsed.into_keys() {
             // rawtr is one key and no tree
             Some((descriptor, branches)) if *variant != ScriptVariant::RawTaproot || !has_tree(&descriptor) => {
-                Ok(Self::new(text, DescriptorForm::Keys(descriptor, *variant), branches))
+                Ok(Self::new(text, DescriptorForm::Keys(descriptor, variant.clone()), branches))
             }
             _ => {
                 let reason = format!("{name} has one key as its argument");
                 Err(DescriptorError::Malformed { reason, position: None })
             }
         }
+    }
+
+    /// A `tr` with leaves of `sortedmulti_a`, which are parsed as `multi_a`.
+    fn of_sorted_leaves(body: &str, network: Network) -> Result<Self, DescriptorError> {
+        let (unsorted, sorted) = tap_leaves::unsorted(body)?;
+        // a position behind the first of the names that were shortened would be wrong
+        let parsed = Self::of_keys(&unsorted, network).map_err(|error| match error {
+            DescriptorError::Malformed { reason, .. } => DescriptorError::Malformed { reason, position: None },
+            error => error,
+        })?;
+        let text = tap_leaves::with_sorted(parsed.text().split('#').next().unwrap_or_default(), &sorted);
+        let lost =
+            || DescriptorError::Malformed { reason: "sortedmulti_a stands in tr only".to_owned(), position: None };
+        let (descriptor, branches) = parsed.into_keys().ok_or_else(lost)?;
+        let form = DescriptorForm::Keys(descriptor, ScriptVariant::SortedLeaves(sorted));
+        Ok(Self::new(with_checksum(&text), form, branches))
     }
 }
 

@@ -8,6 +8,8 @@ use proptest::prelude::*;
 use super::{DescriptorError, LONGEST_DESCRIPTOR, MOST_BRANCHES, OutputDescriptor};
 use crate::chain::address::address_of;
 
+mod variants;
+
 const KEY: &str = "03a34b99f22c790c4e36b2b3c2c35a36db06226e41c692fc82b8b56ac1c540c5bd";
 const UNCOMPRESSED: &str = "04a34b99f22c790c4e36b2b3c2c35a36db06226e41c692fc82b8b56ac1c540c5bd5b8dec5235a0fa8722476c7709c02559e3aa73aa03918ba2d492eea75abea235";
 /// Extended keys of the vectors of BIPs 380 to 389.
@@ -23,6 +25,8 @@ const D: &str =
 const SEED: &str = "5eb00bbddcf069084889a8ab9155568165f5c453ccb85e70811aaed6f6da5fc19a5ac40b389cd370d086206dec8aa6c43daea6690f20ad3d8d48b2d2ce9e38e4";
 const XPRV: &str =
     "xprvA1RpRA33e1JQ7ifknakTFpgNXPmW2YvmhqLQYMmrj4xJXXWYpDPS3xz7iAxn8L39njGVyuoseXzU6rcxFLJ8HFsTjSyQbLYnMpCqE2VbFWc";
+
+const NOT_A_LEAF: &str = "sortedmulti_a is a whole leaf of the tree of tr, not a part of one";
 
 fn parse(text: &str) -> OutputDescriptor {
     OutputDescriptor::parse(text, Network::Bitcoin).unwrap_or_else(|error| panic!("{text}: {error}"))
@@ -124,74 +128,6 @@ fn scripts_are_those_of_bips_381_to_387() {
         assert_eq!(descriptor.is_ranged(), text.contains('*'));
         assert_eq!((descriptor.branches(), descriptor.is_solvable()), (1, true));
         assert_eq!(parse(descriptor.text()).text(), descriptor.text(), "the canonical form is its own");
-    }
-}
-
-#[test]
-fn keys_of_a_sorted_multisig_are_sorted_at_each_index() {
-    // the scripts of BIP383's vector of a bare sortedmulti, one level further in
-    let descriptor = parse(&format!("wsh(sortedmulti(2,{A}/*,{B}/0/0/*))"));
-    let bare = parse(&format!("sortedmulti(2,{A}/*,{B}/0/0/*)"));
-    assert!(bare.text().starts_with(&format!("sortedmulti(2,{A}/*,{B}/0/0/*)#")), "{}", bare.text());
-    assert_eq!((bare.keys(), bare.is_ranged(), bare.branches()), (2, true, 1));
-    for (index, keys) in (0..).zip([
-        "5221025d5fc65ebb8d44a5274b53bac21ff8307fec2334a32df05553459f8b1f7fe1b62102fbd47cc8034098f0e6a94c6aeee8528abf0a2153a5d8e46d325b7284c046784652ae",
-        "52210264fd4d1f5dea8ded94c61e9641309349b62f27fbffe807291f664e286bfbe6472103f4ece6dfccfa37b211eb3d0af4d0c61dba9ef698622dc17eecdf764beeb005a652ae",
-        "5221022ccabda84c30bad578b13c89eb3b9544ce149787e5b538175b1d1ba259cbb83321024d902e1a2fc7a8755ab5b694c575fce742c48d9ff192e63df5193e4c7afe1f9c52ae",
-    ]) {
-        let script = bitcoin::ScriptBuf::from_hex(keys).unwrap();
-        let expected = bitcoin::ScriptBuf::new_p2wsh(&script.wscript_hash());
-        assert_eq!(descriptor.branch(0).unwrap().script(index).unwrap(), expected);
-        assert_eq!(bare.branch(0).unwrap().script(index).unwrap(), script);
-    }
-}
-
-#[test]
-fn a_raw_taproot_key_is_not_tweaked() {
-    // the keys of BIP386's and BIP32's vectors, as output keys
-    let x_only = "a34b99f22c790c4e36b2b3c2c35a36db06226e41c692fc82b8b56ac1c540c5bd";
-    for text in [format!("rawtr({x_only})"), format!("rawtr([d34db33f/86'/0'/0']03{x_only})")] {
-        let descriptor = parse(&text);
-        assert_eq!(script(&descriptor, 0, 0), format!("5120{x_only}"), "{text}");
-        assert_eq!((descriptor.is_ranged(), descriptor.is_solvable(), descriptor.keys()), (false, true, 1));
-        assert_eq!(parse(descriptor.text()).text(), descriptor.text());
-        assert!(descriptor.text().starts_with("rawtr("), "{}", descriptor.text());
-    }
-    let ranged = parse(&format!("rawtr({A}/<0;1>/*)"));
-    assert_eq!((ranged.branches(), ranged.is_ranged()), (2, true));
-    let key = parse(&format!("pk({A}/1/7)"));
-    // without the length, the parity and OP_CHECKSIG
-    assert_eq!(script(&ranged, 1, 7), format!("5120{}", &script(&key, 0, 0)[4..68]));
-}
-
-#[test]
-fn a_script_alone_has_a_descriptor() {
-    let inferred =
-        |hex: &str| super::inferred_descriptor(&bitcoin::ScriptBuf::from_hex(hex).unwrap(), Network::Bitcoin);
-    let body = |hex: &str| inferred(hex).split_once('#').unwrap().0.to_owned();
-    let x_only = "a34b99f22c790c4e36b2b3c2c35a36db06226e41c692fc82b8b56ac1c540c5bd";
-    for (hex, expected) in [
-        (format!("2103{x_only}ac"), format!("pk(03{x_only})")),
-        // a hybrid key
-        (format!("4106{x_only}{x_only}ac"), format!("raw(4106{x_only}{x_only}ac)")),
-        (format!("512103{x_only}2102{x_only}52ae"), format!("multi(1,03{x_only},02{x_only})")),
-        (format!("5120{x_only}"), format!("rawtr({x_only})")),
-        (
-            "0014751e76e8199196d454941c45d1b3a323f1433bd6".to_owned(),
-            "addr(bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4)".to_owned(),
-        ),
-        ("6a00".to_owned(), "raw(6a00)".to_owned()),
-        (String::new(), "raw()".to_owned()),
-    ] {
-        assert_eq!(body(&hex), expected);
-    }
-    // not on the curve
-    assert!(body(&format!("5120{}", "ff".repeat(32))).starts_with("addr(bc1p"));
-    // what is inferred derives the script
-    for hex in
-        [format!("2103{x_only}ac"), format!("5120{x_only}"), "0014751e76e8199196d454941c45d1b3a323f1433bd6".into()]
-    {
-        assert_eq!(script(&parse(&inferred(&hex)), 0, 0), hex);
     }
 }
 
@@ -351,13 +287,21 @@ fn every_fault_has_its_own_error() {
     for (text, expected) in [
         (String::new(), DescriptorError::Empty),
         ("x".repeat(10_001), DescriptorError::TooLong { length: 10_001, longest: LONGEST_DESCRIPTOR }),
-        (format!("combo({KEY})"), unsupported("combo")),
+        (format!("combo({C}/<0;1;2;3;4>/*)"), DescriptorError::TooMany { what: "the branches", count: 20, most: 16 }),
         (
             format!("rawtr({KEY},pk({KEY}))"),
             DescriptorError::Malformed { reason: "rawtr has one key as its argument".to_owned(), position: None },
         ),
-        (format!("tr({KEY},sortedmulti_a(1,{A}/*))"), unsupported("sortedmulti_a")),
+        (
+            format!("tr({KEY},and_v(v:pk({KEY}),sortedmulti_a(1,{A}/*)))"),
+            DescriptorError::Malformed { reason: NOT_A_LEAF.to_owned(), position: Some(149) },
+        ),
+        (
+            format!("wsh(sortedmulti_a(1,{KEY}))"),
+            DescriptorError::Malformed { reason: NOT_A_LEAF.to_owned(), position: Some(4) },
+        ),
         (format!("multi_a(1,{KEY})"), unsupported("multi_a")),
+        (format!("sortedmulti_a(1,{KEY})"), unsupported("sortedmulti_a")),
         (format!("wpkh({tpub}/*)"), DescriptorError::Network { asked: Network::Bitcoin }),
         (tpub.to_string(), DescriptorError::Network { asked: Network::Bitcoin }),
         (format!("wsh(multi(1,{A}/*,{tpub}/*))"), DescriptorError::MixedNetworks),
@@ -391,6 +335,9 @@ fn every_fault_has_its_own_error() {
 fn what_the_bips_call_invalid_is_refused() {
     for text in [
         format!("pk(pk({KEY}))"),
+        format!("sh(combo({KEY}))"),
+        format!("combo(pkh({KEY}))"),
+        format!("combo({KEY},{KEY})"),
         format!("pkh(pk({KEY}))"),
         format!("sh({KEY})"),
         format!("sh(sh(pkh({KEY})))"),
@@ -470,11 +417,16 @@ fn hostile_texts_are_refused_or_have_few_keys() {
 
 proptest! {
     #[test]
-    fn no_text_panics(text in "(wpkh|sh|wsh|tr|multi|pk|raw|addr|x)?[(]?[ -~]{0,120}", cut in any::<prop::sample::Index>()) {
+    fn no_text_panics(text in "(wpkh|sh|wsh|tr|multi|sortedmulti_a|combo|pk|raw|addr|x)?[(]?[ -~]{0,120}", cut in any::<prop::sample::Index>()) {
         let _ = OutputDescriptor::parse(&text, Network::Bitcoin);
         let valid = format!("sh(wsh(sortedmulti(1,[deadbeef/1h]{A}/<0;1>/*,{B}/*)))");
         let at = cut.index(valid.len());
         let _ = OutputDescriptor::parse(&valid[..at], Network::Bitcoin);
         let _ = OutputDescriptor::parse(&format!("{}{text}{}", &valid[..at], &valid[at..]), Network::Bitcoin);
+        let tree = format!("tr({A}/*,{{sortedmulti_a(1,{A}/*,{B}/*),{{pk({C}),sortedmulti_a(1,{D}/*)}}}})");
+        let at = cut.index(tree.len());
+        let _ = OutputDescriptor::parse(&tree[..at], Network::Bitcoin);
+        let _ = OutputDescriptor::parse(&format!("{}{text}{}", &tree[..at], &tree[at..]), Network::Bitcoin);
+        let _ = OutputDescriptor::parse(&format!("combo({text})"), Network::Bitcoin);
     }
 }

@@ -135,6 +135,11 @@ impl Pools {
         self.by_slug.get(slug).copied()
     }
 
+    /// The pools whose slugs begin so, in the order of precedence.
+    pub fn starting_with<'p>(&'p self, slug: &'p str) -> impl Iterator<Item = PoolId> + 'p {
+        self.iter().filter(move |(_, pool)| pool.slug.starts_with(slug)).map(|(id, _)| id)
+    }
+
     /// A hash of all that decides which pool a block is ascribed to, and under which id. Names and links are not part of it.
     #[must_use]
     pub fn fingerprint(&self) -> [u8; 32] {
@@ -192,7 +197,8 @@ fn known_pools(network: Network) -> Vec<Pool> {
 }
 
 /// The slug of a name: its ASCII letters in lower case and its digits.
-fn slug(name: &str) -> String {
+#[must_use]
+pub fn slug(name: &str) -> String {
     name.chars().filter(char::is_ascii_alphanumeric).map(|character| character.to_ascii_lowercase()).collect()
 }
 

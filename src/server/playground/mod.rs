@@ -56,12 +56,13 @@ const PAGE: &str = "index.html";
 const EXPLORER_PAGE: &str = "explorer.html";
 
 /// The paths of the explorer.
-const EXPLORER: [&str; 11] = [
+const EXPLORER: [&str; 12] = [
     "/",
     "/block/{hash_or_height}",
     "/tx/{txid}",
     "/address/{address}",
     "/script/{script_hash}",
+    "/pool/{slug}",
     "/wallet",
     "/mempool",
     "/charts",

@@ -19,7 +19,8 @@ const XPUB: &str =
 fn found(api: &Api, text: &str) -> Value {
     let fields =
         "__typename ... on Block { hash height } ... on Transaction { txid wtxid } ... on Output { outpoint { text } }
-        ... on Address { address } ... on Script { hex scriptHash } ... on DescriptorAccount { usedCount scriptType }";
+        ... on Address { address } ... on Script { hex scriptHash } ... on DescriptorAccount { usedCount scriptType }
+        ... on Miner { slug name }";
     let page = api.data(&format!(
         "{{ search(text: {}) {{ totalCount nodes {{ {fields} }} pageInfo {{ hasNextPage hasPreviousPage }} }} }}",
         json!(text)
@@ -99,6 +100,26 @@ fn each_text_finds_what_it_names() {
     ] {
         assert_eq!(found(&api, &text), expected, "{text:?}");
     }
+}
+
+#[test]
+fn the_beginning_of_a_name_finds_pools_in_the_order_of_the_table() {
+    let api = Api::of_chain(&chain_with_coins(1).0);
+    let pool = |slug: &str, name: &str| json!({ "__typename": "Miner", "slug": slug, "name": name });
+    for text in ["F2Pool", "f2pool", " F2 Pool ", "f2p"] {
+        assert_eq!(found(&api, text), json!([pool("f2pool", "F2Pool")]), "{text:?}");
+    }
+    assert_eq!(found(&api, "f2pools"), json!([]));
+    assert_eq!(found(&api, "no pool has this name"), json!([]));
+    let names = |text: &str| -> Vec<String> {
+        let found = found(&api, text);
+        found.as_array().unwrap().iter().map(|pool| pool["slug"].as_str().unwrap().to_owned()).collect()
+    };
+    let known = btcgraph::chain::pools::Pools::known(Network::Regtest);
+    let expected: Vec<_> =
+        known.iter().map(|(_, pool)| pool.slug.clone()).filter(|slug| slug.starts_with("bit")).collect();
+    assert!(expected.len() > 1, "the table has several such pools");
+    assert_eq!(names("Bit"), expected[..expected.len().min(10)]);
 }
 
 #[test]

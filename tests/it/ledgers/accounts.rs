@@ -45,6 +45,15 @@ fn descriptor(form: u64, random: &mut Rng) -> String {
         7 => format!("tr({},{{pk({}),multi_a(2,{},{})}})", key(), key(), key(), key()),
         8 => format!("wsh(and_v(v:pk({}),or_d(pk({}),older(144))))", key(), key()),
         9 => format!("rawtr({})", key()),
+        10 => format!(
+            "tr({},{{sortedmulti_a(2,{},{}),{{pk({}),sortedmulti_a(1,{},{})}}}})",
+            key(),
+            key(),
+            key(),
+            key(),
+            key(),
+            key()
+        ),
         _ => format!("wsh(thresh(2,pk({}),s:pk({}),sln:after(500)))", key(), key()),
     }
 }
@@ -76,7 +85,7 @@ fn random_descriptors_are_those_of_the_node() {
     let miner = node.wallet_address("bech32");
     node.mine_to(&miner, 120);
 
-    let descriptors: Vec<String> = (0..22).map(|form| descriptor(form % 11, &mut random)).collect();
+    let descriptors: Vec<String> = (0..24).map(|form| descriptor(form % 12, &mut random)).collect();
     let mut paid = serde_json::Map::new();
     for text in &descriptors {
         for branch in 0..2 {
@@ -142,6 +151,62 @@ fn random_descriptors_are_those_of_the_node() {
         assert_eq!(account["usedCount"], json!(theirs.len()));
         assert_eq!(account["balance"]["confirmed"], sats(&scan["total_amount"]), "{text}");
     }
+}
+
+#[test]
+fn a_combo_has_the_scripts_and_outputs_that_the_node_finds() {
+    let Some(node) = RealNode::start(&[]) else { return };
+    let settings = NodeOptions::new(Network::Regtest, node.rpc_url(), Auth::Cookie(node.cookie_path()));
+    let client = Node::connect(settings).unwrap();
+    let (mut api, mut random) = (Api::empty(Network::Regtest, Limits::default()), Rng::new(84));
+    node.mine_to(&node.wallet_address("bech32"), 110);
+    let text = format!("combo({})", key(&mut random));
+    let ours: Vec<_> = (0..2).map(|branch| with_checksum(&node, &single(&text, branch))).collect();
+    // three addresses an index: P2PK has none
+    let derived = |branch: usize| node.must("deriveaddresses", &[json!(ours[branch]), json!([0, 5])]);
+    let derived = [derived(0), derived(1)];
+    let paid = [&derived[0][0], &derived[0][4], &derived[0][17], &derived[1][2], &derived[1][9]];
+    let paid: serde_json::Map<_, _> = (1..)
+        .zip(paid)
+        .map(|(amount, address)| (address.as_str().unwrap().to_owned(), json!(format!("0.00{amount}"))))
+        .collect();
+    node.must("sendmany", &[json!(""), Value::Object(paid)]);
+    node.mine(1);
+    api.follow(&client);
+
+    let fields: String =
+        (2..8).map(|branch| format!(" b{branch}: addresses(branch: {branch}, first: 6) {{ address path }}")).collect();
+    let found = api.data(&format!(
+        "{{ descriptor(text: {0}) {{ scriptType usedCount balance {{ confirmed }}
+                branches {{ index path isChange usedCount nextUnused {{ address }} }} }}
+            validateDescriptor(text: {0}) {{ isValid branchCount isMultipath scriptType isSolvable{fields} }} }}",
+        json!(text)
+    ));
+    let (account, valid) = (&found["descriptor"], &found["validateDescriptor"]);
+    assert_eq!((&account["scriptType"], &valid["scriptType"]), (&Value::Null, &Value::Null));
+    assert_eq!(
+        (&valid["isValid"], &valid["branchCount"], &valid["isMultipath"]),
+        (&json!(true), &json!(8), &json!(true))
+    );
+    for (branch, theirs) in derived.iter().enumerate() {
+        let theirs = theirs.as_array().unwrap();
+        for form in 0..3 {
+            let ours = valid[format!("b{}", 2 + form * 2 + branch)].as_array().unwrap();
+            let ours: Vec<_> = ours.iter().map(|found| &found["address"]).collect();
+            assert_eq!(ours, theirs.iter().skip(form).step_by(3).collect::<Vec<_>>(), "branch {branch} of form {form}");
+        }
+    }
+    let scanned: Vec<_> = ours.iter().map(|text| json!({ "desc": text, "range": 30 })).collect();
+    let scan = node.must("scantxoutset", &[json!("start"), json!(scanned)]);
+    assert_eq!(account["balance"]["confirmed"], sats(&scan["total_amount"]));
+    assert_eq!((&account["usedCount"], scan["unspents"].as_array().unwrap().len()), (&json!(5), 5));
+    let branches = account["branches"].as_array().unwrap();
+    let used: Vec<_> = branches.iter().map(|branch| (&branch["usedCount"], &branch["isChange"])).collect();
+    let expected = [0, 0, 1, 1, 1, 0, 1, 1].map(|used| json!(used));
+    let change = [false, true].map(|change| json!(change));
+    assert_eq!(used, expected.iter().zip(change.iter().cycle()).collect::<Vec<_>>());
+    // a script of P2PK has no address, and is derived all the same
+    assert_eq!(branches[0]["nextUnused"]["address"], Value::Null);
 }
 
 /// The events of a stream that watches a descriptor with a gap limit of 4.

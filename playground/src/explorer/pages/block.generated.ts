@@ -28,14 +28,14 @@ export type BlockPageQueryVariables = Exact<{
 }>;
 
 
-export type BlockPageQuery = { snapshot: { cursor: string } | null, block: { id: string, hash: string, height: number, chainStatus: ChainStatus, confirmations: number, time: string, medianTime: string, version: number, merkleRoot: string, bits: number, nonce: number, difficulty: number, size: number, strippedSize: number, weight: number, txCount: number, subsidy: number, totalFees: number, coinbaseValue: number, unclaimedReward: number, headerHex: string, chainwork: string, miner: { id: string, name: string, link: string | null } | null, coinbase: { text: string, minerEvidence: MinerEvidence | null } | null, feeStats: { averageFee: number, medianFee: number, minFee: number, maxFee: number, medianFeeRate: number, averageFeeRate: number, feeRatePercentiles: Array<number> }, stats: { inputCount: number, outputCount: number, totalOutputValue: number | null, segwitTxCount: number, taprootOutputCount: number, opReturnCount: number, utxoDelta: number | null }, previousBlock: { id: string, hash: string, height: number } | null, nextBlock: { id: string, hash: string, height: number } | null, siblings: Array<{ id: string, hash: string, height: number, chainStatus: ChainStatus, txCount: number }>, reorg: { id: string, depth: number, observedAt: string, forkHeight: number } | null, transactions: { totalCount: number | null, pageInfo: { hasNextPage: boolean, hasPreviousPage: boolean, startCursor: string | null, endCursor: string | null }, nodes: Array<{ id: string, txid: string, vsize: number, fee: number | null, feeRate: number | null, isCoinbase: boolean, indexInBlock: number | null, inputCount: number, outputCount: number, totalOutputValue: number }> } | null } | null };
+export type BlockPageQuery = { snapshot: { cursor: string } | null, block: { id: string, hash: string, height: number, chainStatus: ChainStatus, confirmations: number, time: string, medianTime: string, version: number, merkleRoot: string, bits: number, nonce: number, difficulty: number, size: number, strippedSize: number, weight: number, txCount: number, subsidy: number, totalFees: number, coinbaseValue: number, unclaimedReward: number, headerHex: string, chainwork: string, miner: { id: string, slug: string, name: string } | null, coinbase: { text: string, minerEvidence: MinerEvidence | null } | null, feeStats: { averageFee: number, medianFee: number, minFee: number, maxFee: number, medianFeeRate: number, averageFeeRate: number, feeRatePercentiles: Array<number> }, stats: { inputCount: number, outputCount: number, totalOutputValue: number | null, segwitTxCount: number, taprootOutputCount: number, opReturnCount: number, utxoDelta: number | null }, previousBlock: { id: string, hash: string, height: number } | null, nextBlock: { id: string, hash: string, height: number } | null, siblings: Array<{ id: string, hash: string, height: number, chainStatus: ChainStatus, txCount: number }>, reorg: { id: string, depth: number, observedAt: string, forkHeight: number } | null, transactions: { totalCount: number | null, pageInfo: { hasNextPage: boolean, hasPreviousPage: boolean, startCursor: string | null, endCursor: string | null }, nodes: Array<{ id: string, txid: string, vsize: number, fee: number | null, feeRate: number | null, isCoinbase: boolean, indexInBlock: number | null, inputCount: number, outputCount: number, totalOutputValue: number }> } | null } | null };
 
 export type BlockSummaryQueryVariables = Exact<{
   hash: string;
 }>;
 
 
-export type BlockSummaryQuery = { block: { id: string, summary: { txids: Array<string>, vsizes: Array<number>, effectiveFeeRates: Array<number | null> } | null } | null };
+export type BlockSummaryQuery = { block: { id: string, firstSeenAt: string | null, audit: { projectedTxCount: number, totalProjectedFees: number, matchRate: number, missing: Array<string>, fresh: Array<string>, unexpected: Array<string>, unseen: Array<string>, prioritised: Array<string> | null } | null, summary: { txids: Array<string>, vsizes: Array<number>, effectiveFeeRates: Array<number | null> } | null } | null };
 
 export type BlockChangesSubscriptionVariables = Exact<{
   after?: string | null | undefined;
@@ -72,8 +72,8 @@ query BlockPage($hash: BlockHash, $height: Int, $first: Int!, $after: String) {
     unclaimedReward
     miner {
       id
+      slug
       name
-      link
     }
     coinbase {
       text
@@ -150,6 +150,17 @@ query BlockPage($hash: BlockHash, $height: Int, $first: Int!, $after: String) {
 export const BlockSummaryDocument = document<BlockSummaryQuery, BlockSummaryQueryVariables>(`query BlockSummary($hash: BlockHash!) {
   block(hash: $hash) {
     id
+    firstSeenAt
+    audit {
+      projectedTxCount
+      totalProjectedFees
+      matchRate
+      missing
+      fresh
+      unexpected
+      unseen
+      prioritised
+    }
     summary {
       txids
       vsizes

@@ -7,7 +7,7 @@ import { Amount, Badge, Empty, Facts, Failure, FeeRate, Hash, Head, Loading, Mor
 import { useLive, usePage } from '../page';
 import { Link, paths, useTitle } from '../router';
 import { Legend, Treemap } from '../treemap';
-import { BlockChangesDocument, type BlockPageQuery, BlockPageDocument, BlockSummaryDocument } from './block.generated';
+import { BlockChangesDocument, type BlockPageQuery, BlockPageDocument, BlockSummaryDocument, type BlockSummaryQuery } from './block.generated';
 
 /** Transactions a page. */
 const FIRST = 100;
@@ -15,6 +15,10 @@ const FIRST = 100;
 /** The largest weight of a block, in weight units (BIP141). */
 const FULL = 4_000_000;
 
+/** Transactions of a list of the audit that are shown. */
+const LISTED = 6;
+
+type AuditFigures = NonNullable<NonNullable<BlockSummaryQuery['block']>['audit']>;
 type Shown = NonNullable<BlockPageQuery['block']>;
 
 export default function BlockPage({ subject }: { subject: string }) {
@@ -117,10 +121,10 @@ function Shown({ block, more }: { block: Shown; more: (after: string | null) => 
           </details>
         </Panel>
       </div>
-      <Panel title="Transactions" aside={block.txCount > 1 && <Legend />}>
+      {block.txCount > 1 && block.chainStatus === 'MAIN' && <Glance block={block} />}
+      <Panel title="Transactions">
         {transactions ? (
           <>
-            {block.txCount > 1 && block.chainStatus === 'MAIN' && <Picture hash={block.hash} />}
             <div className="table-box">
               <table className="rows">
                 <thead>
@@ -157,26 +161,67 @@ function Shown({ block, more }: { block: Shown; more: (after: string | null) => 
 
 /** The pool that a coinbase names or pays. */
 function Miner({ miner, evidence }: { miner: NonNullable<Shown['miner']>; evidence: string | null | undefined }) {
-  const isLink = miner.link !== null && /^https?:/.test(miner.link);
   return (
     <>
-      {isLink ? <a href={miner.link!} rel="noreferrer noopener">{miner.name}</a> : miner.name}
+      <Link href={paths.miner(miner.slug)}>{miner.name}</Link>
       <span className="quiet"> {evidence === 'PAYOUT_SCRIPT' ? 'by its payout' : 'by its tag'}</span>
     </>
   );
 }
 
-/** All transactions of a block by virtual size and effective feerate. */
-function Picture({ hash }: { hash: string }) {
-  const { data, error } = useQuery(BlockSummaryDocument, { variables: { hash } });
-  const summary = data?.block?.summary;
-  if (error) return <Failure error={error} />;
-  if (!summary) return null;
-  const items = summary.txids.map((txid, index) => {
+/** All transactions of a block by virtual size and effective feerate, and its audit. */
+function Glance({ block }: { block: Shown }) {
+  const { data, error } = useQuery(BlockSummaryDocument, { variables: { hash: block.hash } });
+  const { summary, audit } = data?.block ?? {};
+  const items = summary?.txids.map((txid, index) => {
     const feeRate = summary.effectiveFeeRates[index] ?? null;
     return { txid, vsize: summary.vsizes[index] ?? 0, feeRate, isCoinbase: index === 0 };
   });
-  return <Treemap items={items} />;
+  return (
+    <>
+      {error && <Failure error={error} />}
+      {items && <Panel title="By size and feerate" aside={<Legend />}><Treemap items={items} /></Panel>}
+      {audit && <Audit audit={audit} fees={block.totalFees} seenAt={data?.block?.firstSeenAt} />}
+    </>
+  );
+}
+
+/** What the mempool projected when the block arrived, against what it holds. */
+function Audit({ audit, fees, seenAt }: { audit: AuditFigures; fees: number; seenAt: string | null | undefined }) {
+  const difference = fees - audit.totalProjectedFees;
+  return (
+    <Panel title="Against its projection" aside={<span className="quiet">{percent(audit.matchRate, 2)} of the projected weight is in the block</span>}>
+      <div className="grid three">
+        <Facts
+          facts={[
+            ['Seen', seenAt && <When time={seenAt} />],
+            ['Projected', things(audit.projectedTxCount, 'transaction')],
+            ['Projected fees', <Amount sats={audit.totalProjectedFees} />],
+            ['Fees above that', <Amount sats={difference} signed />],
+          ]}
+        />
+        <Txids title="Projected, not in the block" why="Their miner left them out, or has never had them." txids={audit.missing} />
+        <Txids title="Too new to expect" why="They arrived within three minutes before the block." txids={audit.fresh} />
+        <Txids title="In the mempool, not projected" why="Others paid more for their place." txids={audit.unexpected} />
+        <Txids title="Never in this mempool" why="Sent to the miner alone, or not yet relayed to here." txids={audit.unseen} />
+        <Txids title="Ahead of their feerate" why="They stand before transactions that pay more." txids={audit.prioritised ?? []} />
+      </div>
+    </Panel>
+  );
+}
+
+/** The first transactions of a list of the audit. */
+function Txids({ title, why, txids }: { title: string; why: string; txids: readonly string[] }) {
+  return (
+    <section className="audit">
+      <h3>{title} <Badge>{count(txids.length)}</Badge></h3>
+      <p className="quiet">{txids.length === 0 ? 'None.' : why}</p>
+      <ul className="plain-list">
+        {txids.slice(0, LISTED).map((txid) => <li key={txid}><Hash text={txid} href={paths.transaction(txid)} what="txid" /></li>)}
+        {txids.length > LISTED && <li className="quiet">and {count(txids.length - LISTED)} more</li>}
+      </ul>
+    </section>
+  );
 }
 
 /** Feerates from the cheapest to the dearest transaction, by weight. */

@@ -1,11 +1,11 @@
-// The chain over time: hashrate, difficulty, fees, sizes, script types and the UTXO set.
+// The chain over time: hashrate, difficulty, fees, sizes, script types, the UTXO set, and the pools that mined it.
 
 import { lazy, Suspense, useState } from 'react';
 import { count, difficulty, percent, rate, scaled, words } from '../format';
 import type { Series } from '../chart';
 import { Choices, Empty, Failure, Head, Loading, Panel } from '../parts';
 import { useLive, usePage } from '../page';
-import { useTitle } from '../router';
+import { Link, paths, useTitle } from '../router';
 import { ChartsBlocksDocument, ChartsPageDocument, type ChartsPageQuery } from './charts.generated';
 
 const Chart = lazy(() => import('../chart'));
@@ -31,6 +31,7 @@ const SATS = 100_000_000;
 const PERCENTILES = { tenth: 1, median: 3, ninetieth: 5 };
 
 type Point = NonNullable<NonNullable<ChartsPageQuery['chain']>['series']>[number];
+type Share = NonNullable<NonNullable<ChartsPageQuery['chain']>['miners']>[number];
 
 /** The range of a span, which begins at midnight so that the answer is the same all day. */
 function rangeOf(span: Span) {
@@ -66,7 +67,10 @@ export default function ChartsPage() {
         />
         {error && <Failure error={error} />}
         {points && points.length > 1 ? (
-          <div className="grid two"><Charts points={points} /></div>
+          <>
+            <div className="grid two"><Charts points={points} /></div>
+            {data.chain?.miners && <Pools shares={data.chain.miners} />}
+          </>
         ) : loading ? <Loading lines={14} /> : !error && <Empty>There are no two periods to draw a line between yet.</Empty>}
       </div>
     </>
@@ -109,6 +113,41 @@ function Charts({ points }: { points: Point[] }) {
       {panel('Types of new outputs', 'Share of each script type of the outputs created over time', layers(points), (value) => percent(value, 0))}
       {panel('Unspent outputs', 'Number of unspent outputs over time', [line('Unspent outputs', '--accent', ({ utxoSet }) => utxoSet.unspentCount)], (value) => scaled(value, ''))}
     </>
+  );
+}
+
+/** The pools by their part in the blocks of the span; a block says of itself which pool it is of, if any. */
+function Pools({ shares }: { shares: Share[] }) {
+  const largest = Math.max(...shares.map(({ share }) => share));
+  return (
+    <Panel title="Mining pools">
+      <div className="table-box">
+        <table className="rows shares">
+          <thead>
+            <tr>
+              <th scope="col">Pool</th>
+              <th scope="col" className="wide narrow-no"><span className="spoken">Bar of its share</span></th>
+              <th scope="col" className="right">Share</th>
+              <th scope="col" className="right">Blocks</th>
+              <th scope="col" className="right narrow-no">Empty</th>
+              <th scope="col" className="right narrow-no">Hashrate</th>
+            </tr>
+          </thead>
+          <tbody>
+            {shares.map(({ miner, share, hashrate, stats }) => (
+              <tr key={miner?.id ?? ''}>
+                <td>{miner ? <Link href={paths.miner(miner.slug)}>{miner.name}</Link> : <span className="quiet">not known</span>}</td>
+                <td className="wide narrow-no" aria-hidden="true"><span className="bar" style={{ width: `${(share / largest) * 100}%` }} /></td>
+                <td className="right">{percent(share)}</td>
+                <td className="right">{count(stats.blockCount)}</td>
+                <td className="right narrow-no quiet">{stats.emptyBlockCount === 0 ? '–' : count(stats.emptyBlockCount)}</td>
+                <td className="right narrow-no">{hashrate === null ? '–' : scaled(hashrate, 'H/s')}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+    </Panel>
   );
 }
 

@@ -83,6 +83,10 @@ export type SearchQuery = { search: { nodes: Array<
         { id: string, descriptor: string, isRanged: boolean }
         & { __typename: 'DescriptorAccount' }
       )
+      | (
+        { id: string, slug: string, name: string }
+        & { __typename: 'Miner' }
+      )
     > } | null };
 
 export const SearchDocument = document<SearchQuery, SearchQueryVariables>(`# Whatever a text means to this server.
@@ -121,6 +125,11 @@ query Search($text: String!) {
         id
         descriptor
         isRanged
+      }
+      ... on Miner {
+        id
+        slug
+        name
       }
     }
   }

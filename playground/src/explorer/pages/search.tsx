@@ -14,6 +14,7 @@ const FORMS: [string, string][] = [
   ['an address', 'of the network of this server, or a bitcoin: URI'],
   ['a script', 'in hexadecimal, or its SHA-256'],
   ['a wallet', 'an output descriptor, or an extended public key'],
+  ['a mining pool', 'its name, or how it begins'],
 ];
 
 export default function SearchPage({ text }: { text: string }) {
@@ -51,5 +52,6 @@ function Found({ result }: { result: Result }) {
     case 'Address': return <><Badge>address</Badge><Hash text={result.address} href={href} what="address" /></>;
     case 'Script': return <><Badge>{result.scriptType ? words(result.scriptType) : 'script'}</Badge><Hash text={result.scriptHash} href={href} what="script hash" /></>;
     case 'DescriptorAccount': return <><Badge>wallet</Badge><Hash text={result.descriptor} href={href} what="descriptor" /></>;
+    case 'Miner': return <><Badge>mining pool</Badge><Link href={href}>{result.name}</Link></>;
   }
 }

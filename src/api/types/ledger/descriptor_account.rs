@@ -172,11 +172,10 @@ impl DescriptorAccount {
         self.account.descriptor.checksum().to_owned()
     }
 
-    /// The type of the scripts.
-    async fn script_type(&self) -> Result<ScriptTypeEnum, ApiError> {
-        let first = self.account.branches.first().and_then(|branch| branch.script(0));
-        let first = first.ok_or_else(|| ApiError::internal("a descriptor has no scripts"))?;
-        Ok(chain::ScriptType::of(&first.script).into())
+    /// The type of the scripts. Null for `combo`, whose branches differ in it (BIP384).
+    async fn script_type(&self) -> Option<ScriptTypeEnum> {
+        let first = self.account.branches.first().and_then(|branch| branch.script(0))?;
+        self.account.descriptor.has_one_script_type().then(|| chain::ScriptType::of(&first.script).into())
     }
 
     /// Whether each branch has many scripts: whether a key of the descriptor ends with `/*`.
@@ -189,7 +188,8 @@ impl DescriptorAccount {
         int(self.account.gap_limit)
     }
 
-    /// The branches: one for each path of the multipath step `<…>`, one without such a step. At most 16.
+    /// The branches: one for each path of the multipath step `<…>`, one without such a step. `combo` has as many for each type
+    /// of scripts: P2PK, P2PKH and, with a compressed key, P2WPKH and P2SH-P2WPKH. At most 16.
     #[graphql(complexity = "costs::list(BRANCHES, child_complexity)")]
     async fn branches(&self) -> Vec<DescriptorBranch> {
         DescriptorBranch::all(&self.view, &self.account)

@@ -46,10 +46,12 @@ impl DescriptorBranch {
 }
 
 /// A branch of an account: one path of the multipath step `<…>` of its descriptor, or the whole descriptor without such a
-/// step. Of `<0;1>`, branch 0 has the addresses to receive payments, and branch 1 those for change (BIP389).
+/// step; of `combo`, that with one type of scripts. Of `<0;1>`, branch 0 has the addresses to receive payments, and branch 1
+/// those for change (BIP389).
 #[Object]
 impl DescriptorBranch {
-    /// The position of its path in the multipath step, from 0. 0 without such a step.
+    /// The number of the branch, from 0: the position of its path in the multipath step. Of `combo`, the branches of P2PK come
+    /// first, then those of P2PKH, P2WPKH and P2SH-P2WPKH.
     async fn index(&self) -> Result<i32, ApiError> {
         int_of(self.number)
     }
@@ -59,9 +61,9 @@ impl DescriptorBranch {
         self.branch()?.path.clone()
     }
 
-    /// Whether it has the addresses for change: branch 1 of two (BIP389).
+    /// Whether it has the addresses for change: the second of two paths (BIP389).
     async fn is_change(&self) -> bool {
-        self.number == 1 && self.account.branches.len() == 2
+        self.account.descriptor.is_change(self.number)
     }
 
     /// The number of addresses that a transaction on the main chain or in the mempool paid or spent, up to the gap limit.

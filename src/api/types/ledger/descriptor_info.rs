@@ -85,9 +85,11 @@ impl DescriptorInfo {
         Ok(derived)
     }
 
-    /// The type of the scripts, which is the same for all.
+    /// The type of the scripts, if it is the same for all.
     async fn type_of_scripts(&self, ctx: &Context<'_>) -> Result<Option<ScriptTypeEnum>, ApiError> {
-        let Some(descriptor) = &self.descriptor else { return Ok(None) };
+        let Some(descriptor) = self.descriptor.as_ref().filter(|found| found.has_one_script_type()) else {
+            return Ok(None);
+        };
         costs::spend(ctx, batch_cost(descriptor))?;
         let scripts = self.serving.derivation.batch(descriptor, 0, 0, self.view.network()).await?;
         Ok(scripts.first().map(|first| chain::ScriptType::of(&first.script).into()))
@@ -126,7 +128,7 @@ impl DescriptorInfo {
         })
     }
 
-    /// The type of its scripts. Null if the text is not a descriptor of any network.
+    /// The type of its scripts. Null for `combo`, which has several, and if the text is not a descriptor of any network.
     async fn script_type(&self, ctx: &Context<'_>) -> Option<Result<ScriptTypeEnum, ApiError>> {
         self.type_of_scripts(ctx).await.transpose()
     }
@@ -139,11 +141,11 @@ impl DescriptorInfo {
     /// Whether it has a multipath step `<…>`, and so several branches (BIP389). Null if the text is not a descriptor of any
     /// network.
     async fn is_multipath(&self) -> Option<bool> {
-        self.descriptor.as_ref().map(|descriptor| descriptor.branches() > 1)
+        self.descriptor.as_ref().map(|descriptor| descriptor.is_multipath())
     }
 
-    /// The number of branches: of paths in the multipath step, 1 without one. Null if the text is not a descriptor of any
-    /// network.
+    /// The number of branches: of paths in the multipath step, 1 without one; of `combo`, times the number of its types of
+    /// scripts. Null if the text is not a descriptor of any network.
     async fn branch_count(&self) -> Option<Result<i32, ApiError>> {
         self.descriptor.as_ref().map(|descriptor| int_of(descriptor.branches()))
     }
