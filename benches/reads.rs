@@ -13,42 +13,25 @@
 // figures that are printed with two decimals
 #![allow(clippy::cast_precision_loss)]
 
-use std::num::NonZeroUsize;
-use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::path::PathBuf;
+use std::sync::Arc;
 
-use anyhow::{Context, Result, ensure};
-use async_graphql::{Executor, Request, Variables};
+use anyhow::{Context, Result};
 use bitcoin::{Network, Script};
-use btcgraph::api::{self, Features, Schema};
 use btcgraph::chain::{Height, address_of};
-use btcgraph::index::{Import, ImportOptions, Index, IndexOptions, ObservedLimits, ParsedBlock, Salt};
-use btcgraph::limits::Limits;
-use btcgraph::live::Live;
-use btcgraph::mempool::MempoolSnapshot;
-use btcgraph::node::{Auth, BlockSource, Node, NodeOptions};
-use btcgraph::sim::blkfile::{BlockFiles, BlockFilesLayout};
-use btcgraph::sim::{LoadGenerator, LoadProfile, Rng, SimChain, SimNode, SimNodeOptions, World};
-use btcgraph::sync::read_frozen_blocks;
-use btcgraph::view::{Head, Published, TxNum, View};
+use btcgraph::node::{Auth, Node, NodeOptions};
+use btcgraph::sim::Rng;
+use btcgraph::view::{TxNum, View};
 use clap::Parser;
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
+mod generation;
+
+use generation::{Figures, IndexMaker, LIVE, Opened, simulated, time};
+
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
-const SALT: Salt = Salt(*b"salt of the test");
-/// Transactions of a block.
-const BLOCK: u64 = 3_200;
-/// The cache of each index.
-const CACHE: usize = 512 << 20;
-/// Blocks that are connected on top of the generation.
-const LIVE: u32 = 30;
-/// Blocks of a commit.
-const COMMIT: usize = 8;
 
 const TRANSACTION: &str = "query($id: Txid!) { transaction(txid: $id) { txid fee vsize block { height }
     inputs { nodes { prevout { outpoint { text } value address } } }
@@ -84,7 +67,7 @@ fn main() -> Result<()> {
     let node = Node::connect(NodeOptions::new(Network::Regtest, sim.url(), auth))?;
     let indexes = [("live", false), ("frozen", true)].map(|(name, freezes)| {
         let path = directory.path().join(name).join("index.redb");
-        Bench { node: node.clone(), blocks_dir: directory.path().join("blocks"), path, freezes }
+        IndexMaker { node: node.clone(), blocks_dir: directory.path().join("blocks"), path, freezes }
     });
     for index in &indexes {
         index.make()?;
@@ -111,127 +94,12 @@ fn main() -> Result<()> {
                 return Ok(());
             }
             let opened = index.open()?;
-            times.push(time(&runtime, &opened.schema, BLOCK_PAGE, id)?);
+            times.push(time(&runtime, &opened.schema, BLOCK_PAGE, &json!({ "id": id }))?);
         }
     }
     let [live, frozen] = cold.map(Figures::of);
     println!("  25 transactions of a block, nothing in memory: live {live}, frozen {frozen}");
     Ok(())
-}
-
-/// A node with a chain in block files.
-fn simulated(directory: &Path, transactions: u64) -> Result<SimNode> {
-    let mut files = BlockFiles::create(&directory.join("blocks"), BlockFilesLayout::default())?;
-    let mut chain = SimChain::new(1).keeping(10);
-    let blocks = u32::try_from(100 + transactions.div_ceil(BLOCK))?;
-    let mut load = LoadGenerator::new(LoadProfile { transactions, blocks, seed: 1 });
-    let mut next = chain.tip();
-    loop {
-        files.write(chain.block(&next).context("the newest block is in memory")?, &chain.spent_coins(&next)?)?;
-        let Some(block) = load.next_block(&mut chain)? else { break };
-        next = block.block_hash();
-    }
-    files.flush()?;
-    let options = SimNodeOptions { files: Some(files), ..SimNodeOptions::default() };
-    Ok(SimNode::start(Arc::new(Mutex::new(World::new(chain))), options)?)
-}
-
-/// An index to make and to open.
-struct Bench {
-    node: Node,
-    blocks_dir: PathBuf,
-    path: PathBuf,
-    freezes: bool,
-}
-
-struct Opened {
-    schema: Schema,
-    head: Arc<Head>,
-    _index: Index,
-}
-
-impl Bench {
-    fn options(&self) -> IndexOptions {
-        IndexOptions {
-            path: self.path.clone(),
-            network: Network::Regtest,
-            salt: Some(SALT),
-            cache_bytes: CACHE,
-            freezes: self.freezes,
-            stale_blocks_kept: 0,
-            observed: ObservedLimits::default(),
-        }
-    }
-
-    /// Builds the index, and prints how long the last blocks take.
-    fn make(&self) -> Result<()> {
-        let parent = self.path.parent().context("it has one")?;
-        std::fs::create_dir_all(parent)?;
-        let hashes = self.node.active_hashes(Height::from(u32::MAX))?;
-        let below = hashes.len().saturating_sub(usize::try_from(LIVE)?);
-        let mut index = Index::open(&self.options())?;
-        let blocks = read_frozen_blocks(&index, &self.node, Some(self.blocks_dir.clone()))?;
-        if self.freezes {
-            let source = BlockSource::choose(&self.node, Some(&self.blocks_dir), &hashes[..below], &mut |_| {})?;
-            let transactions = source.transactions()?;
-            let path = self.path.with_extension("building");
-            let mut import = Import::begin(ImportOptions {
-                path: path.clone(),
-                directory: parent.to_path_buf(),
-                network: Network::Regtest,
-                salt: SALT,
-                memory: 1 << 30,
-                threads: 2,
-                transactions,
-                range: ImportOptions::default_range(transactions),
-                checkpoint_interval: ImportOptions::CHECKPOINT_INTERVAL,
-                raw_files: None,
-            })?;
-            for batch in source.blocks(0, NonZeroUsize::MIN, 64 << 20)? {
-                import.push(&batch?)?;
-            }
-            import.finish(&mut |_| ControlFlow::Continue(()))?;
-            index.adopt(&path)?;
-            blocks.locate(Height::GENESIS, &hashes[..below], &mut |_| {})?;
-        } else {
-            self.connect(&mut index, &hashes[..below])?;
-        }
-        let start = Instant::now();
-        let connected = self.connect(&mut index, &hashes[below..])?;
-        let name = if self.freezes { "on a generation" } else { "without generations" };
-        println!("catching up {name}: {:.0} transactions a second", connected as f64 / start.elapsed().as_secs_f64());
-        Ok(())
-    }
-
-    /// Connects these blocks, and returns the number of their transactions.
-    fn connect(&self, index: &mut Index, hashes: &[bitcoin::BlockHash]) -> Result<usize> {
-        let source = BlockSource::choose(&self.node, Some(&self.blocks_dir), hashes, &mut |_| {})?;
-        let (parser, mut transactions) = (index.parser(), 0);
-        for batch in source.blocks(0, NonZeroUsize::MIN, 64 << 20)? {
-            let batch = batch?.into_iter().map(|(hash, bytes)| parser.parse(hash, bytes));
-            let batch = batch.collect::<Result<Vec<_>, _>>()?;
-            for blocks in batch.chunks(COMMIT) {
-                let mut update = index.update()?;
-                update.connect(blocks)?;
-                update.commit()?;
-                transactions += blocks.iter().map(ParsedBlock::transaction_count).sum::<usize>();
-            }
-        }
-        Ok(transactions)
-    }
-
-    fn open(&self) -> Result<Opened> {
-        let index = Index::open(&self.options())?;
-        let blocks = read_frozen_blocks(&index, &self.node, Some(self.blocks_dir.clone()))?;
-        let hashes = self.node.active_hashes(Height::from(u32::MAX))?;
-        blocks.locate(Height::GENESIS, &hashes, &mut |_| {})?;
-        let head = Head::after(None, Arc::new(index.snapshot()?), MempoolSnapshot::default());
-        let head = Arc::new(head.context("there are blocks")?);
-        let published = Published::default();
-        published.publish(Arc::clone(&head));
-        let schema = api::schema(published, Live::default(), Limits::default(), Features::default());
-        Ok(Opened { schema, head, _index: index })
-    }
 }
 
 /// What the queries ask for, all of it frozen.
@@ -271,41 +139,12 @@ impl Subjects {
     }
 }
 
-/// Times of one kind of query.
-struct Figures {
-    p50: Duration,
-    p99: Duration,
-}
-
-impl Figures {
-    fn of(mut times: Vec<Duration>) -> Self {
-        times.sort_unstable();
-        let at = |percent: usize| times.get(times.len() * percent / 100).copied().unwrap_or_default();
-        Self { p50: at(50), p99: at(99) }
-    }
-}
-
-impl std::fmt::Display for Figures {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{:.1?} and {:.1?}", self.p50, self.p99)
-    }
-}
-
 fn measure(runtime: &Runtime, indexes: &[Opened; 2], query: &str, ids: &[Value]) -> Result<[Figures; 2]> {
     let mut times = [Vec::new(), Vec::new()];
     for id in ids {
         for (opened, times) in indexes.iter().zip(&mut times) {
-            times.push(time(runtime, &opened.schema, query, id)?);
+            times.push(time(runtime, &opened.schema, query, &json!({ "id": id }))?);
         }
     }
     Ok(times.map(Figures::of))
-}
-
-fn time(runtime: &Runtime, schema: &Schema, query: &str, id: &Value) -> Result<Duration> {
-    let request = Request::new(query).variables(Variables::from_json(json!({ "id": id })));
-    let started = Instant::now();
-    let answer = runtime.block_on(schema.execute(request));
-    let taken = started.elapsed();
-    ensure!(answer.errors.is_empty(), "{query}: {:?}", answer.errors);
-    Ok(taken)
 }

@@ -146,7 +146,7 @@ async function journey(browser) {
 
 /** Looks at each page at each width, in light and in dark. */
 async function look(browser, { payment, address, block }) {
-  const pages = ['/', `/block/${block}`, `/tx/${payment}`, `/address/${address}`, `/wallet#addr(${address})`, '/mempool', '/charts', '/send', '/status', '/search#nothing'];
+  const pages = ['/', `/block/${block}`, `/tx/${payment}`, `/address/${address}`, `/wallet#addr(${address})`, '/mempool', '/charts', '/pool/f2pool', '/send', '/status', '/search#nothing'];
   for (const colorScheme of ['light', 'dark']) {
     const page = await open(browser, '/', { colorScheme, reducedMotion: 'reduce' });
     await page.evaluate(axe);

@@ -45,6 +45,9 @@ function colourOf(name: string, probe: HTMLElement) {
 
 const faded = (colour: string, alpha: number) => colour.replace(/^rgb\((.*)\)$/, `rgba($1, ${alpha})`);
 
+/** Room for the labels of the values: about seven pixels a character. */
+const widthOf = (_: uPlot, labels: string[] | null) => 20 + 7 * Math.max(6, ...(labels ?? []).map((label) => label.length));
+
 export default function Chart({ times, series, format, height = 220, label }: Props) {
   const box = useRef<HTMLDivElement>(null);
   const current = useStore(theme);
@@ -70,7 +73,7 @@ export default function Chart({ times, series, format, height = 220, label }: Pr
           legend: { live: true },
           cursor: { drag: { x: false, y: false }, points: { size: 6 } },
           scales: { y: { range: (_, low, high) => [Math.min(0, low), high > 0 ? high * 1.05 : 1] } },
-          axes: [{ ...axis, values: DATES }, { ...axis, size: 76, values: (_, values) => values.map(format) }],
+          axes: [{ ...axis, values: DATES }, { ...axis, size: widthOf, values: (_, values) => values.map(format) }],
           series: [
             { value: (_, time) => (time == null ? '–' : `${new Date(time * 1_000).toISOString().slice(0, 16).replace('T', ' ')} UTC`), label: 'Time' },
             ...series.map(({ label, isFilled, isStepped }, index): uPlot.Series => ({

@@ -48,9 +48,10 @@ export const feeClass = (feeRate: number) => (feeRate < 1 ? 0 : Math.min(8, Math
 
 /** A figure with a unit by thousands: `1.25 MvB`. */
 export function scaled(number: number, unit: string) {
-  const steps: [number, string][] = [[1e12, 'T'], [1e9, 'G'], [1e6, 'M'], [1e3, 'k']];
+  const steps: [number, string][] = [[1e21, 'Z'], [1e18, 'E'], [1e15, 'P'], [1e12, 'T'], [1e9, 'G'], [1e6, 'M'], [1e3, 'k']];
   const [step, prefix] = steps.find(([least]) => Math.abs(number) >= least) ?? [1, ''];
   const value = number / step;
+  if (value !== 0 && Math.abs(value) < 0.1) return `${Number(value.toPrecision(2))}\u00a0${unit}`;
   const digits = step === 1 ? (Number.isInteger(value) ? 0 : 1) : value < 10 ? 2 : value < 100 ? 1 : 0;
   return `${value.toFixed(digits)}\u00a0${prefix}${unit}`;
 }

@@ -117,9 +117,9 @@ fn the_beginning_of_a_name_finds_pools_in_the_order_of_the_table() {
     };
     let known = btcgraph::chain::pools::Pools::known(Network::Regtest);
     let expected: Vec<_> =
-        known.iter().map(|(_, pool)| pool.slug.clone()).filter(|slug| slug.starts_with("bit")).collect();
+        known.iter().map(|(_, pool)| pool.slug.clone()).filter(|slug| slug.starts_with("btc")).collect();
     assert!(expected.len() > 1, "the table has several such pools");
-    assert_eq!(names("Bit"), expected[..expected.len().min(10)]);
+    assert_eq!(names("BTC"), expected[..expected.len().min(10)]);
 }
 
 #[test]

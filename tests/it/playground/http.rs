@@ -57,12 +57,13 @@ fn named_by(page: &[u8]) -> Vec<String> {
 }
 
 /// A path of each page of the explorer.
-const EXPLORER: [&str; 11] = [
+const EXPLORER: [&str; 12] = [
     "/",
     "/block/0",
     "/tx/4a5e1e4baab89f3a32518a88c31bc87f618f76673e2cc77ab2127b7afdeda33b",
     "/address/bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080",
     "/script/8b01df4e368ea28f8dc0423bcf7a4923e3a12d307c875e47a0cfbf90b5c39161",
+    "/pool/f2pool",
     "/wallet",
     "/mempool",
     "/charts",

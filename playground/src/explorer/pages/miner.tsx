@@ -75,7 +75,8 @@ function Miner({ miner, share, more }: { miner: Shown; share: Share | undefined;
                 <thead>
                   <tr>
                     <th scope="col">Block</th>
-                    <th scope="col" className="right">Time</th>
+                    <th scope="col" className="right">Height</th>
+                    <th scope="col" className="right narrow-no">Time</th>
                     <th scope="col" className="right narrow-no">Transactions</th>
                     <th scope="col" className="right narrow-no">Weight</th>
                     <th scope="col" className="right">Fees</th>
@@ -86,7 +87,8 @@ function Miner({ miner, share, more }: { miner: Shown; share: Share | undefined;
                   {blocks.nodes.map((block) => (
                     <tr key={block.id}>
                       <td><Hash text={block.hash} href={paths.block(block.hash)} what="block hash" /></td>
-                      <td className="right"><When time={block.time} /></td>
+                      <td className="right">{count(block.height)}</td>
+                      <td className="right narrow-no"><When time={block.time} /></td>
                       <td className="right narrow-no">{count(block.txCount)}</td>
                       <td className="right narrow-no">{scaled(block.weight, 'WU')}</td>
                       <td className="right"><Amount sats={block.totalFees} unit={false} /></td>

@@ -1,0 +1,215 @@
+//! What the requests of wallets and explorers take, the pages of the built-in explorer among them.
+//!
+//! ```text
+//! cargo bench --bench answers -- --transactions 1000000
+//! ```
+//!
+//! makes a chain of the shape of mainnet and an index of it whose blocks are in a generation but for the last, and asks it in
+//! this process. The baseline is `{ __typename }`. The figures stand in `benches/README.md`.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::{Context, Result, ensure};
+use bitcoin::Network;
+use btcgraph::chain::{Height, address_of};
+use btcgraph::node::{Auth, Node, NodeOptions};
+use btcgraph::sim::Rng;
+use btcgraph::view::{TxNum, View};
+use clap::Parser;
+use serde_json::{Value, json};
+use tokio::runtime::Runtime;
+
+mod generation;
+
+use generation::{Figures, IndexMaker, LIVE, Opened, simulated, time};
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// An account key of nobody's.
+const ACCOUNT: &str = "wpkh(tpubD6NzVbkrYhZ4XgiXtGrdW5XDAPFCL9h7we1vwNCpn8tGbBcgfVYjXyhWo4E1xkh56hjod1RhGjxbaTLV3X4FyWuejifB9jusQ46QzG87VKp/<0;1>/*)";
+
+const PLAIN_NESTED: &str =
+    "{ blocks { nodes { hash transactions { nodes { txid inputs { nodes { prevout { value address } } }
+    outputs { nodes { value address } } } } } } }";
+const BLOCK_PAGE: &str =
+    "query($height: Int!) { block(height: $height) { hash txCount transactions(first: 25) { nodes { txid fee
+    inputs { nodes { prevout { value address } } } outputs { nodes { value address spendStatus } } } } } }";
+const SUMMARY: &str =
+    "query($height: Int!) { block(height: $height) { summary { txids fees vsizes totalOutputValues feeRates } } }";
+const RANGE: &str = "{ chain { range { txCount outputCount fees size hashrate averageFeeRatePercentiles } } }";
+const SEARCH: &str = "query($text: String!) { search(text: $text) { nodes { __typename } } }";
+const DESCRIPTOR: &str =
+    "query($text: String!) { descriptor(text: $text, gapLimit: 1000) { usedCount balance { confirmed } } }";
+
+#[derive(Parser)]
+struct Arguments {
+    /// Transactions of the chain.
+    #[arg(long, default_value_t = 1_000_000)]
+    transactions: u64,
+    /// Requests of each kind.
+    #[arg(long, default_value_t = 300)]
+    requests: usize,
+    /// Where the chain and the index are written; they are removed at the end.
+    #[arg(long, default_value = "target/bench")]
+    directory: PathBuf,
+    /// What `cargo bench` adds.
+    #[arg(long, hide = true)]
+    bench: bool,
+}
+
+fn main() -> Result<()> {
+    let arguments = Arguments::parse();
+    std::fs::create_dir_all(&arguments.directory)?;
+    let directory = tempfile::tempdir_in(&arguments.directory)?;
+    let sim = simulated(directory.path(), arguments.transactions)?;
+    let auth = Auth::UserPassword { user: "user".into(), password: "password".into() };
+    let node = Node::connect(NodeOptions::new(Network::Regtest, sim.url(), auth))?;
+    let path = directory.path().join("index").join("index.redb");
+    let maker = IndexMaker { node, blocks_dir: directory.path().join("blocks"), path, freezes: true };
+    maker.make()?;
+    maker.assign_miners()?;
+    let opened = maker.open()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let subjects = Subjects::pick(&opened, arguments.requests)?;
+    let nothing = vec![json!({}); arguments.requests];
+    let baseline = measured(&runtime, &opened, "{ __typename }", &nothing)?;
+    println!(
+        "p50 and p99 of {} requests, and p50 as a multiple of that of {{ __typename }}, {baseline}",
+        arguments.requests
+    );
+    for (name, query, variables) in subjects.requests(&nothing) {
+        // the first round fills the caches
+        measured(&runtime, &opened, &query, &variables)?;
+        let figures = measured(&runtime, &opened, &query, &variables)?;
+        println!("  {name}: {figures}, {:.0}", figures.p50.as_secs_f64() / baseline.p50.as_secs_f64());
+    }
+    Ok(())
+}
+
+fn measured(runtime: &Runtime, opened: &Opened, query: &str, variables: &[Value]) -> Result<Figures> {
+    let times = variables.iter().map(|variables| time(runtime, &opened.schema, query, variables));
+    Ok(Figures::of(times.collect::<Result<_>>()?))
+}
+
+/// What the requests ask for.
+struct Subjects {
+    txids: Vec<String>,
+    addresses: Vec<String>,
+    heights: Vec<u64>,
+}
+
+impl Subjects {
+    fn pick(opened: &Opened, count: usize) -> Result<Self> {
+        let view = View::new(Arc::clone(&opened.head));
+        let tip = u64::from(opened.head.tip.height.to_u32());
+        let first = view.txnums(Height::GENESIS..Height::from(150))?.end.0;
+        let end = view.txnums(Height::GENESIS..opened.head.tip.height)?.end.0;
+        let mut rng = Rng::new(1);
+        let (mut txids, mut addresses, mut heights) = (Vec::new(), Vec::new(), Vec::new());
+        while addresses.len() < count {
+            let txnum = TxNum(u32::try_from(rng.between(first.into(), u64::from(end) - 1))?);
+            let transaction = view.transaction_at(txnum)?;
+            let scripts = transaction.parts.output.iter().map(|output| output.script_pubkey.as_script());
+            let Some(address) = scripts.filter_map(|script| address_of(script, Network::Regtest)).next() else {
+                continue;
+            };
+            txids.push(transaction.txid.to_string());
+            addresses.push(address);
+            heights.push(rng.between(150, tip - u64::from(LIVE) - 1));
+        }
+        ensure!(!heights.is_empty(), "at least one request of each kind is measured");
+        Ok(Self { txids, addresses, heights })
+    }
+
+    /// The requests by name, each with its variables.
+    fn requests(&self, nothing: &[Value]) -> Vec<(&'static str, String, Vec<Value>)> {
+        let of = |name: &str, values: &[Value]| values.iter().map(|value| json!({ name: value })).collect::<Vec<_>>();
+        let texts = |texts: &[String]| texts.iter().map(|text| json!(text)).collect::<Vec<_>>();
+        let heights = self.heights.iter().map(|height| json!(height)).collect::<Vec<_>>();
+        let few = &nothing[..nothing.len().min(20)];
+        let pages = explorer::pages();
+        let page = |name: &str| pages.get(name).cloned().unwrap_or_default();
+        vec![
+            ("25 transactions of a block: prevouts, outputs, spend status", BLOCK_PAGE.to_owned(), of("height", &heights)),
+            ("blocks { transactions { inputs { prevout } outputs } } with default pages", PLAIN_NESTED.to_owned(), few.to_vec()),
+            ("summary of a block of 3,200 transactions", SUMMARY.to_owned(), of("height", &heights)),
+            ("range over the whole chain", RANGE.to_owned(), nothing.to_vec()),
+            ("search: a txid", SEARCH.to_owned(), of("text", &texts(&self.txids))),
+            ("search: an address", SEARCH.to_owned(), of("text", &texts(&self.addresses))),
+            ("search: a height", SEARCH.to_owned(), self.heights.iter().map(|height| json!({ "text": height.to_string() })).collect()),
+            ("descriptor: 2 x 1,000 scripts", DESCRIPTOR.to_owned(), vec![json!({ "text": ACCOUNT }); few.len()]),
+            ("explorer: home", page("Home"), nothing.to_vec()),
+            ("explorer: block, 100 transactions", page("BlockPage"), self.heights.iter().map(|height| json!({ "height": height, "first": 100 })).collect()),
+            ("explorer: transaction", page("TransactionPage"), of("txid", &texts(&self.txids))),
+            (
+                "explorer: address",
+                page("AddressPage"),
+                self.addresses
+                    .iter()
+                    .map(|address| json!({ "address": address, "first": 25, "group": "DAY", "range": { "lastBlocks": 52_560 } }))
+                    .collect(),
+            ),
+            ("explorer: charts, 144 blocks", page("ChartsPage"), vec![json!({ "group": "BLOCK", "range": { "lastBlocks": 144 } }); few.len()]),
+            ("explorer: pool", page("MinerPage"), vec![json!({ "slug": "f2pool", "recent": { "lastBlocks": 2016 }, "first": 50 }); few.len()]),
+            ("explorer: status", page("StatusPage"), nothing.to_vec()),
+        ]
+    }
+}
+
+/// The operations of the built-in explorer.
+mod explorer {
+    use std::collections::BTreeMap;
+
+    /// The documents beside the pages of the explorer, each whole with its fragments.
+    const DOCUMENTS: [&str; 7] = [
+        include_str!("../playground/src/explorer/pages/home.graphql"),
+        include_str!("../playground/src/explorer/pages/block.graphql"),
+        include_str!("../playground/src/explorer/pages/transaction.graphql"),
+        include_str!("../playground/src/explorer/pages/ledger.graphql"),
+        include_str!("../playground/src/explorer/pages/charts.graphql"),
+        include_str!("../playground/src/explorer/pages/miner.graphql"),
+        include_str!("../playground/src/explorer/pages/status.graphql"),
+    ];
+
+    /// Each query by its name, with the fragments of its file that it needs.
+    pub(crate) fn pages() -> BTreeMap<String, String> {
+        let mut pages = BTreeMap::new();
+        for document in DOCUMENTS {
+            let definitions = definitions(document);
+            let fragments: Vec<_> = definitions.iter().filter(|(kind, ..)| *kind == "fragment").collect();
+            for (_, name, text) in definitions.iter().filter(|(kind, ..)| *kind == "query") {
+                let (mut page, mut found) = ((*text).to_owned(), vec![false; fragments.len()]);
+                while let Some(at) =
+                    (0..fragments.len()).find(|at| !found[*at] && page.contains(&format!("...{}\n", fragments[*at].1)))
+                {
+                    found[at] = true;
+                    page += fragments[at].2;
+                }
+                pages.insert((*name).to_owned(), page);
+            }
+        }
+        pages
+    }
+
+    /// The definitions of a document: keyword, name and text. Each begins at the start of a line, and ends with a brace there.
+    fn definitions(document: &str) -> Vec<(&str, &str, &str)> {
+        let mut found = Vec::new();
+        for part in document.split_inclusive("\n}\n") {
+            let Some(start) = ["query ", "fragment ", "subscription "]
+                .iter()
+                .filter_map(|word| {
+                    if part.starts_with(word) { Some(0) } else { part.find(&format!("\n{word}")).map(|at| at + 1) }
+                })
+                .min()
+            else {
+                continue;
+            };
+            let text = &part[start..];
+            let mut words = text.split([' ', '(', '{']);
+            found.push((words.next().unwrap_or_default(), words.next().unwrap_or_default(), text));
+        }
+        found
+    }
+}
