@@ -118,8 +118,9 @@ impl View {
     pub fn replacement(&self, txid: &Txid) -> Result<Replacement, IndexError> {
         if let Some(stored) = self.head.chain.newest(txid)? {
             let found = Self::placed(stored)?;
+            let first_seen = self.first_seen_at(&found)?;
             let (fee, size) = (found.place.and_then(|place| place.fee), Some(vsize(found.parts.weight())));
-            return Ok(Replacement { fee, vsize: size, first_seen: None, is_confirmed: true });
+            return Ok(Replacement { fee, vsize: size, first_seen, is_confirmed: true });
         }
         if let Some(entry) = self.mempool().get(txid) {
             let (fee, size) = (Some(entry.fee), Some(entry.vsize()));

@@ -48,6 +48,11 @@ const faded = (colour: string, alpha: number) => colour.replace(/^rgb\((.*)\)$/,
 /** Room for the labels of the values: about seven pixels a character. */
 const widthOf = (_: uPlot, labels: string[] | null) => 20 + 7 * Math.max(6, ...(labels ?? []).map((label) => label.length));
 
+/** At rest, the legend shows the newest values. */
+function restLegend(plot: uPlot) {
+  if (plot.cursor.idx == null) plot.setLegend({ idx: plot.data[0].length - 1 }, false);
+}
+
 export default function Chart({ times, series, format, height = 220, label }: Props) {
   const box = useRef<HTMLDivElement>(null);
   const current = useStore(theme);
@@ -72,8 +77,9 @@ export default function Chart({ times, series, format, height = 220, label }: Pr
           height,
           legend: { live: true },
           cursor: { drag: { x: false, y: false }, points: { size: 6 } },
+          hooks: { setCursor: [restLegend], ready: [restLegend] },
           scales: { y: { range: (_, low, high) => [Math.min(0, low), high > 0 ? high * 1.05 : 1] } },
-          axes: [{ ...axis, values: DATES }, { ...axis, size: widthOf, values: (_, values) => values.map(format) }],
+          axes: [{ ...axis, values: DATES, space: 68 }, { ...axis, size: widthOf, values: (_, values) => values.map(format) }],
           series: [
             { value: (_, time) => (time == null ? '–' : `${new Date(time * 1_000).toISOString().slice(0, 16).replace('T', ' ')} UTC`), label: 'Time' },
             ...series.map(({ label, isFilled, isStepped }, index): uPlot.Series => ({
@@ -107,6 +113,7 @@ export default function Chart({ times, series, format, height = 220, label }: Pr
 
   useEffect(() => {
     latest.current?.setData(data);
+    if (latest.current) restLegend(latest.current);
   }, [JSON.stringify(data)]);
 
   return <div className="chart" ref={box} role="img" aria-label={label} />;

@@ -40,7 +40,7 @@ export function rate(feeRate: number) {
   if (feeRate === 0) return '0';
   if (feeRate < 1) return feeRate.toPrecision(2).replace(/\.?0+$/, '');
   if (feeRate < 100) return feeRate.toFixed(1).replace(/\.0$/, '');
-  return grouped(feeRate.toFixed(0));
+  return feeRate < 10_000 ? grouped(feeRate.toFixed(0)) : scaled(feeRate, '').replace('\u00a0', '');
 }
 
 /** One of nine classes of feerates, each beginning at twice the one before: below 1, from 1, from 2, … from 128 sat/vB. */

@@ -77,7 +77,7 @@ export function Search() {
         type="text"
         value={text}
         onChange={(event) => setText(event.target.value)}
-        placeholder="Height, hash, address, txid:vout, descriptor, pool"
+        placeholder="Height, txid, address, descriptor…"
         aria-label="Search the chain"
         aria-busy={isBusy}
         autoCapitalize="off"

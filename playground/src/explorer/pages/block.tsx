@@ -15,6 +15,9 @@ const FIRST = 100;
 /** The largest weight of a block, in weight units (BIP141). */
 const FULL = 4_000_000;
 
+/** The shares of the weight of `feeRatePercentiles`. */
+const SHARES = ['lowest', '10 %', '25 %', 'median', '75 %', '90 %', 'highest'];
+
 /** Transactions of a list of the audit that are shown. */
 const LISTED = 6;
 
@@ -112,7 +115,7 @@ function Shown({ block, more }: { block: Shown; more: (after: string | null) => 
               ['Bits', <span className="mono">0x{block.bits.toString(16).padStart(8, '0')}</span>],
               ['Nonce', <span className="mono">{block.nonce}</span>],
               ['Merkle root', <Hash text={block.merkleRoot} what="merkle root" copy />],
-              ['Chainwork', <Hash text={block.chainwork.replace(/^0+(?=.)/, '')} what="chainwork" copy />],
+              ['Chainwork', <Hash text={`0x${block.chainwork.replace(/^0+(?=.)/, '')}`} what="chainwork" copy />],
             ]}
           />
           <details>
@@ -189,6 +192,7 @@ function Glance({ block }: { block: Shown }) {
 /** What the mempool projected when the block arrived, against what it holds. */
 function Audit({ audit, fees, seenAt }: { audit: AuditFigures; fees: number; seenAt: string | null | undefined }) {
   const difference = fees - audit.totalProjectedFees;
+  const lists = [audit.missing, audit.fresh, audit.unexpected, audit.unseen, audit.prioritised ?? []];
   return (
     <Panel title="Against its projection" aside={<span className="quiet">{percent(audit.matchRate, 2)} of the projected weight is in the block</span>}>
       <div className="grid three">
@@ -197,14 +201,15 @@ function Audit({ audit, fees, seenAt }: { audit: AuditFigures; fees: number; see
             ['Seen', seenAt && <When time={seenAt} />],
             ['Projected', things(audit.projectedTxCount, 'transaction')],
             ['Projected fees', <Amount sats={audit.totalProjectedFees} />],
-            ['Fees above that', <Amount sats={difference} signed />],
+            ['Fees compared with it', <Amount sats={difference} signed />],
           ]}
         />
+        {audit.matchRate === 1 && lists.every(({ length }) => length === 0) && <p className="quiet">It is the block that was projected.</p>}
         <Txids title="Projected, not in the block" why="Their miner left them out, or has never had them." txids={audit.missing} />
-        <Txids title="Too new to expect" why="They arrived within three minutes before the block." txids={audit.fresh} />
+        <Txids title="Arrived too late to expect" why="They came within the three minutes before the block, which may have been under way." txids={audit.fresh} />
         <Txids title="In the mempool, not projected" why="Others paid more for their place." txids={audit.unexpected} />
         <Txids title="Never in this mempool" why="Sent to the miner alone, or not yet relayed to here." txids={audit.unseen} />
-        <Txids title="Ahead of their feerate" why="They stand before transactions that pay more." txids={audit.prioritised ?? []} />
+        <Txids title="Ahead of their feerate" why="They stand before transactions that pay more, so their miner prefers them for another reason." txids={audit.prioritised ?? []} />
       </div>
     </Panel>
   );
@@ -212,10 +217,11 @@ function Audit({ audit, fees, seenAt }: { audit: AuditFigures; fees: number; see
 
 /** The first transactions of a list of the audit. */
 function Txids({ title, why, txids }: { title: string; why: string; txids: readonly string[] }) {
+  if (txids.length === 0) return null;
   return (
     <section className="audit">
       <h3>{title} <Badge>{count(txids.length)}</Badge></h3>
-      <p className="quiet">{txids.length === 0 ? 'None.' : why}</p>
+      <p className="quiet">{why}</p>
       <ul className="plain-list">
         {txids.slice(0, LISTED).map((txid) => <li key={txid}><Hash text={txid} href={paths.transaction(txid)} what="txid" /></li>)}
         {txids.length > LISTED && <li className="quiet">and {count(txids.length - LISTED)} more</li>}
@@ -229,9 +235,8 @@ function Percentiles({ rates }: { rates: readonly number[] }) {
   if (rates.length === 0) return null;
   return (
     <p className="percentiles">
-      <span className="quiet">Feerates from the lowest to the highest</span>
-      <span>{rates.map((value, index) => <span key={index}><FeeRate value={value} unit={false} /></span>)}</span>
-      <span className="spoken">{rates.map(rate).join(', ')} sat/vB</span>
+      <span className="quiet">Feerates by share of the weight, in sat/vB</span>
+      <span>{rates.map((value, index) => <span key={index}><FeeRate value={value} unit={false} /> <span className="quiet">{SHARES[index]}</span></span>)}</span>
     </p>
   );
 }

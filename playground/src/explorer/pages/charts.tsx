@@ -97,9 +97,9 @@ function Charts({ points }: { points: Point[] }) {
     <>
       {panel('Hashrate', 'Estimated hashes per second over time', [line('Hashrate', '--accent', ({ stats }) => stats?.hashrate)], (value) => scaled(value, 'H/s'))}
       {panel('Difficulty', 'Difficulty over time', [line('Difficulty', '--accent', (point) => point.difficulty)], difficulty)}
-      {panel('Transactions', 'Transactions per block over time', [line('A block', '--accent', (point) => per(point.stats?.txCount, point))], (value) => scaled(value, ''))}
-      {panel('Block size', 'Bytes per block over time', [line('A block', '--accent', (point) => per(point.stats?.size, point))], (value) => scaled(value, 'B'))}
-      {panel('Fees', 'Fees per block over time, in bitcoins', [line('A block', '--accent', (point) => per(point.stats ? Number(point.stats.fees) / SATS : undefined, point))], (value) => `${decimals(value)} BTC`)}
+      {panel('Transactions', 'Transactions per block over time', [line('Transactions a block', '--accent', (point) => per(point.stats?.txCount, point))], (value) => scaled(value, ''))}
+      {panel('Block size', 'Bytes per block over time', [line('Bytes a block', '--accent', (point) => per(point.stats?.size, point))], (value) => scaled(value, 'B'))}
+      {panel('Fees', 'Fees per block over time, in bitcoins', [line('Fees a block', '--accent', (point) => per(point.stats ? Number(point.stats.fees) / SATS : undefined, point))], (value) => `${decimals(value)} BTC`)}
       {panel(
         'Feerates',
         'Feerates of a block over time, in satoshis per virtual byte: the mean over blocks of its percentiles',

@@ -176,7 +176,7 @@ function Difficulty({ chain }: { chain: NonNullable<HomeQuery['chain']> }) {
           ['Now', <span className="numeric">{difficulty(adjustment.epoch.difficulty)}</span>],
           ['Next change', adjustment.estimatedChange === null ? null : <span className="numeric">{change(adjustment.estimatedChange)}</span>],
           ['In', <>{things(adjustment.remainingBlockCount, 'block')}{adjustment.estimatedAt && <span className="quiet"> · <Age time={adjustment.estimatedAt} /></span>}</>],
-          ['Block time', adjustment.averageInterval === null ? null : span(adjustment.averageInterval)],
+          ['Block time, this epoch', adjustment.averageInterval === null ? null : span(adjustment.averageInterval)],
         ]}
       />
     </Panel>

@@ -44,7 +44,7 @@ const DAY = 86_400;
 
 /** Spans of the balance chart: the group of a point, and how long it is in blocks and in seconds. */
 const SPANS = {
-  blocks: { name: '2,000 blocks', group: 'BLOCK', blocks: 2_000, seconds: 14 * DAY },
+  blocks: { name: '2\u2009000 blocks', group: 'BLOCK', blocks: 2_000, seconds: 14 * DAY },
   year: { name: '1 year', group: 'DAY', blocks: 52_560, seconds: 365 * DAY },
   all: { name: 'All', group: 'WEEK', blocks: undefined, seconds: undefined },
 } as const;
@@ -201,7 +201,7 @@ function AsOf({ text, isValid }: { text: string; isValid: boolean }) {
   return (
     <form className="as-of" onSubmit={submit}>
       <label htmlFor="as-of">As of block or date</label>
-      <input id="as-of" type="text" value={input} onChange={(event) => setInput(event.target.value)} placeholder="800000 or 2026-11-01" autoComplete="off" aria-invalid={!isValid} aria-describedby="as-of-help" />
+      <input id="as-of" type="text" value={input} onChange={(event) => setInput(event.target.value)} placeholder="a height, or 2026-11-01" autoComplete="off" aria-invalid={!isValid} aria-describedby="as-of-help" />
       <button type="submit">Show</button>
       {text && <button type="button" onClick={() => { setInput(''); apply(''); }}>Now</button>}
       <span id="as-of-help" className="quiet" role={isValid ? undefined : 'alert'}>

@@ -115,7 +115,7 @@ function Projected({ blocks }: { blocks: NonNullable<Shown['projectedBlocks']> }
                 <th scope="col" className="right narrow-no">Full</th>
                 <th scope="col" className="right">Fees</th>
                 <th scope="col" className="right">Median</th>
-                <th scope="col" className="right narrow-no">Feerates</th>
+                <th scope="col" className="right narrow-no" title="Effective feerates, the cheapest and the dearest">Lowest – highest</th>
               </tr>
             </thead>
             <tbody>

@@ -79,12 +79,13 @@ function Shown({ data }: { data: StatusPageQuery }) {
                   <tr key={reorg.id}>
                     <td className="numeric"><Age time={reorg.observedAt} /></td>
                     <td className="right narrow-no">{things(reorg.depth, 'block')}</td>
-                    <td>{reorg.disconnected?.nodes.map(({ hash, height }) => <BlockLink key={hash} hash={hash} height={height} />)}</td>
-                    <td>{reorg.connected?.nodes.map(({ hash, height }) => <BlockLink key={hash} hash={hash} height={height} />)}</td>
+                    <td>{reorg.disconnected && <Blocks list={reorg.disconnected} />}</td>
+                    <td>{reorg.connected && <Blocks list={reorg.connected} />}</td>
                     <td className="right narrow-no">{reorg.returnedToMempool?.totalCount == null ? '–' : things(reorg.returnedToMempool.totalCount, 'tx', 'txs')}</td>
                     <td className="right">
                       {reorg.conflicted?.totalCount == null ? '–' : things(reorg.conflicted.totalCount, 'tx', 'txs')}
                       {reorg.conflicted?.nodes.map(({ txid }) => <div key={txid}><Link className="mono" href={paths.transaction(txid)} title={txid}>{txid.slice(0, 6)}…</Link></div>)}
+                      {reorg.conflicted && <Further list={reorg.conflicted} />}
                     </td>
                   </tr>
                 ))}
@@ -114,6 +115,20 @@ function Shown({ data }: { data: StatusPageQuery }) {
       </Panel>
     </div>
   );
+}
+
+type List = { totalCount: number | null; nodes: readonly unknown[] };
+
+/** The first blocks of a reorg, by height. */
+function Blocks({ list }: { list: List & { nodes: readonly { hash: string; height: number }[] } }) {
+  const nodes = [...list.nodes].sort((a, b) => a.height - b.height);
+  return <>{nodes.map(({ hash, height }) => <BlockLink key={hash} hash={hash} height={height} />)}<Further list={list} /></>;
+}
+
+/** How many of a list are not shown. */
+function Further({ list }: { list: List }) {
+  const hidden = (list.totalCount ?? 0) - list.nodes.length;
+  return hidden > 0 ? <div className="quiet">and {count(hidden)} more</div> : null;
 }
 
 function BlockLink({ hash, height }: { hash: string; height: number }) {

@@ -49,7 +49,7 @@ impl RbfNode {
         self.known.vsize.map(int_of)
     }
 
-    /// When the transaction was first seen. Null once it is in a block.
+    /// When the transaction was first seen unconfirmed. Null if that is no longer stored.
     async fn seen_at(&self) -> Option<DateTime> {
         self.known.first_seen.map(DateTime::from_seconds)
     }
