@@ -110,6 +110,8 @@ pub struct IndexSettings {
     pub pools_file: PathBuf,
     /// Whether confirmed transactions can be looked up by their wtxids.
     pub wtxids: bool,
+    /// Whether searches find used addresses by their beginnings.
+    pub address_prefixes: bool,
     /// Of the script keys of a new index.
     pub salt: Salt,
 }

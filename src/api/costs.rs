@@ -45,10 +45,12 @@
 use std::sync::Arc;
 
 use async_graphql::Context;
+use bitcoin::Network;
 
 use crate::api::error::ApiError;
 use crate::api::extensions::account::Account;
 use crate::api::pagination::page::{DEFAULT_PARTS, Take, take};
+use crate::chain::{address_beginning, parse_any_address};
 use crate::limits::HIGHEST_PAGE_SIZE;
 
 /// A round trip to the node.
@@ -85,10 +87,12 @@ const RAW_KEY_DIGITS: usize = 64;
 pub(crate) const DERIVED_SCRIPT: usize = 10;
 /// Looking for all that a text may mean: a row for each of its meanings.
 pub(crate) const SEARCH: usize = 10;
-/// What a text may mean at once: a hash may be one of a block, two transactions, two scripts, a key, and a script itself; and
-/// what is none of all this may be the beginning of as many names of pools.
-const MOST_MEANINGS: usize = if MOST_POOLS > 7 { MOST_POOLS } else { 7 };
-/// The most pools that a text finds.
+/// What a text may mean at once besides addresses and pools that begin with it: a hash may be one of a block, two transactions,
+/// two scripts, a key, and a script itself.
+const MOST_MEANINGS: usize = 7;
+/// Used addresses that a search finds by their beginning.
+pub(crate) const MOST_ADDRESSES: usize = 10;
+/// Pools that a search finds by the beginning of their names.
 pub(crate) const MOST_POOLS: usize = 10;
 /// Letters of a PSBT for which an input or a key is counted.
 const BYTES_OF_INPUT: usize = 50;
@@ -187,7 +191,15 @@ pub(crate) fn psbt(text: &str) -> usize {
 pub(crate) fn search(text: &str, gap_limit: i32, per_item: usize) -> usize {
     let is_descriptor = text.contains('(') || text.contains("pub");
     let account = if is_descriptor { account(text, Some(gap_limit), gap_limit, per_item) } else { 0 };
-    list(MOST_MEANINGS, per_item).saturating_add(SEARCH).saturating_add(account)
+    let addresses = if may_begin_addresses(text) { MOST_ADDRESSES } else { 0 };
+    list(MOST_MEANINGS.max(MOST_POOLS) + addresses, per_item).saturating_add(SEARCH).saturating_add(account)
+}
+
+/// Whether addresses of some network may begin with a text that is none.
+fn may_begin_addresses(text: &str) -> bool {
+    let text: String = text.chars().filter(|letter| !letter.is_whitespace()).take(91).collect();
+    let begins = |network| address_beginning(&text, network).is_some();
+    [Network::Bitcoin, Network::Testnet, Network::Regtest].into_iter().any(begins) && parse_any_address(&text).is_err()
 }
 
 /// What a list of derived scripts costs: deriving them, and what is asked of each.

@@ -312,14 +312,13 @@ impl From<IndexError> for ApiError {
                 );
                 Self::new(code::NODE_UNAVAILABLE, message)
             }
-            // only `wtxids` is optional so far
-            IndexError::TableOff { .. } => Self::feature_disabled(Feature::Wtxids),
-            IndexError::TableNotReady { built, transactions, .. } => {
+            IndexError::TableOff { table } => Self::feature_disabled(Feature::of_table(table)),
+            IndexError::TableNotReady { table, built, transactions } => {
                 let progress = to_f64(built) / to_f64(transactions.max(1));
                 let message = format!(
                     "the server has read {built} of {transactions} transactions for lookups of this kind; retry later"
                 );
-                Self::new(code::NOT_READY, message).with("feature", Feature::Wtxids).with("progress", progress)
+                Self::new(code::NOT_READY, message).with("feature", Feature::of_table(table)).with("progress", progress)
             }
             IndexError::MinersNotReady { built, blocks } => {
                 let progress = f64::from(built) / f64::from(blocks.max(1));

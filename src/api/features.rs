@@ -3,14 +3,15 @@
 use async_graphql::Enum;
 
 use crate::rates::Rates;
+use crate::view::{OptionalTable, OptionalTables};
 
 /// What the part that runs the server may switch on.
 #[derive(Clone, Debug, Default)]
 pub struct Features {
     /// Whether mutations send transactions to the node, which tells them to the network.
     pub broadcast: bool,
-    /// Whether confirmed transactions are found by their wtxids.
-    pub wtxids: bool,
+    /// The optional tables of the index.
+    pub tables: OptionalTables,
     /// Whether clients may request the node's next block template.
     pub block_template: bool,
     /// What a bitcoin costs in other currencies.
@@ -25,6 +26,8 @@ pub(crate) enum Feature {
     Broadcast,
     /// Confirmed transactions are found by their wtxids.
     Wtxids,
+    /// `Query.search` finds used addresses by their beginnings.
+    AddressPrefixes,
     /// `Mempool.nextBlockTemplate` asks the node for its next block.
     BlockTemplate,
     /// `Query.rate`, and the values of amounts in other currencies.
@@ -32,13 +35,23 @@ pub(crate) enum Feature {
 }
 
 impl Feature {
-    pub(crate) const ALL: [Self; 4] = [Self::Broadcast, Self::Wtxids, Self::BlockTemplate, Self::Rates];
+    pub(crate) const ALL: [Self; 5] =
+        [Self::Broadcast, Self::Wtxids, Self::AddressPrefixes, Self::BlockTemplate, Self::Rates];
+
+    /// The feature that needs an optional table of the index.
+    pub(crate) fn of_table(table: OptionalTable) -> Self {
+        match table {
+            OptionalTable::Wtxids => Self::Wtxids,
+            OptionalTable::AddressPrefixes => Self::AddressPrefixes,
+        }
+    }
 
     /// The setting that switches it on, as errors name it.
     pub(crate) fn setting(self) -> &'static str {
         match self {
             Self::Broadcast => "api.broadcast",
             Self::Wtxids => "index.wtxids",
+            Self::AddressPrefixes => "index.address_prefixes",
             Self::BlockTemplate => "server.block_template",
             Self::Rates => "rates.file",
         }
@@ -50,7 +63,8 @@ impl Features {
     pub(crate) fn has(&self, feature: Feature) -> bool {
         match feature {
             Feature::Broadcast => self.broadcast,
-            Feature::Wtxids => self.wtxids,
+            Feature::Wtxids => self.tables.wtxids,
+            Feature::AddressPrefixes => self.tables.address_prefixes,
             Feature::BlockTemplate => self.block_template,
             Feature::Rates => self.rates.is_some(),
         }

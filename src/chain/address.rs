@@ -22,6 +22,8 @@ const LONGEST_TEXT: usize = 120;
 
 /// The longest bech32 address (BIP173).
 const LONGEST_BECH32: usize = 90;
+/// Characters of the longest base58 address: 25 bytes.
+const LONGEST_BASE58: usize = 35;
 
 /// A witness version and a checksum, without which there is no bech32 address.
 const SHORTEST_BECH32_DATA: usize = 7;
@@ -195,6 +197,28 @@ pub fn address_of(script: &Script, network: Network) -> Option<String> {
 pub fn parse_address(text: &str, network: Network) -> Result<ScriptBuf, AddressError> {
     let (script, belongs_to) = parse_any_address(text)?;
     if belongs_to.contains(&network) { Ok(script) } else { Err(AddressError::Network { asked: network, belongs_to }) }
+}
+
+/// Fewer characters begin too many addresses: those of a bech32 prefix and a witness version alone are six.
+const SHORTEST_BEGINNING: usize = 6;
+
+/// A text with which an address of this network may begin, as such an address is written: bech32 in lower case, where the text
+/// may be in upper case; base58 as it is. `None` if it is too short or no address begins with it.
+#[must_use]
+pub fn address_beginning(text: &str, network: Network) -> Option<String> {
+    if text.len() < SHORTEST_BEGINNING || text.len() > LONGEST_BECH32 {
+        return None;
+    }
+    if let Some((prefix, networks)) = bech32_prefix(text) {
+        let lower = text.to_ascii_lowercase();
+        let is_of_one_case = positions::other_case(text).next().is_none();
+        let has_characters = lower[prefix.len() + 1..].chars().all(|character| Fe32::from_char(character).is_ok());
+        return (networks.contains(&network) && is_of_one_case && has_characters).then_some(lower);
+    }
+    let first = if network == Network::Bitcoin { "13" } else { "mn2" };
+    let is_base58 = text.bytes().all(|character| character.is_ascii_alphanumeric() && !b"0OIl".contains(&character));
+    (is_base58 && text.starts_with(|character| first.contains(character)) && text.len() <= LONGEST_BASE58)
+        .then(|| text.to_owned())
 }
 
 /// The scriptPubKey that an address of any network stands for, and the networks that share the address's prefix.

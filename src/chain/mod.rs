@@ -34,7 +34,7 @@ pub mod spending;
 pub mod subsidy;
 mod time;
 
-pub use address::{AddressEncoding, AddressError, address_of, parse_address, parse_any_address};
+pub use address::{AddressEncoding, AddressError, address_beginning, address_of, parse_address, parse_any_address};
 pub use asm::{asm, script_sig_asm};
 pub use count::wide;
 pub use epoch::{BLOCKS_PER_EPOCH, DifficultyEpoch};

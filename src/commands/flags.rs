@@ -49,6 +49,9 @@ pub(super) struct Flags {
     /// Let clients look up confirmed transactions by their wtxids
     #[arg(long, global = true)]
     wtxids: bool,
+    /// Let searches find used addresses by their beginnings
+    #[arg(long, global = true)]
+    address_prefixes: bool,
     /// IP address or name, and port to listen on; port 0 is any free one [default: 127.0.0.1:8080]
     #[arg(long, global = true, value_name = "ADDRESS")]
     listen: Option<String>,
@@ -87,6 +90,7 @@ impl Flags {
             ("--memory", "index.memory", self.memory),
             ("--temporary-dir", "index.temporary_dir", self.temporary_dir),
             ("--wtxids", "index.wtxids", self.wtxids.then(|| true.to_string())),
+            ("--address-prefixes", "index.address_prefixes", self.address_prefixes.then(|| true.to_string())),
             ("--listen", "server.listen", self.listen),
             ("--port-file", "server.port_file", self.port_file),
             ("--broadcast", "api.broadcast", self.broadcast.then(|| true.to_string())),

@@ -29,8 +29,13 @@ pub(super) fn open_index(settings: &Settings) -> Result<Index, Failure> {
     let pools = pools(settings)?;
     let mut index = Index::open(&index_options(settings))?;
     index.set_pools(Arc::new(pools));
-    index.switch_tables(OptionalTables { wtxids: settings.index.wtxids })?;
+    index.switch_tables(optional_tables(settings))?;
     Ok(index)
+}
+
+/// The optional tables that the settings switch on.
+pub(super) fn optional_tables(settings: &Settings) -> OptionalTables {
+    OptionalTables { wtxids: settings.index.wtxids, address_prefixes: settings.index.address_prefixes }
 }
 
 /// The mining pools: those of the file of the settings, if there is one, and those that are known without it.

@@ -290,7 +290,7 @@ fn options_of(limits: &Limits, settings: &ServerSettings) -> Result<server::Opti
 fn features_of(settings: &Settings) -> Result<Features, Failure> {
     Ok(Features {
         broadcast: settings.api.broadcast,
-        wtxids: settings.index.wtxids,
+        tables: pieces::optional_tables(settings),
         block_template: settings.server.block_template,
         rates: rates::start(&settings.rates)?,
     })
@@ -304,7 +304,7 @@ fn write_port(file: Option<&Path>, address: SocketAddr) -> Result<(), Failure> {
 
 #[cfg(test)]
 mod tests {
-    use btcgraph::index::ObservedLimits;
+    use btcgraph::index::{ObservedLimits, OptionalTables};
     use btcgraph::mempool::MempoolLimits;
     use std::sync::Mutex;
     use std::thread;
@@ -359,8 +359,9 @@ mod tests {
         assert_eq!(settings.longest_silence(), Published::default().longest_silence());
         assert_eq!(pieces::mempool_limits(&settings), MempoolLimits::default());
         assert_eq!(pieces::index_options(&settings).observed, ObservedLimits::default());
-        let Features { broadcast, wtxids, block_template, rates } = features_of(&settings).unwrap();
-        assert_eq!((broadcast, wtxids, block_template, rates.is_none()), (false, false, false, true));
+        let Features { broadcast, tables, block_template, rates } = features_of(&settings).unwrap();
+        assert_eq!((broadcast, block_template, rates.is_none()), (false, false, true));
+        assert_eq!(tables, OptionalTables::default());
         assert_eq!(options_of(&settings.limits, &settings.server).unwrap(), server::Options::default());
     }
 }

@@ -1,5 +1,6 @@
 //! Puts a complete generation into force.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::path::Path;
 use std::sync::Arc;
@@ -13,13 +14,13 @@ use super::block::Parser;
 use super::error::IndexError;
 use super::frozen::{Generation, Generations, InForce};
 use super::open::{Index, cache_of_generation, file, generations_directory};
+use super::optional::skip_optional;
 use super::raw::{RawStorage, read_raw_storage};
 use super::sweep::SweepCursor;
 use super::tables::block_hashes::{BlockPlace, ChainMembership};
 use super::tables::stale_blocks::{self, StaleBlock};
 use super::tables::{meta, unspent};
 use super::update::{Tables, Tip, Update, check_previous, write_generations, write_tip};
-use super::wtxids::skip_wtxids;
 use crate::chain::Height;
 
 impl Index {
@@ -72,7 +73,7 @@ impl Index {
         fs::rename(path, &placed).map_err(file("move the generation to", &placed))?;
         let prepared = flush(&directory).and_then(|()| -> Result<Update<'_>, IndexError> {
             let generation = Arc::new(open(&placed)?);
-            let newest = InForce { generation, name, last: range.last, end: range.txnums.1, wtxids: None };
+            let newest = InForce { generation, name, last: range.last, end: range.txnums.1, derived: BTreeMap::new() };
             let mut update = self.update()?;
             if is_live {
                 update.shadow_live(newest)?;
@@ -129,7 +130,7 @@ impl Update<'_> {
                 }
             }
             forget_spent(tables, &generations)?;
-            skip_wtxids(tables, &generations)?;
+            skip_optional(tables, &generations)?;
             write_generations(tables, &generations)?;
             write_tip(tables, tip)
         })?;

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use bitcoin::{BlockHash, OutPoint, Txid};
 
+use super::optional::OptionalTable;
 use crate::chain::Height;
 use crate::chain::raw::RawError;
 
@@ -67,7 +68,7 @@ pub enum IndexError {
     #[error("table `{table}` is being built: it has {built} of {transactions} transactions. Retry later")]
     TableNotReady {
         /// The table.
-        table: &'static str,
+        table: OptionalTable,
         /// The transactions that it has.
         built: u64,
         /// The transactions of the chain.
@@ -85,7 +86,7 @@ pub enum IndexError {
     #[error("table `{table}` is switched off: the setting index.{table} switches it on")]
     TableOff {
         /// The table.
-        table: &'static str,
+        table: OptionalTable,
     },
     /// An index of another network.
     #[error("{path} is an index of {found}, not of {expected}. Set --network {found}, or another --data-dir", path = path.display())]

@@ -19,6 +19,7 @@
 //! This module does not know the node or GraphQL. `tables/` has one file per table, `frozen/` their packed form and the
 //! reads of it, `import/` the way from blocks straight to that form; `docs/index-format.md` describes them together.
 
+mod addresses;
 mod adopt;
 mod announced;
 mod apply;
@@ -54,6 +55,7 @@ mod verify;
 mod witnesses;
 mod wtxids;
 
+pub use addresses::{AddressCandidate, AddressCandidates};
 pub use block::{ParsedBlock, Parser};
 pub use damage::{catch_damage, is_catching_damage};
 pub use disk_space::{DiskShortage, RequiredSpace};
@@ -64,7 +66,7 @@ pub use keys::{OutputPosition, Salt, ScriptKey, TxNum};
 pub use metrics::IndexMetrics;
 pub use observed::{Observations, ObservedLimits};
 pub use open::{Index, IndexOptions};
-pub use optional::{NamedTable, OptionalTables};
+pub use optional::{NamedTable, OptionalTable, OptionalTables};
 pub use raw::{RawBlocks, RawFiles, RawProgress, RawStorage};
 pub use snapshot::{Occurrence, Snapshot, SpendingInput, StoredTransaction, TableRows, WantedTransaction};
 pub use statistics::feerate_quantiles;

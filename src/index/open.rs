@@ -1,5 +1,6 @@
 //! Creates, checks and opens the index file.
 
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -15,17 +16,17 @@ use super::damage::catch_damage;
 use super::error::IndexError;
 use super::flush::FlushState;
 use super::frozen::builder::remove_if_exists;
-use super::frozen::{DerivedName, Generation, Generations, InForce, InForceRecord, TableVersions, WtxidsFile};
+use super::frozen::{DerivedFile, DerivedName, Generation, Generations, InForce, InForceRecord, TableVersions};
 use super::import::ImportOptions;
 use super::keys::Salt;
 use super::metrics::IndexMetrics;
 use super::observed::ObservedLimits;
+use super::optional::{OptionalTable, TableState};
 use super::raw::{RawBlocks, RawSources};
 use super::snapshot::Snapshot;
 use super::sweep::SweepCursor;
 use super::tables::block_starts::BlockStart;
 use super::tables::meta;
-use super::tables::wtxids::{self, WtxidsState};
 use super::update::{Tables, Tip, Update, read_derived, read_generations, read_tip};
 use crate::chain::network;
 use crate::chain::pools::Pools;
@@ -356,13 +357,17 @@ pub(super) fn open_generations(
             return Err(IndexError::GenerationMissing { path });
         }
         let generation = Arc::new(Generation::open(&path, options.network, salt, cache)?);
-        let mut in_force = InForce { generation, name, last, end, wtxids: None };
-        in_force.wtxids = derived.iter().find(|derived| derived.generation() == in_force.name).and_then(|derived| {
+        let mut in_force = InForce { generation, name, last, end, derived: BTreeMap::new() };
+        for derived in derived.iter().filter(|derived| derived.generation() == in_force.name) {
             // a table that cannot be read is built again
             let cache = cache_of_generation(options.cache_bytes, at.max(1));
-            let wtxids = WtxidsFile::open(&directory, derived, options.network, salt, cache).ok()?;
-            wtxids.is_of(&in_force).is_ok_and(|is_of| is_of).then(|| Arc::new(wtxids))
-        });
+            let opened = DerivedFile::open(&directory, derived, options.network, salt, cache);
+            if let Ok(file) = opened
+                && file.is_of(&in_force).is_ok_and(|is_of| is_of)
+            {
+                in_force.derived.insert(file.optional(), Arc::new(file));
+            }
+        }
         Ok(in_force)
     };
     let records = read_generations(&transaction.open_table(meta::TABLE)?)?;
@@ -393,10 +398,12 @@ pub(super) fn check(options: &IndexOptions, transaction: &ReadTransaction) -> Re
     if found != meta::FORMAT_VERSION {
         return Err(IndexError::WrongVersion { path, found, expected: meta::FORMAT_VERSION });
     }
-    if let Some(row) = table.get(meta::WTXIDS)? {
-        let (found, _) = WtxidsState::decode(row.value())?;
-        // rows of an older version are made again
-        TableVersions::new(wtxids::NAME, 0..=wtxids::VERSION).check(&path, found)?;
+    for optional in OptionalTable::ALL {
+        if let Some(row) = table.get(optional.name())? {
+            let (found, _) = TableState::decode(optional.live_version(), row.value())?;
+            // rows of an older version are made again
+            TableVersions::new(optional.name(), 0..=optional.live_version()).check(&path, found)?;
+        }
     }
     let (found, expected) = (read(meta::NETWORK)?, network::name(options.network));
     if found != expected.as_bytes() {

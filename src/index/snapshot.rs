@@ -17,20 +17,19 @@ use super::error::IndexError;
 use super::frozen::Generations;
 use super::keys::{Position, Salt, TxNum};
 use super::miners;
+use super::optional::OptionalReads;
 use super::tables::block_hashes::BlockPlace;
 use super::tables::block_starts::BlockStart;
 use super::tables::blocks::BlockRow;
 use super::tables::miner_blocks::MinersState;
 use super::tables::stale_blocks::StaleBlock;
 use super::tables::transactions::TransactionRow;
-use super::tables::wtxids::WtxidsState;
 use super::tables::{
     block_files, block_hashes, block_observed, block_starts, blocks, departed, first_seen, history, mempool,
     mempool_samples, meta, miner_blocks, overwritten, p2pk, payouts, raw_blocks, reorgs, spends, stale_blocks,
-    stale_transactions, transactions, txids, unspent, wtxids,
+    stale_transactions, transactions, txids, unspent,
 };
 use super::update::{Tip, read_tip};
-use super::wtxids::read_state;
 use crate::chain::pools::Pools;
 use crate::chain::{Height, wide};
 
@@ -70,10 +69,7 @@ pub struct Snapshot {
     pub(super) block_files: Option<ReadOnlyTable<&'static [u8; 4], &'static [u8; 12]>>,
     /// `None` if the file is of a version without it, which has no raw files.
     pub(super) raw_blocks: Option<ReadOnlyTable<&'static [u8; 4], &'static [u8; 12]>>,
-    /// `None` if the file is of a version without it.
-    pub(super) wtxids: Option<ReadOnlyTable<&'static [u8; 10], ()>>,
-    /// Whether `wtxids` is on.
-    pub(super) wtxids_state: WtxidsState,
+    pub(super) optional: OptionalReads,
     /// `None` if the file is of a version without it.
     pub(super) miner_blocks: Option<MinerBlocksTable>,
     /// What its rows are.
@@ -93,7 +89,7 @@ pub struct TableRows {
 }
 
 impl TableRows {
-    fn of<K: Key + 'static, V: Value + 'static>(
+    pub(super) fn of<K: Key + 'static, V: Value + 'static>(
         name: &str,
         table: Option<&ReadOnlyTable<K, V>>,
     ) -> Result<Self, IndexError> {
@@ -184,8 +180,7 @@ impl Snapshot {
             mempool_samples: transaction.open_table(mempool_samples::TABLE)?,
             block_files: if_exists(transaction.open_table(block_files::TABLE))?,
             raw_blocks: if_exists(transaction.open_table(raw_blocks::TABLE))?,
-            wtxids: if_exists(transaction.open_table(wtxids::TABLE))?,
-            wtxids_state: read_state(&transaction.open_table(meta::TABLE)?)?,
+            optional: OptionalReads::open(transaction)?,
             miner_blocks: if_exists(transaction.open_table(miner_blocks::TABLE))?,
             miners_state: miners::read_state(&transaction.open_table(meta::TABLE)?)?,
         })
@@ -249,8 +244,7 @@ impl Snapshot {
             mempool_samples,
             block_files,
             raw_blocks,
-            wtxids,
-            wtxids_state: _,
+            optional,
             miner_blocks,
             miners_state: _,
         } = self;
@@ -277,10 +271,10 @@ impl Snapshot {
             TableRows::of(mempool_samples::TABLE.name(), Some(mempool_samples))?,
             TableRows::of(block_files::TABLE.name(), block_files.as_ref())?,
             TableRows::of(raw_blocks::TABLE.name(), raw_blocks.as_ref())?,
-            TableRows::of(wtxids::TABLE.name(), wtxids.as_ref())?,
-            TableRows::of(miner_blocks::TABLE.name(), miner_blocks.as_ref())?,
         ];
-        Ok(live.into_iter().chain(generations.tables()).collect())
+        let miner_blocks = TableRows::of(miner_blocks::TABLE.name(), miner_blocks.as_ref())?;
+        let live = live.into_iter().chain(optional.table_rows()?).chain([miner_blocks]);
+        Ok(live.chain(generations.tables()).collect())
     }
 
     /// The bytes of the keys and values of a table whose rows are of different sizes, `None` for any other table. Reads all
@@ -496,7 +490,7 @@ impl Snapshot {
 }
 
 /// A table that files of an earlier version lack.
-fn if_exists<T>(table: Result<T, TableError>) -> Result<Option<T>, IndexError> {
+pub(super) fn if_exists<T>(table: Result<T, TableError>) -> Result<Option<T>, IndexError> {
     match table {
         Err(TableError::TableDoesNotExist(_)) => Ok(None),
         table => Ok(Some(table?)),

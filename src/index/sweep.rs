@@ -9,8 +9,9 @@ use super::error::IndexError;
 use super::frozen::Generations;
 use super::keys::TxNum;
 use super::open::Index;
+use super::optional::{OptionalTable, txnum_of};
 use super::tables::block_hashes::{BlockPlace, ChainMembership};
-use super::tables::{history, meta, payouts, spends, txids, unspent, wtxids};
+use super::tables::{history, meta, payouts, spends, txids, unspent};
 use super::update::Tables;
 
 /// Where the next step goes on: a table and a key in it.
@@ -78,7 +79,7 @@ fn sweep(tables: &mut Tables<'_>, cursor: &mut SweepCursor, mut rows: usize) -> 
 }
 
 /// The number of the last table in [`sweep_table`].
-const LAST_TABLE: usize = 11;
+const LAST_TABLE: usize = 12;
 
 /// Looks at the next rows of one table. Returns how many, and the key after them unless the table ends before.
 fn sweep_table(
@@ -104,10 +105,9 @@ fn sweep_table(
         7 => step(&mut tables.p2pk, key, rows, |_, first| Ok(TxNum::from_key(*first) < end)),
         8 => step(&mut tables.blocks, key, rows, |key, _| Ok(u32::from_be_bytes(*key) <= last.height.to_u32())),
         9 => step(&mut tables.block_starts, key, rows, |key, _| Ok(TxNum::from_key(*key) < end)),
-        10 => step(&mut tables.wtxids, key, rows, |key, ()| {
-            // the file of a generation is built after it is in force
-            let of = generations.of(wtxids::split_key(key).1);
-            Ok(of.is_some_and(|of| of.wtxids.is_some()))
+        10 => step(&mut tables.wtxids, key, rows, |key, ()| Ok(is_in_file(generations, OptionalTable::Wtxids, key))),
+        11 => step(&mut tables.address_prefixes, key, rows, |key, ()| {
+            Ok(is_in_file(generations, OptionalTable::AddressPrefixes, key))
         }),
         // those of stale blocks stay
         _ => step(&mut tables.block_hashes, key, rows, |_, place| {
@@ -115,6 +115,11 @@ fn sweep_table(
             Ok(membership == ChainMembership::Main && height <= last.height)
         }),
     }
+}
+
+/// Whether the file of its generation has a row of an optional table. It is built after the generation is in force.
+fn is_in_file(generations: &Generations, table: OptionalTable, key: &[u8]) -> bool {
+    generations.of(txnum_of(table, key)).is_some_and(|of| of.derived(table).is_some())
 }
 
 /// Looks at rows from a key on, and deletes those that are shadowed.

@@ -17,6 +17,7 @@ use super::metrics::UpdateCounts;
 use super::miners::{connect_miners, disconnect_miner};
 use super::observed::ObservedLimits;
 use super::open::Index;
+use super::optional::{RowContext, connect_optional, disconnect_optional};
 use super::raw::RawChanges;
 use super::resolve::BlockRun;
 use super::sweep::sweep_all;
@@ -24,11 +25,10 @@ use super::tables::block_starts::BlockStart;
 use super::tables::blocks::{BlockRow, ChainTotals};
 use super::tables::stale_blocks::StaleBlock;
 use super::tables::{
-    block_files, block_hashes, block_observed, block_starts, blocks, departed, first_seen, history, mempool,
-    mempool_samples, meta, miner_blocks, overwritten, p2pk, payouts, raw_blocks, reorgs, spends, stale_blocks,
+    address_prefixes, block_files, block_hashes, block_observed, block_starts, blocks, departed, first_seen, history,
+    mempool, mempool_samples, meta, miner_blocks, overwritten, p2pk, payouts, raw_blocks, reorgs, spends, stale_blocks,
     stale_transactions, transactions, txids, unspent, wtxids,
 };
-use super::wtxids::{connect_wtxids, disconnect_wtxids};
 use crate::chain::network::genesis_hash;
 use crate::chain::{Height, median_time_past};
 
@@ -69,6 +69,7 @@ pub(super) struct Tables<'txn> {
     pub(super) block_files: Table<'txn, &'static [u8; 4], &'static [u8; 12]>,
     pub(super) raw_blocks: Table<'txn, &'static [u8; 4], &'static [u8; 12]>,
     pub(super) wtxids: Table<'txn, &'static [u8; 10], ()>,
+    pub(super) address_prefixes: Table<'txn, &'static [u8; 26], ()>,
     pub(super) miner_blocks: Table<'txn, &'static [u8; 6], &'static [u8; 24]>,
 }
 
@@ -101,6 +102,7 @@ impl<'txn> Tables<'txn> {
             block_files: transaction.open_table(block_files::TABLE)?,
             raw_blocks: transaction.open_table(raw_blocks::TABLE)?,
             wtxids: transaction.open_table(wtxids::TABLE)?,
+            address_prefixes: transaction.open_table(address_prefixes::TABLE)?,
             miner_blocks: transaction.open_table(miner_blocks::TABLE)?,
         })
     }
@@ -196,7 +198,7 @@ impl<'i> Update<'i> {
         let resolved = run.resolve(&tables)?;
         let effects = Effects::of(&run, &resolved, &before, self.index.network, &tables)?;
         effects.apply(&run, &resolved.prevouts, &mut tables)?;
-        connect_wtxids(&run, &mut tables)?;
+        connect_optional(&run, self.row_context(), &mut tables)?;
         connect_miners(&run, &effects.blocks, &self.index.pools, &mut tables)?;
         self.scattered_rows += effects.scattered_rows();
         self.tip = tip;
@@ -261,6 +263,10 @@ impl<'i> Update<'i> {
         start.map(|start| start.first).ok_or_else(missing)
     }
 
+    fn row_context(&self) -> RowContext {
+        RowContext { salt: self.index.salt, network: self.index.network }
+    }
+
     fn disconnect_tip(&mut self) -> Result<Option<Tip>, IndexError> {
         let Some(tip) = self.tip else { return Ok(None) };
         let mut tables = Tables::open(&self.transaction, Arc::clone(&self.generations))?;
@@ -284,7 +290,7 @@ impl<'i> Update<'i> {
         let resolved = run.resolve(&tables)?;
         let effects = Effects::of(&run, &resolved, &before, self.index.network, &tables)?;
         let previous = tip.height.previous().map(|height| Tip { height, hash: block[0].previous() });
-        disconnect_wtxids(&run, &mut tables)?;
+        disconnect_optional(&run, self.row_context(), &mut tables)?;
         disconnect_miner(&run, tip.height, &self.index.pools, &mut tables)?;
         if is_frozen {
             let lowered = Arc::new(self.generations.without_last(previous, first));

@@ -71,6 +71,7 @@ fn without_any_source_the_defaults_apply() {
             observed_blocks: 50_000,
             pools_file: PathBuf::new(),
             wtxids: false,
+            address_prefixes: false,
             salt: Salt::Random,
         },
         sync: SyncSettings { lost_block_seconds: 600 },

@@ -13,6 +13,7 @@
 //!
 //! The encoding of rows is internal to the index, and the form of queries to the API.
 
+mod addresses;
 mod block;
 mod block_contents;
 mod byte_budget;
@@ -51,6 +52,7 @@ use together::WantedTogether;
 #[cfg(test)]
 pub(crate) use together::wait_once;
 
+pub use addresses::FoundAddress;
 pub use block::Block;
 pub use block_contents::{BlockContents, ScriptChange};
 pub use byte_budget::BudgetExceeded;
@@ -80,7 +82,8 @@ pub use utxo_set::UtxoSetTotals;
 
 pub use crate::index::{
     BlockRow, ChainMembership, ChainTotals, CountAndValue, DeadTransaction, DiskShortage, FORMAT_VERSION, IndexError,
-    MinerTotals, OutputPosition, QUANTILES, Reorg, ScriptKey, TableRows, Tip, TxNum, TypeTotals, WantedTransaction,
+    MinerTotals, OptionalTable, OptionalTables, OutputPosition, QUANTILES, Reorg, ScriptKey, TableRows, Tip, TxNum,
+    TypeTotals, WantedTransaction,
 };
 pub use crate::mempool::{
     ArrivalRate, BlockAudit, Coins, Departed, Departure, Entry, FeeBin, FeeBins, FeeFraction, FeerateKind,

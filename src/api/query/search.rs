@@ -57,6 +57,7 @@ impl SearchQuery {
                 SearchTerm::Address(script) => {
                     found.extend(Address::of(view, script).map(|address| (5, SearchResultUnion::Address(address))));
                 }
+                SearchTerm::AddressPrefix(prefix) => found.extend(find_addresses(view, &prefix)?),
                 SearchTerm::Script(script) => {
                     let has_address = address_of(&script, view.network()).is_some();
                     if has_address || view.has_history(&sha256::Hash::hash(script.as_bytes()))? {
@@ -120,6 +121,20 @@ impl SearchQuery {
     }
 }
 
+/// The first used addresses that begin with a text.
+fn find_addresses(view: &Arc<View>, prefix: &str) -> Result<SearchHits, ApiError> {
+    // behind all other meanings, in the order of the addresses
+    const PLACES: u64 = 1 << 63;
+    let count = |bytes| view.count(bytes).map_err(ApiError::from);
+    // what this server does not look up is not found
+    let found = view.addresses_with_prefix(prefix, costs::MOST_ADDRESSES, count)?.unwrap_or_default();
+    let addresses = found.into_iter().filter_map(|found| {
+        let address = Address::of(view, found.script)?;
+        Some((PLACES | found.position, SearchResultUnion::Address(address)))
+    });
+    Ok(addresses.collect())
+}
+
 /// What has these 32 bytes, in the order of the text, as its hash or key.
 fn find_hash(view: &Arc<View>, bytes: [u8; 32]) -> Result<SearchHits, ApiError> {
     let mut found = Vec::new();
@@ -158,9 +173,12 @@ impl SearchQuery {
     /// the block with a hash; the transaction with a txid, or with a wtxid; the output at an outpoint (txid, colon, index); an
     /// address of this network, used or not; a script in hexadecimal digits, if it has an address or was used; the used script
     /// with a SHA-256, in either byte order; the used taproot address of an x-only key; the account of a descriptor or an
-    /// extended public key; mining pools whose name begins with the text, at most ten. Most texts mean one thing, a number may mean a height and a script. Empty if nothing is found.
-    /// Of all but pools only whole texts are found, no beginnings of addresses, and wtxids of confirmed transactions only with the feature
-    /// WTXIDS of `server.features`.
+    /// extended public key; mining pools whose name begins with the text, at most ten. Most texts mean one thing, a number may
+    /// mean a height and a script. Empty if nothing is found.
+    /// Wtxids of confirmed transactions are found only with the feature WTXIDS of `server.features`. With the feature
+    /// ADDRESS_PREFIXES a text of at least six characters that is no address also finds, last, the first ten addresses in
+    /// the order of ASCII that begin with it and that a transaction of the main chain paid; bech32 in lower or upper case,
+    /// base58 as it is written.
     /// Example: `{ search(text: "170") { nodes { __typename ... on Block { hash } } } }`.
     #[graphql(complexity = "costs::search(&text, DEFAULT_GAP_LIMIT, child_complexity)")]
     async fn search(

@@ -6,6 +6,7 @@
 //! | 64 hexadecimal digits | a hash of a block, a transaction or a script, or the key of a taproot output |
 //! | 64 hexadecimal digits, a colon, decimal digits | an outpoint |
 //! | an address of the network | that address |
+//! | at least six characters with which an address of the network may begin | used addresses that do |
 //! | an even number of hexadecimal digits | a script |
 //! | what has a bracket, or begins like an extended public key | a descriptor, which is parsed where it is used |
 //! | anything else with a letter, and three letters or digits | the beginning of a pool's name |
@@ -17,7 +18,7 @@ use bitcoin::hashes::Hash;
 use bitcoin::{Network, OutPoint, ScriptBuf, Txid};
 
 use crate::chain::pools::slug;
-use crate::chain::{Height, parse_address};
+use crate::chain::{Height, address_beginning, parse_address};
 
 /// The longest text: the digits of the longest script that is not unspendable.
 pub(crate) const LONGEST_TEXT: usize = 20_000;
@@ -37,6 +38,8 @@ pub(crate) enum SearchTerm {
     OutPoint(OutPoint),
     /// The script of an address of the network.
     Address(ScriptBuf),
+    /// With which addresses of the network may begin, as they are written.
+    AddressPrefix(String),
     Script(ScriptBuf),
     /// What the slug of a pool may begin with.
     Pool(String),
@@ -63,7 +66,10 @@ pub(crate) fn search_terms(text: &str, network: Network) -> Vec<SearchTerm> {
         terms.extend(text.parse::<u32>().ok().map(|height| SearchTerm::Height(height.into())));
     }
     terms.extend(outpoint(text).map(SearchTerm::OutPoint));
-    terms.extend(parse_address(text, network).ok().map(SearchTerm::Address));
+    match parse_address(text, network) {
+        Ok(script) => terms.push(SearchTerm::Address(script)),
+        Err(_) => terms.extend(address_beginning(text, network).map(SearchTerm::AddressPrefix)),
+    }
     if let Some(script) = ScriptBuf::from_hex(text).ok().filter(|script| !script.is_empty()) {
         terms.extend(<[u8; 32]>::try_from(script.as_bytes()).ok().map(SearchTerm::Hash));
         terms.push(SearchTerm::Script(script));
@@ -72,7 +78,8 @@ pub(crate) fn search_terms(text: &str, network: Network) -> Vec<SearchTerm> {
     if text.contains('(') || text.starts_with('[') || text.get(1..4) == Some("pub") {
         terms.push(SearchTerm::Descriptor(text.to_owned()));
     }
-    if terms.is_empty() {
+    // the beginning of an address may be that of a name
+    if terms.iter().all(|term| matches!(term, SearchTerm::AddressPrefix(_))) {
         terms.extend(beginning_of_slug(text).map(SearchTerm::Pool));
     }
     terms
@@ -133,6 +140,21 @@ mod tests {
             (hash.to_uppercase(), vec![SearchTerm::Hash(bytes), SearchTerm::Script(script(&hash))]),
             (format!("{hash}:7"), vec![SearchTerm::OutPoint(outpoint)]),
             (format!("{} : 7", hash.to_uppercase()), vec![SearchTerm::OutPoint(outpoint)]),
+            (
+                "bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt08".to_owned(),
+                vec![
+                    SearchTerm::AddressPrefix("bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt08".to_owned()),
+                    SearchTerm::Pool("bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt08".to_owned()),
+                ],
+            ),
+            (
+                "BCRT1QW508D".to_owned(),
+                vec![SearchTerm::AddressPrefix("bcrt1qw508d".to_owned()), SearchTerm::Pool("bcrt1qw508d".to_owned())],
+            ),
+            (
+                "mipcBbFg9gMi".to_owned(),
+                vec![SearchTerm::AddressPrefix("mipcBbFg9gMi".to_owned()), SearchTerm::Pool("mipcbbfg9gmi".to_owned())],
+            ),
             (digits.clone(), vec![SearchTerm::Hash([0x12; 32]), SearchTerm::Script(script(&digits))]),
             (ADDRESS.to_uppercase(), vec![SearchTerm::Address(script(PROGRAM))]),
             (format!("bitcoin:{ADDRESS}"), vec![SearchTerm::Address(script(PROGRAM))]),
@@ -179,6 +201,24 @@ mod tests {
             format!("{hash}:1:1"),
         ] {
             assert_eq!(terms(&text), [], "{text:?}");
+        }
+    }
+
+    #[test]
+    fn what_no_address_of_the_network_begins_with_is_no_beginning_of_one() {
+        for text in [
+            // too short, of mixed case, and with a character that no such address has
+            "mipcB",
+            "bcrt1Qw508d",
+            "bcrt1qb508d",
+            "mipc0bFg9gMi",
+            "1ipcBbFg9gMi",
+            // of another network
+            "bc1qw508d6",
+            "bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4",
+        ] {
+            let found = terms(text);
+            assert!(matches!(&found[..], [SearchTerm::Pool(_)]), "{text:?}: {found:?}");
         }
     }
 

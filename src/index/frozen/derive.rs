@@ -7,56 +7,66 @@
 //! Each run has the transactions of consecutive blocks, and has its name only when it is durable: a build that is
 //! interrupted continues behind its last run. Merging them, which takes a small part of the time, begins anew.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-use std::fs::{self, File};
-use std::io::{BufReader, BufWriter, ErrorKind, Read, Write};
+use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use bitcoin::block::Header;
 use bitcoin::consensus::deserialize;
-use bitcoin::{BlockHash, Network, merkle_tree};
+use bitcoin::{BlockHash, merkle_tree};
+use redb::TableDefinition;
 
 use super::super::error::IndexError;
-use super::super::keys::{Salt, TxNum};
+use super::super::keys::TxNum;
 use super::super::open::file;
+use super::super::optional::{OptionalTable, RowContext};
 use super::super::update::Tip;
 use super::super::witnesses::commits_to_witnesses;
 use super::builder::{GenerationBuilder, remove_if_exists};
-use super::derived::{DerivedName, WtxidsFile};
+use super::derived::{DerivedFile, DerivedName};
 use super::facts::{GenerationRange, facts};
 use super::generations::{Generations, InForce};
-use super::tables::txid_prefixes::{CutBits, CutHash, TxidPrefixPacker};
-use super::tables::wtxids;
+use super::page::PackedRow;
+use super::record_runs::{MergedRuns, RecordRun, flush};
+use super::tables::address_prefixes::AddressPrefixesForm;
+use super::tables::txid_prefixes::CutBits;
+use super::tables::wtxids::WtxidsForm;
 use crate::chain::Height;
 use crate::chain::raw::{RawBlock, RawTransaction};
 
-/// Bytes of a record: cut hash (6) ‖ txnum (4).
-const RECORD: usize = 10;
 /// Rows that are appended at once.
 const ROWS: usize = 256;
-/// Records of a run, 40 MiB in memory: mainnet has a few hundred runs.
-const RUN_RECORDS: usize = 4 << 20;
-/// Bytes of a run that are read at once.
-const READ: usize = 1 << 16;
-/// About the bytes on the disk for each transaction: a record, and its part of a row.
-const BYTES_PER_TRANSACTION: u64 = 17;
+/// Bytes of the records of a run in memory, 40 MiB: mainnet has a few hundred runs.
+const RUN_BYTES: usize = 40 << 20;
 
-type HashRecord = [u8; RECORD];
+/// How a table of a generation is made: from records of `RECORD` bytes, which are sorted, to rows with keys of `KEY` bytes.
+pub(super) trait DerivedForm<const RECORD: usize, const KEY: usize> {
+    /// The packed table.
+    const TABLE: TableDefinition<'static, &'static [u8; KEY], &'static [u8]>;
+
+    /// Visits the records of a transaction.
+    fn each_record(&self, txnum: TxNum, transaction: &RawTransaction<'_>, visit: &mut dyn FnMut([u8; RECORD]));
+
+    /// Adds the next record. Returns a row that is full.
+    fn push(&mut self, record: &[u8; RECORD]) -> Option<PackedRow<KEY>>;
+
+    /// The last row.
+    fn finish(self) -> Option<PackedRow<KEY>>;
+}
 
 /// A table that a generation lacks, or has in an older version.
 pub struct DueTable {
     pub(super) generations: Arc<Generations>,
     pub(super) in_force: InForce,
+    table: OptionalTable,
     pub(super) name: DerivedName,
     /// Where files of generations are.
     pub(super) directory: PathBuf,
     /// Where the files of this build are.
     pub(super) temporary: PathBuf,
-    pub(super) network: Network,
-    pub(super) salt: Salt,
+    context: RowContext,
     run_records: usize,
 }
 
@@ -95,18 +105,25 @@ impl DueTable {
     pub(in crate::index) fn new(
         generations: Arc<Generations>,
         in_force: InForce,
-        name: DerivedName,
+        (table, name): (OptionalTable, DerivedName),
         (directory, temporary): (PathBuf, &Path),
-        (network, salt): (Network, Salt),
+        context: RowContext,
     ) -> Self {
         let temporary = temporary.join(name.to_string());
-        Self { generations, in_force, name, directory, temporary, network, salt, run_records: RUN_RECORDS }
+        let run_records = RUN_BYTES / table.key_bytes();
+        Self { generations, in_force, table, name, directory, temporary, context, run_records }
     }
 
     /// The name of the table.
     #[must_use]
     pub fn table(&self) -> &str {
         &self.name.table
+    }
+
+    /// The table.
+    #[must_use]
+    pub fn optional(&self) -> OptionalTable {
+        self.table
     }
 
     /// The version in which it is built.
@@ -126,7 +143,7 @@ impl DueTable {
     /// About the bytes that the build takes on the disk of the index.
     #[must_use]
     pub fn disk_bytes(&self) -> u64 {
-        u64::from(self.range().transactions()).saturating_mul(BYTES_PER_TRANSACTION)
+        u64::from(self.range().transactions()).saturating_mul(self.table.build_bytes_per_transaction())
     }
 
     /// Writes so many records into a run. An interruption loses at most one run.
@@ -161,15 +178,33 @@ impl DueTable {
             }
             remove_if_exists(&placed)?;
         }
-        let counter = BuiltTransactions(&self.generations.building);
         fs::create_dir_all(&self.temporary).map_err(file("make the directory", &self.temporary))?;
-        let runs = self.read_blocks(stop, watch, &counter)?;
         let packed = self.temporary.join("packed.redb");
         remove_if_exists(&packed)?;
-        self.write_rows(&packed, &runs, stop, watch)?;
+        let (context, version) = (self.context, self.name.version);
+        match self.table {
+            OptionalTable::Wtxids => {
+                self.build_form(WtxidsForm::new(context, version, self.cut_bits()), &packed, stop, watch)?;
+            }
+            OptionalTable::AddressPrefixes => {
+                self.build_form(AddressPrefixesForm::new(context), &packed, stop, watch)?;
+            }
+        }
         fs::rename(&packed, &placed).map_err(file("move the table to", &placed))?;
         flush(&self.directory)?;
         self.remove_temporary()
+    }
+
+    fn build_form<const RECORD: usize, const KEY: usize>(
+        &self,
+        form: impl DerivedForm<RECORD, KEY>,
+        packed: &Path,
+        stop: &Arc<AtomicBool>,
+        watch: &mut dyn FnMut(BuildProgress),
+    ) -> Result<(), IndexError> {
+        let counter = BuiltTransactions(self.generations.building_counter(self.table));
+        let runs = self.read_blocks(&form, stop, watch, &counter)?;
+        self.write_rows(form, packed, &runs, stop, watch)
     }
 
     fn remove_temporary(&self) -> Result<(), IndexError> {
@@ -181,18 +216,20 @@ impl DueTable {
 
     /// Whether the file is there, and can be named.
     fn is_complete(&self) -> bool {
-        let found = WtxidsFile::open(&self.directory, &self.name, self.network, self.salt, 0);
+        let RowContext { network, salt } = self.context;
+        let found = DerivedFile::open(&self.directory, &self.name, network, salt, 0);
         found.and_then(|found| found.is_of(&self.in_force)).unwrap_or(false)
     }
 
-    fn read_blocks(
+    fn read_blocks<const RECORD: usize, const KEY: usize>(
         &self,
+        form: &impl DerivedForm<RECORD, KEY>,
         stop: &AtomicBool,
         watch: &mut dyn FnMut(BuildProgress),
         BuiltTransactions(counter): &BuiltTransactions<'_>,
-    ) -> Result<Vec<Run>, IndexError> {
+    ) -> Result<Vec<RecordRun<RECORD>>, IndexError> {
         let range = self.range();
-        let mut runs = Run::find(&self.temporary, range.txnums)?;
+        let mut runs = RecordRun::find(&self.temporary, range.txnums)?;
         let first = runs.last().map_or(range.txnums.0, |run| run.txnums.1);
         let (before, total) = (u64::from(first.0 - range.txnums.0.0), range.transactions().into());
         let height = match self.in_force.generation.occurrence(first)? {
@@ -200,25 +237,20 @@ impl DueTable {
             // all blocks are read
             None => range.last.height.next(),
         };
-        let cut_bits = self.cut_bits();
-        let with_all = wtxids::has_transactions_without_witness(self.name.version);
         let (mut txnum, mut run) = (first, first);
-        let mut records: Vec<HashRecord> = Vec::new();
+        let mut records: Vec<[u8; RECORD]> = Vec::new();
         for height in (height.to_u32()..=range.last.height.to_u32()).map(Height::from) {
             if stop.load(Ordering::Relaxed) {
                 return Err(IndexError::Interrupted);
             }
             self.with_block(height, |block| {
                 for transaction in &block.transactions {
-                    if with_all || transaction.has_witness() {
-                        let hash = cut_bits.cut(self.salt.wtxid_prefix(&transaction.wtxid()));
-                        records.push(record(hash, txnum));
-                    }
+                    form.each_record(txnum, transaction, &mut |record| records.push(record));
                     txnum = TxNum(txnum.0.saturating_add(1));
                 }
             })?;
             if records.len() >= self.run_records || height == range.last.height {
-                runs.push(Run::write(&self.temporary, (run, txnum), &mut records)?);
+                runs.push(RecordRun::write(&self.temporary, (run, txnum), &mut records)?);
                 run = txnum;
             }
             let done = u64::from(txnum.0 - range.txnums.0.0);
@@ -252,32 +284,33 @@ impl DueTable {
     }
 
     /// Merges the runs into the rows of the table.
-    fn write_rows(
+    fn write_rows<const RECORD: usize, const KEY: usize, F: DerivedForm<RECORD, KEY>>(
         &self,
+        mut form: F,
         path: &Path,
-        runs: &[Run],
+        runs: &[RecordRun<RECORD>],
         stop: &Arc<AtomicBool>,
         watch: &mut dyn FnMut(BuildProgress),
     ) -> Result<(), IndexError> {
         let mut builder = GenerationBuilder::create(path)?.stopped_by(Arc::clone(stop));
         let (total, mut done) = (runs.iter().map(|run| run.records).sum(), 0_u64);
-        let (mut packer, mut rows) = (TxidPrefixPacker::default(), Vec::with_capacity(ROWS));
+        let mut rows = Vec::with_capacity(ROWS);
         // a table without rows is made all the same
-        builder.append(wtxids::TABLE, &rows, Vec::as_slice)?;
+        builder.append(F::TABLE, &rows, Vec::as_slice)?;
         for record in MergedRuns::open(runs)? {
-            let (hash, txnum) = split(&record?);
-            rows.extend(packer.push(hash, txnum));
+            rows.extend(form.push(&record?));
             done += 1;
             if rows.len() == ROWS {
-                builder.append(wtxids::TABLE, &rows, Vec::as_slice)?;
+                builder.append(F::TABLE, &rows, Vec::as_slice)?;
                 rows.clear();
                 watch(BuildProgress { phase: BuildPhase::Writing, done, total, before: 0 });
             }
         }
-        rows.extend(packer.finish());
-        builder.append(wtxids::TABLE, &rows, Vec::as_slice)?;
-        let versions = [(wtxids::NAME, self.name.version)];
-        let facts = facts(&self.range(), (self.network, self.salt), self.cut_bits(), versions, builder.counts());
+        rows.extend(form.finish());
+        builder.append(F::TABLE, &rows, Vec::as_slice)?;
+        let versions = [(self.table.name(), self.name.version)];
+        let RowContext { network, salt } = self.context;
+        let facts = facts(&self.range(), (network, salt), self.cut_bits(), versions, builder.counts());
         builder.finish_file(&facts)
     }
 }
@@ -289,167 +322,4 @@ fn is_block(block: &RawBlock<'_>, hash: BlockHash) -> bool {
     header.block_hash() == hash
         && merkle_tree::calculate_root(txids) == Some(header.merkle_root.to_raw_hash())
         && (!block.transactions.iter().any(RawTransaction::has_witness) || commits_to_witnesses(&block.transactions))
-}
-
-fn record(hash: CutHash, txnum: TxNum) -> HashRecord {
-    let mut record = [0; RECORD];
-    record[..6].copy_from_slice(&hash.to_key());
-    record[6..].copy_from_slice(&txnum.to_key());
-    record
-}
-
-fn split(record: &HashRecord) -> (CutHash, TxNum) {
-    let (mut hash, mut txnum) = ([0; 6], [0; 4]);
-    hash.copy_from_slice(&record[..6]);
-    txnum.copy_from_slice(&record[6..]);
-    (CutHash::from_key(hash), TxNum::from_key(txnum))
-}
-
-fn flush(directory: &Path) -> Result<(), IndexError> {
-    File::open(directory).and_then(|directory| directory.sync_all()).map_err(file("flush", directory))
-}
-
-/// A file of sorted records, `<first txnum>-<txnum behind the last>-<records>.run`.
-struct Run {
-    path: PathBuf,
-    txnums: (TxNum, TxNum),
-    records: u64,
-}
-
-impl Run {
-    /// The complete runs of an earlier attempt, which follow each other from the first transaction on. Removes all others.
-    fn find(directory: &Path, txnums: (TxNum, TxNum)) -> Result<Vec<Self>, IndexError> {
-        let (mut found, mut others) = (Vec::new(), Vec::new());
-        for entry in fs::read_dir(directory).map_err(file("read", directory))? {
-            let entry = entry.map_err(file("read", directory))?;
-            let bytes = entry.metadata().map_err(file("read", directory))?.len();
-            match Self::of(entry.path()) {
-                Some(run) if bytes == run.records.saturating_mul(RECORD as u64) => found.push(run),
-                _ => others.push(entry.path()),
-            }
-        }
-        found.sort_unstable_by_key(|run| run.txnums);
-        let (mut runs, mut next) = (Vec::new(), txnums.0);
-        for run in found {
-            // a generation that was shortened since has other blocks behind its end
-            if run.txnums.0 == next && run.txnums.1 <= txnums.1 {
-                next = run.txnums.1;
-                runs.push(run);
-            } else {
-                others.push(run.path);
-            }
-        }
-        others.iter().try_for_each(|path| remove_if_exists(path))?;
-        Ok(runs)
-    }
-
-    fn of(path: PathBuf) -> Option<Self> {
-        let name = path.file_name()?.to_str()?.strip_suffix(".run")?;
-        let mut numbers = name.split('-').map(|number| number.parse::<u32>().ok());
-        let (first, end, records) = (numbers.next()??, numbers.next()??, numbers.next()??);
-        (numbers.next().is_none() && first < end).then(|| Self {
-            txnums: (TxNum(first), TxNum(end)),
-            records: records.into(),
-            path,
-        })
-    }
-
-    /// Makes a run of these records durable, and removes them from the list.
-    fn write(directory: &Path, txnums: (TxNum, TxNum), records: &mut Vec<HashRecord>) -> Result<Self, IndexError> {
-        records.sort_unstable();
-        let unnamed = directory.join("run.new");
-        let write = || {
-            let mut run = BufWriter::new(File::create(&unnamed)?);
-            records.iter().try_for_each(|record| run.write_all(record))?;
-            run.into_inner()?.sync_all()
-        };
-        write().map_err(file("write", &unnamed))?;
-        let path = directory.join(format!("{}-{}-{}.run", txnums.0, txnums.1, records.len()));
-        fs::rename(&unnamed, &path).map_err(file("make", &path))?;
-        flush(directory)?;
-        let count = u64::try_from(records.len()).unwrap_or(u64::MAX);
-        records.clear();
-        Ok(Self { path, txnums, records: count })
-    }
-}
-
-/// The records of all runs in their order.
-struct MergedRuns<'r> {
-    runs: Vec<(&'r Run, BufReader<File>, u64)>,
-    fronts: BinaryHeap<Reverse<(HashRecord, usize)>>,
-}
-
-impl<'r> MergedRuns<'r> {
-    fn open(runs: &'r [Run]) -> Result<Self, IndexError> {
-        let open = |run: &'r Run| {
-            let opened = File::open(&run.path).map_err(file("open", &run.path))?;
-            Ok((run, BufReader::with_capacity(READ, opened), run.records))
-        };
-        let runs = runs.iter().map(open).collect::<Result<Vec<_>, IndexError>>()?;
-        let mut merged = Self { fronts: BinaryHeap::with_capacity(runs.len()), runs };
-        for at in 0..merged.runs.len() {
-            merged.read(at)?;
-        }
-        Ok(merged)
-    }
-
-    fn read(&mut self, at: usize) -> Result<(), IndexError> {
-        let (run, reader, left) = &mut self.runs[at];
-        if let Some(after) = left.checked_sub(1) {
-            let mut record = [0; RECORD];
-            reader.read_exact(&mut record).map_err(file("read", &run.path))?;
-            *left = after;
-            self.fronts.push(Reverse((record, at)));
-        }
-        Ok(())
-    }
-}
-
-impl Iterator for MergedRuns<'_> {
-    type Item = Result<HashRecord, IndexError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let Reverse((record, at)) = self.fronts.pop()?;
-        Some(self.read(at).map(|()| record))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn numbers(runs: &[Run]) -> Vec<(u32, u32)> {
-        runs.iter().map(|run| (run.txnums.0.0, run.txnums.1.0)).collect()
-    }
-
-    #[test]
-    fn runs_are_merged_in_order_and_continued_behind_the_last_complete_one() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path();
-        let write = |first: u32, end: u32, hashes: &[u64]| {
-            let mut records: Vec<_> = hashes
-                .iter()
-                .zip(first..)
-                .map(|(hash, txnum)| record(CutHash::from_number(*hash), TxNum(txnum)))
-                .collect();
-            Run::write(path, (TxNum(first), TxNum(end)), &mut records).unwrap()
-        };
-        let all = (TxNum(5), TxNum(20));
-        assert_eq!(numbers(&Run::find(path, all).unwrap()), []);
-        write(5, 8, &[30, 10, 20]);
-        write(8, 12, &[]);
-        write(12, 15, &[10, 5]);
-        fs::write(path.join("run.new"), "unfinished").unwrap();
-        let runs = Run::find(path, all).unwrap();
-        assert_eq!(numbers(&runs), [(5, 8), (8, 12), (12, 15)]);
-        assert!(!path.join("run.new").exists());
-        let merged: Vec<_> = MergedRuns::open(&runs).unwrap().map(|record| split(&record.unwrap()).1.0).collect();
-        assert_eq!(merged, [13, 6, 12, 7, 5]);
-        // a generation that ends before one of them, and a run that is short
-        assert_eq!(numbers(&Run::find(path, (TxNum(5), TxNum(14))).unwrap()), [(5, 8), (8, 12)]);
-        assert!(!path.join("12-15-2.run").exists());
-        fs::write(path.join("5-8-3.run"), [0; 29]).unwrap();
-        assert_eq!(numbers(&Run::find(path, all).unwrap()), []);
-        assert_eq!(fs::read_dir(path).unwrap().count(), 0);
-    }
 }

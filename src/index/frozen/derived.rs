@@ -6,18 +6,19 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bitcoin::{Network, Wtxid};
-use redb::{ReadOnlyDatabase, ReadOnlyTable};
+use redb::{ReadOnlyDatabase, ReadOnlyTable, ReadTransaction, ReadableTableMetadata};
 
 use super::super::codec::{Decoder, Encoder};
 use super::super::damage::catch_damage;
 use super::super::error::IndexError;
 use super::super::keys::{Salt, TxNum};
+use super::super::optional::OptionalTable;
 use super::super::snapshot::TableRows;
 use super::builder::{Count, remove_if_exists};
 use super::facts::{FileFacts, GenerationRange};
 use super::generations::InForce;
 use super::tables::txid_prefixes::{self, CutBits};
-use super::tables::wtxids;
+use super::tables::{address_prefixes, wtxids};
 use super::versions::unknown_table;
 
 const EXTENSION: &str = ".redb";
@@ -32,14 +33,15 @@ pub(in crate::index) struct DerivedName {
 }
 
 impl DerivedName {
-    /// `wtxids` in its newest version, of the generation with this file.
-    pub(in crate::index) fn newest_wtxids(generation: &str) -> Self {
-        Self::wtxids(generation, wtxids::VERSIONS.newest())
+    /// A table in its newest version, of the generation with this file.
+    pub(in crate::index) fn newest(table: OptionalTable, generation: &str) -> Self {
+        let stem = generation.strip_suffix(EXTENSION).unwrap_or(generation).to_owned();
+        Self { stem, table: table.name().to_owned(), version: table.versions().newest() }
     }
 
-    pub(in crate::index) fn wtxids(generation: &str, version: u32) -> Self {
-        let stem = generation.strip_suffix(EXTENSION).unwrap_or(generation).to_owned();
-        Self { stem, table: wtxids::NAME.to_owned(), version }
+    /// Whether it is of this table.
+    pub(in crate::index) fn is_of(&self, table: OptionalTable) -> bool {
+        self.table == table.name()
     }
 
     pub(in crate::index) fn with_version(self, version: u32) -> Self {
@@ -65,10 +67,10 @@ impl DerivedName {
     /// Errors: [`IndexError::TableVersion`] if this program does not read the table in this version and no older one.
     pub(in crate::index) fn check(&self, directory: &Path) -> Result<(), IndexError> {
         let path = directory.join(self.file());
-        match self.table.as_str() {
-            wtxids::NAME if self.version < *wtxids::VERSIONS.readable.start() => Ok(()),
-            wtxids::NAME => wtxids::VERSIONS.check(&path, self.version),
-            table => Err(unknown_table(&path, table, self.version)),
+        match OptionalTable::named(&self.table) {
+            Some(table) if self.version < *table.versions().readable.start() => Ok(()),
+            Some(table) => table.versions().check(&path, self.version),
+            None => Err(unknown_table(&path, &self.table, self.version)),
         }
     }
 
@@ -99,12 +101,35 @@ impl fmt::Display for DerivedName {
     }
 }
 
-/// `wtxids` of a generation, open for reading.
-pub(in crate::index) struct WtxidsFile {
-    table: ReadOnlyTable<&'static [u8; 6], &'static [u8]>,
+/// A packed table in a file of its own.
+pub(in crate::index) enum PackedTable {
+    Wtxids(ReadOnlyTable<&'static [u8; 6], &'static [u8]>),
+    AddressPrefixes(ReadOnlyTable<&'static [u8; 12], &'static [u8]>),
+}
+
+impl PackedTable {
+    fn open(table: OptionalTable, transaction: &ReadTransaction) -> Result<Self, IndexError> {
+        Ok(match table {
+            OptionalTable::Wtxids => Self::Wtxids(transaction.open_table(wtxids::TABLE)?),
+            OptionalTable::AddressPrefixes => Self::AddressPrefixes(transaction.open_table(address_prefixes::TABLE)?),
+        })
+    }
+
+    fn len(&self) -> Result<u64, IndexError> {
+        Ok(match self {
+            Self::Wtxids(table) => table.len()?,
+            Self::AddressPrefixes(table) => table.len()?,
+        })
+    }
+}
+
+/// An optional table of a generation, open for reading.
+pub(in crate::index) struct DerivedFile {
+    packed: PackedTable,
     /// Keeps the file open.
     _database: ReadOnlyDatabase,
     pub(in crate::index) name: DerivedName,
+    table: OptionalTable,
     range: GenerationRange,
     cut_bits: CutBits,
     counts: Vec<(String, Count)>,
@@ -128,7 +153,7 @@ impl Drop for RetirableFile {
     }
 }
 
-impl WtxidsFile {
+impl DerivedFile {
     /// Opens a file, of which at most `cache_bytes` of pages are kept in memory.
     ///
     /// Errors: as [`Generation::open`](super::Generation::open); [`IndexError::Damaged`].
@@ -152,14 +177,16 @@ impl WtxidsFile {
     ) -> Result<Self, IndexError> {
         let path = directory.join(name.file());
         let (facts, database, transaction) = FileFacts::open(&path, network, salt, cache_bytes)?;
-        facts.check_versions(&path, &[wtxids::VERSIONS])?;
-        if facts.version(wtxids::NAME) != Some(name.version) {
+        let table = OptionalTable::named(&name.table);
+        let table = table.ok_or_else(|| unknown_table(&path, &name.table, name.version))?;
+        facts.check_versions(&path, &[table.versions()])?;
+        if facts.version(table.name()) != Some(name.version) {
             return Err(IndexError::Foreign { path });
         }
         let FileFacts { range, cut_bits, counts, .. } = facts;
         let file = RetirableFile { path, is_retired: AtomicBool::new(false) };
-        let (table, name) = (transaction.open_table(wtxids::TABLE)?, name.clone());
-        Ok(Self { table, _database: database, name, range, cut_bits, counts, salt, file })
+        let (packed, name) = (PackedTable::open(table, &transaction)?, name.clone());
+        Ok(Self { packed, table, _database: database, name, range, cut_bits, counts, salt, file })
     }
 
     /// Whether it has all transactions of a generation up to its end.
@@ -174,14 +201,24 @@ impl WtxidsFile {
         wtxids::has_transactions_without_witness(self.name.version)
     }
 
+    /// The table that it has.
+    pub(in crate::index) fn optional(&self) -> OptionalTable {
+        self.table
+    }
+
     /// Has the file removed once its last reader drops it.
     pub(in crate::index) fn retire(&self) {
         self.file.is_retired.store(true, Ordering::Relaxed);
     }
 
-    /// The transactions that may have this wtxid, oldest first.
-    pub(in crate::index) fn candidates(&self, wtxid: &Wtxid) -> Result<Vec<TxNum>, IndexError> {
-        txid_prefixes::read(wtxids::NAME, &self.table, self.cut_bits.cut(self.salt.wtxid_prefix(wtxid)))
+    /// The transactions that may have this wtxid, oldest first; none unless it is `wtxids`.
+    pub(in crate::index) fn wtxid_candidates(&self, wtxid: &Wtxid) -> Result<Vec<TxNum>, IndexError> {
+        match &self.packed {
+            PackedTable::Wtxids(table) => {
+                txid_prefixes::read(wtxids::NAME, table, self.cut_bits.cut(self.salt.wtxid_prefix(wtxid)))
+            }
+            PackedTable::AddressPrefixes(_) => Ok(Vec::new()),
+        }
     }
 
     /// How many bits of a keyed hash it has.
@@ -189,8 +226,13 @@ impl WtxidsFile {
         self.cut_bits
     }
 
-    pub(super) fn table(&self) -> &ReadOnlyTable<&'static [u8; 6], &'static [u8]> {
-        &self.table
+    pub(in crate::index) fn packed(&self) -> &PackedTable {
+        &self.packed
+    }
+
+    /// The number of its rows, and the number that was counted when it was built.
+    pub(in crate::index) fn count(&self) -> Result<(u64, u64), IndexError> {
+        Ok((self.packed.len()?, self.rows().map(|table| table.rows).sum()))
     }
 
     pub(super) fn rows(&self) -> impl Iterator<Item = TableRows> {
@@ -213,7 +255,10 @@ mod tests {
 
     #[test]
     fn names_of_tables_survive_encoding_and_are_none_of_generations() {
-        let names = [DerivedName::newest_wtxids("0-99-ab-00000001.redb"), DerivedName::wtxids("100-120-cd-7.redb", 1)];
+        let names = [
+            DerivedName::newest(OptionalTable::Wtxids, "0-99-ab-00000001.redb"),
+            DerivedName::newest(OptionalTable::Wtxids, "100-120-cd-7.redb").with_version(1),
+        ];
         assert_eq!(names[0].file(), "0-99-ab-00000001.wtxids-2.redb");
         assert_eq!(names[0].generation(), "0-99-ab-00000001.redb");
         assert_eq!(DerivedName::decode_all(&DerivedName::encode_all(&names)).unwrap(), names);

@@ -14,6 +14,7 @@ use bitcoin::{BlockHash, Txid, Wtxid};
 use super::super::codec::{Decoder, Encoder};
 use super::super::error::IndexError;
 use super::super::keys::{OutputPosition, ScriptKey, TxNum};
+use super::super::optional::OptionalTable;
 use super::super::raw::RawSources;
 use super::super::snapshot::{Occurrence, SpendingInput, TableRows};
 use super::super::tables::block_hashes::BlockPlace;
@@ -23,7 +24,7 @@ use super::super::tables::history::HistoryRow;
 use super::super::tables::meta;
 use super::super::tables::unspent::{FoundOutput, UnspentKey};
 use super::super::update::Tip;
-use super::derived::{DerivedName, WtxidsFile};
+use super::derived::{DerivedFile, DerivedName};
 use super::generation::Generation;
 use super::parallel::Readers;
 use crate::chain::Height;
@@ -38,8 +39,8 @@ pub(in crate::index) struct InForce {
     pub(in crate::index) last: Tip,
     /// The number after its last transaction that counts.
     pub(in crate::index) end: TxNum,
-    /// Its optional table `wtxids`, which counts up to the same end.
-    pub(in crate::index) wtxids: Option<Arc<WtxidsFile>>,
+    /// Its optional tables, which count up to the same end.
+    pub(in crate::index) derived: BTreeMap<OptionalTable, Arc<DerivedFile>>,
 }
 
 /// What the index records about a generation in force.
@@ -57,6 +58,11 @@ impl InForce {
 
     pub(in crate::index) fn first(&self) -> TxNum {
         self.generation.range().txnums.0
+    }
+
+    /// The file of one of its optional tables.
+    pub(in crate::index) fn derived(&self, table: OptionalTable) -> Option<&Arc<DerivedFile>> {
+        self.derived.get(&table)
     }
 
     /// The input of one of its transactions that spends an output.
@@ -91,8 +97,8 @@ pub(in crate::index) struct Generations {
     pub(super) readers: Arc<Readers>,
     /// The threads that read for answers, for which connecting does not wait.
     pub(super) answer_readers: Arc<Readers>,
-    /// The transactions that the table under construction has so far.
-    pub(super) building: Arc<AtomicU64>,
+    /// The transactions that each optional table has so far that is under construction.
+    building: Arc<[AtomicU64; OptionalTable::ALL.len()]>,
 }
 
 impl Generations {
@@ -149,39 +155,49 @@ impl Generations {
         &self.raw
     }
 
-    /// These generations, with this file of `wtxids` for the one of this name.
-    pub(in crate::index) fn with_wtxids(&self, name: &str, wtxids: &Arc<WtxidsFile>) -> Self {
+    /// These generations, with this file of an optional table for the one of this name.
+    pub(in crate::index) fn with_derived(&self, name: &str, file: &Arc<DerivedFile>) -> Self {
         let mut generations = self.clone();
         for in_force in generations.in_force.iter_mut().filter(|in_force| in_force.name == name) {
-            in_force.wtxids = Some(Arc::clone(wtxids));
+            in_force.derived.insert(file.optional(), Arc::clone(file));
         }
         generations
     }
 
-    /// These generations without optional tables.
-    pub(in crate::index) fn without_wtxids(&self) -> Self {
+    /// These generations without an optional table.
+    pub(in crate::index) fn without_derived(&self, table: OptionalTable) -> Self {
         let mut generations = self.clone();
         for in_force in &mut generations.in_force {
-            in_force.wtxids = None;
+            in_force.derived.remove(&table);
         }
         generations
+    }
+
+    /// The files of their optional tables.
+    fn files(&self) -> impl Iterator<Item = &DerivedFile> {
+        self.in_force.iter().flat_map(|in_force| in_force.derived.values()).map(Arc::as_ref)
     }
 
     /// The names of the files that have one of their tables.
     pub(in crate::index) fn derived_names(&self) -> impl Iterator<Item = &DerivedName> {
-        self.in_force.iter().filter_map(|in_force| Some(&in_force.wtxids.as_ref()?.name))
+        self.files().map(|file| &file.name)
     }
 
-    /// The transactions that the table under construction has so far.
-    pub(in crate::index) fn building(&self) -> u64 {
-        self.building.load(Ordering::Relaxed)
+    /// The transactions that an optional table has so far that is under construction.
+    pub(in crate::index) fn building(&self, table: OptionalTable) -> u64 {
+        self.building_counter(table).load(Ordering::Relaxed)
+    }
+
+    pub(super) fn building_counter(&self, table: OptionalTable) -> &AtomicU64 {
+        &self.building[table.place()]
     }
 
     /// The transactions of theirs that may have this wtxid, as their files of `wtxids` say, oldest first.
     pub(in crate::index) fn wtxid_candidates(&self, wtxid: &Wtxid) -> Result<Vec<TxNum>, IndexError> {
         let mut found = Vec::new();
         for in_force in &self.in_force {
-            let candidates = in_force.wtxids.as_ref().map(|wtxids| wtxids.candidates(wtxid)).transpose()?;
+            let file = in_force.derived(OptionalTable::Wtxids);
+            let candidates = file.map(|file| file.wtxid_candidates(wtxid)).transpose()?;
             found.extend(candidates.into_iter().flatten().filter(|txnum| in_force.has(*txnum)));
         }
         Ok(found)
@@ -198,8 +214,7 @@ impl Generations {
     /// The rows of each packed table of all of them.
     pub(in crate::index) fn tables(&self) -> impl Iterator<Item = TableRows> {
         let mut tables = BTreeMap::new();
-        let of_files =
-            self.in_force.iter().filter_map(|in_force| in_force.wtxids.as_deref()).flat_map(WtxidsFile::rows);
+        let of_files = self.files().flat_map(DerivedFile::rows);
         let own = self.in_force.iter().flat_map(|in_force| in_force.generation.tables());
         for TableRows { name, rows, bytes } in own.chain(of_files) {
             let (all_rows, all_bytes) = tables.entry(name).or_insert((0_u64, Some(0_u64)));
@@ -211,8 +226,7 @@ impl Generations {
 
     /// The bytes of their files, `None` if the file system does not report them.
     pub(in crate::index) fn file_bytes(&self) -> Option<u64> {
-        let of_tables =
-            self.in_force.iter().filter_map(|in_force| in_force.wtxids.as_deref()).map(WtxidsFile::file_bytes);
+        let of_tables = self.files().map(DerivedFile::file_bytes);
         self.in_force.iter().map(|in_force| in_force.generation.file_bytes()).chain(of_tables).sum()
     }
 

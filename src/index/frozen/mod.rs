@@ -22,12 +22,13 @@ mod pack;
 pub(super) mod page;
 mod parallel;
 mod recent;
+mod record_runs;
 pub(super) mod tables;
 mod transactions;
 mod versions;
 
 pub use derive::{BuildPhase, BuildProgress, DueTable};
-pub(super) use derived::{DerivedName, WtxidsFile};
+pub(super) use derived::{DerivedFile, DerivedName};
 pub use facts::GenerationRange;
 pub(super) use facts::generation_facts;
 pub use generation::Generation;

@@ -12,7 +12,7 @@
 //! |  | block that counts (as `tip`) ‖ the number after its last transaction, u32; absent if there are none |
 //! | `derived` | for each of their tables in a file of its own: varint of the length of the file name ‖ the name; absent if
 //! |  | there are none |
-//! | `wtxids` | version of the live table u32 ‖ 1 on, 0 rows are being deleted, 2 they are and it is on afterwards ‖ the
+//! | the name of an optional table | version of the live table u32 ‖ 1 on, 0 rows are being deleted, 2 they are and it is on afterwards ‖ the
 //! |  | first transaction from which on it is complete u32; absent while it is off |
 //! | `miners` | what the rows of `miner_blocks` are: version u32 ‖ 1 derived, 0 being deleted ‖ fingerprint of the table of
 //! |  | pools 32 ‖ the height below which they are complete u32; absent while there are none |
@@ -40,7 +40,6 @@ pub(in crate::index) const SALT: &str = "salt";
 pub(in crate::index) const TIP: &str = "tip";
 pub(in crate::index) const GENERATIONS: &str = "generations";
 pub(in crate::index) const DERIVED: &str = "derived";
-pub(in crate::index) const WTXIDS: &str = "wtxids";
 pub(in crate::index) const MINERS: &str = "miners";
 pub(in crate::index) const SHADOWED: &str = "shadowed";
 pub(in crate::index) const RAW_STORAGE: &str = "raw_transactions";

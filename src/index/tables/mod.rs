@@ -3,6 +3,7 @@
 //!
 //! Keys are fixed-width and big-endian, so that the order of bytes is the order of numbers.
 
+pub(super) mod address_prefixes;
 pub(super) mod block_files;
 pub(super) mod block_hashes;
 pub(super) mod block_observed;

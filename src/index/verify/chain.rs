@@ -183,7 +183,7 @@ impl Work<'_> {
             }
             let creator = Creator { block: row, height, txnum, txid, is_coinbase };
             let scripts = parse(txnum, raw)?;
-            self.expect_wtxid(txnum, &scripts)?;
+            self.expect_optional(txnum, &scripts)?;
             let outputs = block.outputs[transaction.outputs.clone()].iter().copied();
             let outputs = outputs.zip(scripts.outputs().map(|output| output.script_pubkey));
             self.read_outputs(creator, outputs, &mut tables.spends)?;
@@ -212,7 +212,7 @@ impl Work<'_> {
         }
         let salt = self.snapshot.salt();
         self.txids.push(&[&txids::key(salt.txid_prefix(&row.txid), txnum)]).map_err(sorting)?;
-        self.expect_wtxid(txnum, &raw)?;
+        self.expect_optional(txnum, &raw)?;
         let creator = Creator { block, height, txnum, txid: row.txid, is_coinbase };
         let outputs = (0..).map_while(Position::new).zip(raw.outputs()).map(|(vout, output)| {
             let script = output.script_pubkey;

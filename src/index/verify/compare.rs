@@ -54,7 +54,7 @@ impl Work<'_> {
         let stored = live(&snapshot.stale_transactions, [0; 42], |()| [])?;
         tables.push(self.compare("stale_transactions", expected, stored)?);
         let changes = take(&mut self.history).map_err(sorting)?;
-        tables.extend(self.compare_wtxids()?);
+        tables.extend(self.compare_optional()?);
         tables.extend(self.compare_miners()?);
         tables.push(self.compare("history", Totals::new(changes), snapshot.all_history()?)?);
         Ok(tables)

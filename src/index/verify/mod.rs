@@ -24,12 +24,12 @@ mod frozen;
 mod link;
 mod merged;
 mod miners;
+mod optional;
 mod recount;
 mod report;
 mod spent;
 mod stale;
 mod utxo;
-mod wtxids;
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -42,6 +42,7 @@ pub use report::{Report, TableReport, UtxoSet};
 use super::damage::catch_damage;
 use super::error::IndexError;
 use super::keys::TxNum;
+use super::optional::OptionalTable;
 use super::snapshot::Snapshot;
 use super::sorter::Sorter;
 use super::tables::blocks::ChainTotals;
@@ -140,8 +141,8 @@ struct Work<'a> {
     history: Sorter,
     unspent: Sorter,
     txids: Sorter,
-    /// Each transaction by its wtxid, if the optional table is on.
-    wtxids: Sorter,
+    /// The rows of the optional tables that are on, each by its place in [`OptionalTable::ALL`].
+    optional: [Sorter; OptionalTable::ALL.len()],
     payouts: Sorter,
     p2pk: Sorter,
     block_hashes: Sorter,
@@ -176,7 +177,7 @@ impl<'a> Work<'a> {
             history: sorter(4),
             unspent: sorter(8),
             txids: sorter(16),
-            wtxids: sorter(16),
+            optional: OptionalTable::ALL.map(|_| sorter(16)),
             payouts: sorter(32),
             p2pk: sorter(32),
             block_hashes: sorter(32),

@@ -144,14 +144,14 @@ fn a_confirmed_transaction_is_found_by_its_wtxid_once_the_table_is_complete() {
     assert_eq!(refusal(&api), error(&json!(["transaction"]), 3, disabled, &extensions));
 
     let transactions = u32::try_from(chain.active_blocks().map(|block| block.txdata.len()).sum::<usize>()).unwrap();
-    api.switch_tables(OptionalTables { wtxids: true }, 20);
+    api.switch_tables(OptionalTables { wtxids: true, ..OptionalTables::default() }, 20);
     let message =
         format!("the server has read 20 of {transactions} transactions for lookups of this kind; retry later");
     let progress = 20.0 / f64::from(transactions);
     let extensions = json!({ "code": "NOT_READY", "feature": "WTXIDS", "progress": progress });
     assert_eq!(refusal(&api), error(&json!(["transaction"]), 3, &message, &extensions));
 
-    api.switch_tables(OptionalTables { wtxids: true }, 1_000);
+    api.switch_tables(OptionalTables { wtxids: true, ..OptionalTables::default() }, 1_000);
     let expected = json!({ "transaction": { "txid": txid.to_string(), "state": "CONFIRMED" } });
     assert_eq!(api.data(&by_wtxid(&wtxid.to_string())), expected);
     assert_eq!(api.data(&by_wtxid(&txid.to_string())), json!({ "transaction": null }));
@@ -161,7 +161,7 @@ fn a_confirmed_transaction_is_found_by_its_wtxid_once_the_table_is_complete() {
     let id = witness.unwrap().compute_wtxid().to_string();
     assert_eq!(api.data(&by_wtxid(&id)), json!({ "transaction": { "txid": coinbase, "state": "CONFIRMED" } }));
 
-    api.switch_tables(OptionalTables { wtxids: false }, 1_000);
+    api.switch_tables(OptionalTables { wtxids: false, ..OptionalTables::default() }, 1_000);
     assert_eq!(api.refusal(&by_wtxid(&wtxid.to_string())), json!("FEATURE_DISABLED"));
 }
 

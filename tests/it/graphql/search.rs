@@ -175,7 +175,7 @@ fn a_wtxid_of_the_chain_is_found_with_its_table() {
     let wtxid = unconfirmed.compute_wtxid().to_string();
     let mut api = Api::of_chain(&chain);
     assert_eq!(found(&api, &wtxid), json!([]));
-    api.switch_tables(OptionalTables { wtxids: true }, u32::MAX);
+    api.switch_tables(OptionalTables { wtxids: true, ..OptionalTables::default() }, u32::MAX);
     assert_eq!(found(&api, &wtxid), json!([transaction_node(&unconfirmed)]));
 }
 

@@ -34,7 +34,7 @@ fn lookups_equal_the_model_through_random_histories() {
                 }
                 4 => {
                     on = rng.chance(80);
-                    history.restart(OptionalTables { wtxids: on });
+                    history.restart(OptionalTables { wtxids: on, ..OptionalTables::default() });
                 }
                 5 | 6 => {
                     history.indexed.index.tend_tables(u32::try_from(rng.below(300)).unwrap()).unwrap();
@@ -44,7 +44,11 @@ fn lookups_equal_the_model_through_random_histories() {
                 }
                 8 => {
                     on = !on || rng.chance(70);
-                    history.indexed.index.switch_tables(OptionalTables { wtxids: on }).unwrap();
+                    history
+                        .indexed
+                        .index
+                        .switch_tables(OptionalTables { wtxids: on, ..OptionalTables::default() })
+                        .unwrap();
                 }
                 9 => history.complete(),
                 _ => drop(history.build()),

@@ -7,6 +7,7 @@ use redb::{ReadOnlyTable, ReadableTableMetadata, TableHandle, Value};
 
 use super::super::super::error::IndexError;
 use super::super::super::keys::TxNum;
+use super::super::super::tables::address_prefixes::{self, AddressCode};
 use super::super::super::tables::history::{HistoryKey, HistoryRow, key as history_key};
 use super::super::super::tables::p2pk::P2pkKey;
 use super::super::super::tables::payouts::PayoutKey;
@@ -16,8 +17,8 @@ use super::super::tables::positions::BlockOffset;
 use super::super::tables::spends::OutputState;
 use super::super::tables::txid_prefixes::{CutBits, CutHash};
 
-use super::super::derived::WtxidsFile;
-use super::super::tables::{history, positions, spends, txid_prefixes, txids, wtxids};
+use super::super::derived::{DerivedFile, PackedTable};
+use super::super::tables::{entries, history, positions, spends, txid_prefixes, txids, wtxids};
 use super::Generation;
 
 /// The entries of a table.
@@ -141,15 +142,41 @@ impl Generation {
     }
 }
 
-impl WtxidsFile {
-    /// Each transaction by its cut hash.
-    pub(in crate::index) fn scan(&self) -> Result<PackedEntries<(CutHash, TxNum), ()>, IndexError> {
-        hashes(wtxids::NAME, self.table())
+impl DerivedFile {
+    /// The addresses whose beginnings lie in a range, each with the first transaction that pays it, in their order.
+    pub(in crate::index) fn addresses(
+        &self,
+        (low, high): (AddressCode, AddressCode),
+    ) -> Result<PackedEntries<AddressCode, TxNum>, IndexError> {
+        let PackedTable::AddressPrefixes(table) = self.packed() else { return Ok(Box::new(std::iter::empty())) };
+        let found = entries::within::<12, 4>(address_prefixes::NAME, table, (low.0, high.0))?;
+        Ok(Box::new(found.map(|entry| entry.map(|(code, txnum)| (AddressCode(code), TxNum::from_key(txnum))))))
     }
 
-    /// The number of its rows, and the number that was counted when it was built.
-    pub(in crate::index) fn count(&self) -> Result<(u64, u64), IndexError> {
-        Ok((self.table().len()?, self.rows().map(|table| table.rows).sum()))
+    /// The entries of a table of `entries.rs`, key and value one behind the other.
+    pub(in crate::index) fn scan_entries(&self) -> Result<PackedEntries<Vec<u8>, ()>, IndexError> {
+        fn whole<const KEY: usize, const VALUE: usize>(
+            name: &'static str,
+            table: &ReadOnlyTable<&'static [u8; KEY], &'static [u8]>,
+        ) -> Result<PackedEntries<Vec<u8>, ()>, IndexError> {
+            packed(table, move |first, row, found| {
+                entries::each::<KEY, VALUE>(name, first, row, |key, value| {
+                    found.push(([&key[..], &value].concat(), ()))
+                })
+            })
+        }
+        match self.packed() {
+            PackedTable::Wtxids(_) => Ok(Box::new(std::iter::empty())),
+            PackedTable::AddressPrefixes(table) => whole::<12, 4>(address_prefixes::NAME, table),
+        }
+    }
+
+    /// Each transaction by its cut hash, if it is a table of these.
+    pub(in crate::index) fn scan_hashes(&self) -> Result<PackedEntries<(CutHash, TxNum), ()>, IndexError> {
+        match self.packed() {
+            PackedTable::Wtxids(table) => hashes(wtxids::NAME, table),
+            PackedTable::AddressPrefixes(_) => Ok(Box::new(std::iter::empty())),
+        }
     }
 }
 

@@ -3,7 +3,9 @@
 //! `late_spends` is as plain as a live table; `overwritten`, `unspent`, `payouts`, `p2pk`, `block_starts` and
 //! `block_hashes` have their live form.
 
+pub(in crate::index) mod address_prefixes;
 pub(in crate::index) mod blocks;
+pub(in crate::index) mod entries;
 pub(in crate::index) mod history;
 pub(in crate::index) mod late_spends;
 pub(in crate::index) mod positions;

@@ -1,13 +1,4 @@
-//! Optional tables: switching them on and off, and the step by step work that follows.
-//!
-//! ```text
-//!   off ── switch_tables ──► on: new blocks write rows ──► tend_tables: rows of the live blocks that were there before
-//!    ▲                        │                             due_table ─► DueTable::build ─► name_table: a file for each
-//!    │                        │                                          generation, and then its live rows are swept
-//!    └── tend_tables ◄── dropping ◄── switch_tables: files are retired, and live rows deleted
-//! ```
-//!
-//! Live rows stay until the file of their generation is in force, so that a freeze never interrupts lookups.
+//! Switches tables on and off, and does the work that follows in steps: live rows, and the files of generations.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -17,23 +8,17 @@ use std::sync::Arc;
 use redb::ReadableDatabase;
 use tracing::warn;
 
-use super::error::IndexError;
-use super::frozen::builder::remove_if_exists;
-use super::frozen::{DerivedName, DueTable, InForce, WtxidsFile};
-use super::keys::TxNum;
-use super::open::{Index, cache_of_generation, deriving_directory, file, generations_directory};
-use super::sweep::SweepCursor;
-use super::tables::meta;
-use super::tables::wtxids::{NAME, WtxidsState};
-use super::update::{Update, read_derived, write_generations};
-use super::wtxids::{drop_rows, fill, read_state, write_state};
-
-/// Which optional tables an index has.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct OptionalTables {
-    /// Lookups of confirmed transactions by their wtxids.
-    pub wtxids: bool,
-}
+use super::super::error::IndexError;
+use super::super::frozen::builder::remove_if_exists;
+use super::super::frozen::{DerivedFile, DerivedName, DueTable, InForce};
+use super::super::keys::TxNum;
+use super::super::open::{Index, cache_of_generation, deriving_directory, file, generations_directory};
+use super::super::sweep::SweepCursor;
+use super::super::tables::meta;
+use super::super::update::{Update, read_derived, write_generations};
+use super::live::{drop_rows, fill};
+use super::state::write_state;
+use super::{OptionalTable, OptionalTables, RowContext, TableState, read_state};
 
 /// What became of a table that was built.
 #[derive(Debug)]
@@ -52,29 +37,34 @@ impl Index {
     ///
     /// Errors: storage errors.
     pub fn switch_tables(&mut self, tables: OptionalTables) -> Result<(), IndexError> {
-        let state = self.wtxids_state()?;
-        let is_on = matches!(state, WtxidsState::On { .. } | WtxidsState::Dropping { then_on: true });
-        if tables.wtxids == is_on {
+        let mut changes = Vec::new();
+        for table in OptionalTable::ALL {
+            let state = self.table_state(table)?;
+            if tables.has(table) != state.is_wanted() {
+                changes.push((table, state));
+            }
+        }
+        if changes.is_empty() {
             return Ok(());
         }
-        let retired = (!tables.wtxids).then(|| Arc::clone(&self.generations));
+        let before = Arc::clone(&self.generations);
         let mut update = self.update()?;
-        match (tables.wtxids, state) {
-            (true, WtxidsState::Off) => update.switch_wtxids_on()?,
-            (then_on, _) => {
-                let without = Arc::new(update.generations.without_wtxids());
-                update.with_tables(|tables, _| {
-                    write_state(tables, WtxidsState::Dropping { then_on })?;
-                    write_generations(tables, &without)
-                })?;
-                update.generations = without;
+        for (table, state) in &changes {
+            match (tables.has(*table), state) {
+                (true, TableState::Off) => update.switch_on(*table)?,
+                (then_on, _) => {
+                    let without = Arc::new(update.generations.without_derived(*table));
+                    update.with_tables(|tables, _| {
+                        write_state(tables, *table, TableState::Dropping { then_on })?;
+                        write_generations(tables, &without)
+                    })?;
+                    update.generations = without;
+                }
             }
         }
         update.commit()?;
-        for in_force in retired.iter().flat_map(|generations| generations.iter()) {
-            if let Some(wtxids) = &in_force.wtxids {
-                wtxids.retire();
-            }
+        for (table, _) in changes.iter().filter(|(table, _)| !tables.has(*table)) {
+            before.iter().filter_map(|in_force| in_force.derived(*table)).for_each(|file| file.retire());
         }
         Ok(())
     }
@@ -84,27 +74,33 @@ impl Index {
     ///
     /// Errors: [`IndexError::RawUnavailable`], `NoRawBlocks` if a frozen coinbase cannot be read; storage errors.
     pub fn tend_tables(&mut self, rows: u32) -> Result<bool, IndexError> {
-        Ok(self.tend_wtxids(rows)? || self.tend_miners(rows)?)
+        for table in OptionalTable::ALL {
+            if self.tend_table(table, rows)? {
+                return Ok(true);
+            }
+        }
+        self.tend_miners(rows)
     }
 
-    fn tend_wtxids(&mut self, rows: u32) -> Result<bool, IndexError> {
-        let state = self.wtxids_state()?;
-        let (end, salt) = (self.generations.end(), self.salt);
+    fn tend_table(&mut self, table: OptionalTable, rows: u32) -> Result<bool, IndexError> {
+        let state = self.table_state(table)?;
+        let (end, context) = (self.generations.end(), RowContext { salt: self.salt, network: self.network });
         let mut update = match state {
-            WtxidsState::Off => return Ok(false),
-            WtxidsState::On { from } if from <= end => return Ok(false),
+            TableState::Off => return Ok(false),
+            TableState::On { from } if from <= end => return Ok(false),
             _ => self.update()?,
         };
         let mut is_empty = false;
         update.with_tables(|tables, _| {
-            if let WtxidsState::On { from } = state {
-                return fill(tables, salt, from, TxNum(from.0.saturating_sub(rows).max(end.0)));
+            if let TableState::On { from } = state {
+                let lower = TxNum(from.0.saturating_sub(rows).max(end.0));
+                return fill(tables, table, context, (lower, from));
             }
-            is_empty = drop_rows(tables, rows)?;
-            if is_empty { write_state(tables, WtxidsState::Off) } else { Ok(()) }
+            is_empty = drop_rows(tables, table, rows)?;
+            if is_empty { write_state(tables, table, TableState::Off) } else { Ok(()) }
         })?;
-        if is_empty && state == (WtxidsState::Dropping { then_on: true }) {
-            update.switch_wtxids_on()?;
+        if is_empty && state == (TableState::Dropping { then_on: true }) {
+            update.switch_on(table)?;
         }
         update.commit_non_durable()?;
         Ok(true)
@@ -116,19 +112,27 @@ impl Index {
     /// Errors: storage errors.
     pub fn due_table(&self) -> Result<Option<DueTable>, IndexError> {
         let is_readable = self.generations.last().is_some_and(|last| self.generations.raw().may_have(last.height));
-        if !matches!(self.wtxids_state()?, WtxidsState::On { .. }) || !is_readable {
+        if !is_readable {
             return Ok(None);
         }
-        let due = self.generations.iter().find_map(|in_force| {
-            let newest = DerivedName::newest_wtxids(&in_force.name);
-            let is_due = in_force.wtxids.as_ref().is_none_or(|wtxids| wtxids.name != newest);
-            is_due.then_some((in_force, newest))
-        });
-        Ok(due.map(|(in_force, name)| {
-            let (generations, directory) = (Arc::clone(&self.generations), generations_directory(&self.path));
-            let temporary = deriving_directory(&self.path);
-            DueTable::new(generations, in_force.clone(), name, (directory, &temporary), (self.network, self.salt))
-        }))
+        for table in OptionalTable::ALL {
+            if !self.is_on(table)? {
+                continue;
+            }
+            let due = self.generations.iter().find_map(|in_force| {
+                let newest = DerivedName::newest(table, &in_force.name);
+                let is_due = in_force.derived(table).is_none_or(|file| file.name != newest);
+                is_due.then_some((in_force, newest))
+            });
+            if let Some((in_force, name)) = due {
+                let (generations, directory) = (Arc::clone(&self.generations), generations_directory(&self.path));
+                let temporary = deriving_directory(&self.path);
+                let context = RowContext { salt: self.salt, network: self.network };
+                let directories = (directory, temporary.as_path());
+                return Ok(Some(DueTable::new(generations, in_force.clone(), (table, name), directories, context)));
+            }
+        }
+        Ok(None)
     }
 
     /// Puts a table that was built into force, in a durable commit that names its file. The file of the version before is
@@ -139,24 +143,24 @@ impl Index {
         let (name, directory) = (due.name(), generations_directory(&self.path));
         let generation = name.generation();
         let of = self.generations.iter().enumerate().find(|(_, in_force)| in_force.name == generation);
-        let is_on = matches!(self.wtxids_state()?, WtxidsState::On { .. });
+        let is_on = self.is_on(due.optional())?;
         let Some((at, in_force)) = of.filter(|_| is_on) else {
             remove_if_exists(&directory.join(name.file()))?;
             return Ok(NamedTable::NotNeeded);
         };
         let cache = cache_of_generation(self.all_cache_bytes, at.max(1));
-        let opened = WtxidsFile::open(&directory, name, self.network, self.salt, cache)
-            .and_then(|wtxids| if wtxids.is_of(in_force)? { Ok(wtxids) } else { Err(not_of(in_force, name)) });
-        let wtxids = match opened {
-            Ok(wtxids) => Arc::new(wtxids),
+        let opened = DerivedFile::open(&directory, name, self.network, self.salt, cache)
+            .and_then(|opened| if opened.is_of(in_force)? { Ok(opened) } else { Err(not_of(in_force, due)) });
+        let opened = match opened {
+            Ok(opened) => Arc::new(opened),
             Err(error) => {
                 remove_if_exists(&directory.join(name.file()))?;
                 return Ok(NamedTable::Unreadable(error));
             }
         };
-        let before = in_force.wtxids.clone();
+        let before = in_force.derived(due.optional()).cloned();
         let mut update = self.update()?;
-        let generations = Arc::new(update.generations.with_wtxids(&generation, &wtxids));
+        let generations = Arc::new(update.generations.with_derived(&generation, &opened));
         update.with_tables(|tables, _| {
             tables.meta.insert(meta::SHADOWED, [].as_slice())?;
             write_generations(tables, &generations)
@@ -175,14 +179,19 @@ impl Index {
     ///
     /// Errors: the directories cannot be read, or a file cannot be removed.
     pub fn remove_unused_tables(&self) -> Result<Vec<PathBuf>, IndexError> {
-        let is_on = matches!(self.wtxids_state()?, WtxidsState::On { .. });
+        let mut on = Vec::new();
+        for table in OptionalTable::ALL {
+            if self.is_on(table)? {
+                on.push(table);
+            }
+        }
         let named: BTreeSet<_> = self.generations.derived_names().cloned().collect();
         let directory = generations_directory(&self.path);
         let is_used = |name: &DerivedName| {
             let generation = name.generation();
             if self.generations.iter().any(|in_force| in_force.name == generation) {
                 // the next build finds it complete, or continues it
-                is_on && *name == DerivedName::newest_wtxids(&generation)
+                on.iter().any(|table| *name == DerivedName::newest(*table, &generation))
             } else {
                 // it may be of a generation that belongs to another index
                 directory.join(generation).exists()
@@ -208,36 +217,48 @@ impl Index {
     /// if there are any: the live rows of their transactions may be deleted. They are due again.
     ///
     /// Errors: storage errors.
-    pub(super) fn forget_lost_tables(&mut self) -> Result<(), IndexError> {
+    pub(in crate::index) fn forget_lost_tables(&mut self) -> Result<(), IndexError> {
         let named = read_derived(&self.database.begin_read()?.open_table(meta::TABLE)?)?;
-        let is_lost = |of: &&InForce| of.wtxids.is_none() && named.iter().any(|name| name.generation() == of.name);
         let generations = Arc::clone(&self.generations);
-        let Some(lost) = generations.iter().rfind(is_lost) else { return Ok(()) };
-        warn!(
-            generation = lost.name,
-            table = NAME,
-            "a file of an optional table is missing or damaged: it is built again"
-        );
+        let lost = |table: OptionalTable| {
+            let is_named = |of: &InForce| named.iter().any(|name| name.is_of(table) && name.generation() == of.name);
+            let lost = generations.iter().rfind(|of| of.derived(table).is_none() && is_named(of));
+            lost.map(|of| (table, of))
+        };
+        let lost: Vec<_> = OptionalTable::ALL.into_iter().filter_map(lost).collect();
+        if lost.is_empty() {
+            return Ok(());
+        }
         let mut update = self.update()?;
-        update.with_tables(|tables, _| {
-            if let WtxidsState::On { from } = read_state(&tables.meta)? {
-                write_state(tables, WtxidsState::On { from: from.max(lost.end) })?;
-            }
-            write_generations(tables, &generations)
-        })?;
+        for (table, of) in lost {
+            warn!(
+                generation = of.name,
+                table = table.name(),
+                "a file of an optional table is missing or damaged: it is built again"
+            );
+            update.with_tables(|tables, _| match read_state(&tables.meta, table)? {
+                TableState::On { from } => write_state(tables, table, TableState::On { from: from.max(of.end) }),
+                _ => Ok(()),
+            })?;
+        }
+        update.with_tables(|tables, _| write_generations(tables, &generations))?;
         update.commit()
     }
 
-    fn wtxids_state(&self) -> Result<WtxidsState, IndexError> {
-        read_state(&self.database.begin_read()?.open_table(meta::TABLE)?)
+    fn table_state(&self, table: OptionalTable) -> Result<TableState, IndexError> {
+        read_state(&self.database.begin_read()?.open_table(meta::TABLE)?, table)
+    }
+
+    fn is_on(&self, table: OptionalTable) -> Result<bool, IndexError> {
+        Ok(matches!(self.table_state(table)?, TableState::On { .. }))
     }
 }
 
 impl Update<'_> {
     /// The rows of all blocks from now on are written.
-    fn switch_wtxids_on(&mut self) -> Result<(), IndexError> {
+    fn switch_on(&mut self, table: OptionalTable) -> Result<(), IndexError> {
         let from = self.next_txnum()?;
-        self.with_tables(|tables, _| write_state(tables, WtxidsState::On { from }))
+        self.with_tables(|tables, _| write_state(tables, table, TableState::On { from }))
     }
 }
 
@@ -256,6 +277,7 @@ fn entries(directory: &Path) -> Result<Vec<(PathBuf, String)>, IndexError> {
     Ok(found)
 }
 
-fn not_of(in_force: &InForce, name: &DerivedName) -> IndexError {
-    IndexError::corrupt("wtxids", format!("file {name} is not of the blocks of generation {}", in_force.name))
+fn not_of(in_force: &InForce, due: &DueTable) -> IndexError {
+    let (table, file) = (due.optional().name(), due.name());
+    IndexError::corrupt(table, format!("file {file} is not of the blocks of generation {}", in_force.name))
 }
