@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod address_prefixes;
 mod admin;
 mod announced;
 mod block_files;

@@ -180,6 +180,56 @@ fn a_wtxid_of_the_chain_is_found_with_its_table() {
 }
 
 #[test]
+fn used_addresses_are_found_by_their_beginnings_with_their_table() {
+    let (mut chain, coins) = chain_with_coins(1);
+    let kinds = [ScriptKind::P2wpkh, ScriptKind::P2trKey, ScriptKind::P2pkh];
+    let owners: Vec<_> = kinds.into_iter().flat_map(|kind| (1..=14).map(move |at| Owner::new(kind, at))).collect();
+    let outputs = owners.iter().map(|owner| owner.output(sat(1_000))).collect();
+    let payment = spend(&chain, PAYER, &coins[..1], outputs);
+    chain.mine(vec![payment]).unwrap();
+    let mut used: Vec<_> =
+        owners.iter().map(|owner| address_of(&owner.script_pubkey(), Network::Regtest).unwrap()).collect();
+    used.sort_unstable();
+    let mut api = Api::of_chain(&chain);
+    let segwit = used.iter().find(|address| address.starts_with("bcrt1q")).unwrap().clone();
+    let base58 = used.iter().find(|address| address.starts_with('m')).unwrap().clone();
+    for text in ["bcrt1q", "bcrt1p", &segwit[..12], &base58[..8]] {
+        assert_eq!(found(&api, text), json!([]), "{text}");
+    }
+    api.switch_tables(OptionalTables { address_prefixes: true, ..OptionalTables::default() }, u32::MAX);
+    let named = |prefix: &str| {
+        let addresses = used.iter().filter(|address| address.starts_with(prefix)).take(10);
+        let nodes = addresses.map(|address| json!({ "__typename": "Address", "address": address }));
+        nodes.collect::<Vec<_>>()
+    };
+    assert_eq!((named("bcrt1q").len(), named("bcrt1p").len()), (10, 10));
+    for text in ["bcrt1q", "bcrt1p", &segwit[..8], &segwit[..20], &segwit[..43], &base58[..6], &base58[..30]] {
+        assert_eq!(found(&api, text), json!(named(text)), "{text}");
+    }
+    assert_eq!(found(&api, &segwit[..12].to_uppercase()), json!(named(&segwit[..12])));
+    // shorter, of other case, of no address, of another network; and the whole address alone once
+    let other_case: String =
+        base58.chars().map(|c| if c.is_lowercase() { c.to_ascii_uppercase() } else { c }).collect();
+    for text in ["bcrt1", &other_case[..8], "bcrt1qqqqqqqqqqqqqqqqqqqqqqq", "bc1qqqqq"] {
+        assert_eq!(found(&api, text), json!([]), "{text}");
+    }
+    assert_eq!(found(&api, &segwit), json!(named(&segwit)));
+    // pages
+    let names = |arguments: &str| {
+        let page = api.data(&format!(
+            "{{ search(text: \"bcrt1q\", {arguments}) {{ edges {{ cursor node {{ ... on Address {{ address }} }} }} }} }}"
+        ));
+        let edges = page["search"]["edges"].as_array().unwrap().clone();
+        let cursor = edges.last().unwrap()["cursor"].clone();
+        (edges.iter().map(|edge| edge["node"]["address"].clone()).collect::<Vec<_>>(), cursor)
+    };
+    let all: Vec<_> = named("bcrt1q").into_iter().map(|node| node["address"].clone()).collect();
+    let (first, cursor) = names("first: 4");
+    assert_eq!(first, all[..4]);
+    assert_eq!(names(&format!("first: 20, after: {cursor}")).0, all[4..]);
+}
+
+#[test]
 fn what_means_nothing_finds_nothing() {
     let (chain, ..) = paid();
     let api = Api::of_chain(&chain);

@@ -21,7 +21,7 @@ pub(crate) const OFF: OptionalTables = OptionalTables { wtxids: false, ..Optiona
 
 /// All blocks that ever were in the chain.
 #[derive(Default)]
-pub(super) struct AllBlocks(Mutex<HashMap<BlockHash, Vec<u8>>>);
+pub(crate) struct AllBlocks(Mutex<HashMap<BlockHash, Vec<u8>>>);
 
 impl RawBlocks for AllBlocks {
     fn read(&self, block: Tip, offset: u32, length: u32) -> Result<Vec<u8>, Box<dyn Error + Send + Sync>> {
@@ -30,17 +30,17 @@ impl RawBlocks for AllBlocks {
 }
 
 /// An index of a chain that changes.
-pub(super) struct History {
-    pub(super) chain: SimChain,
-    pub(super) hostile: Hostile,
-    pub(super) raw: Arc<AllBlocks>,
-    pub(super) indexed: Indexed,
+pub(crate) struct History {
+    pub(crate) chain: SimChain,
+    pub(crate) hostile: Hostile,
+    pub(crate) raw: Arc<AllBlocks>,
+    pub(crate) indexed: Indexed,
     /// The blocks that the index has.
-    pub(super) blocks: Vec<Arc<Block>>,
+    pub(crate) blocks: Vec<Arc<Block>>,
 }
 
 impl History {
-    pub(super) fn new(seed: u64, blocks: u32) -> Self {
+    pub(crate) fn new(seed: u64, blocks: u32) -> Self {
         let (chain, hostile) = (SimChain::new(seed), Hostile::new(seed));
         let (raw, indexed) = (Arc::default(), Indexed::within(in_memory()));
         let mut history = Self { chain, hostile, raw, indexed, blocks: Vec::new() };
@@ -51,20 +51,20 @@ impl History {
         history
     }
 
-    pub(super) fn mine(&mut self, blocks: u32) {
+    pub(crate) fn mine(&mut self, blocks: u32) {
         for _ in 0..blocks {
             self.hostile.mine(&mut self.chain).unwrap();
         }
         self.follow(7);
     }
 
-    pub(super) fn reorganise(&mut self, depth: u32, length: u32) {
+    pub(crate) fn reorganise(&mut self, depth: u32, length: u32) {
         self.hostile.branch(&mut self.chain, depth, length).unwrap();
         self.follow(3);
     }
 
     /// Disconnects and connects blocks up to those of the chain.
-    pub(super) fn follow(&mut self, run: usize) {
+    pub(crate) fn follow(&mut self, run: usize) {
         let blocks: Vec<_> = self.chain.active_blocks().cloned().collect();
         let common = self.blocks.iter().zip(&blocks).take_while(|(one, other)| one == other).count();
         for block in &blocks {
@@ -76,7 +76,7 @@ impl History {
     }
 
     /// Puts all but the newest blocks into a generation.
-    pub(super) fn freeze(&mut self, depth: u32) {
+    pub(crate) fn freeze(&mut self, depth: u32) {
         let snapshot = self.indexed.index.snapshot().unwrap();
         let first = snapshot.frozen().map_or(Height::GENESIS, |frozen| frozen.height.next());
         let Some(last) = snapshot.tip().unwrap().height.to_u32().checked_sub(depth).map(Height::from) else { return };
@@ -87,7 +87,7 @@ impl History {
         }
     }
 
-    pub(super) fn restart(&mut self, tables: OptionalTables) {
+    pub(crate) fn restart(&mut self, tables: OptionalTables) {
         let indexed = std::mem::replace(&mut self.indexed, Indexed::within(in_memory()));
         drop(indexed.index);
         self.indexed = Indexed::within(indexed.directory);
@@ -101,7 +101,7 @@ impl History {
     }
 
     /// Builds and names a table that is due. Returns whether one was.
-    pub(super) fn build(&mut self) -> bool {
+    pub(crate) fn build(&mut self) -> bool {
         let Some(due) = self.indexed.index.due_table().unwrap() else { return false };
         due.with_run_records(40).build(&Arc::default(), &mut |_| {}).unwrap();
         let due = self.indexed.index.due_table().unwrap().unwrap();
@@ -109,23 +109,23 @@ impl History {
         true
     }
 
-    pub(super) fn complete(&mut self) {
+    pub(crate) fn complete(&mut self) {
         while self.indexed.index.tend_tables(50).unwrap() {}
         while self.build() {}
         while self.indexed.index.sweep(1_000).unwrap() {}
     }
 
-    pub(super) fn snapshot(&self) -> Snapshot {
+    pub(crate) fn snapshot(&self) -> Snapshot {
         self.indexed.index.snapshot().unwrap()
     }
 
     /// Whether lookups are answered. Those that are equal the model's.
-    pub(super) fn is_answered(&self) -> bool {
+    pub(crate) fn is_answered(&self) -> bool {
         is_answered(&self.snapshot(), &self.blocks)
     }
 
     /// The files of tables.
-    pub(super) fn files(&self) -> Vec<PathBuf> {
+    pub(crate) fn files(&self) -> Vec<PathBuf> {
         let Ok(entries) = fs::read_dir(self.frozen()) else { return Vec::new() };
         let paths = entries.map(|entry| entry.unwrap().path());
         let mut paths: Vec<_> = paths.filter(|path| path.to_str().unwrap().contains(".wtxids-")).collect();
@@ -133,7 +133,7 @@ impl History {
         paths
     }
 
-    pub(super) fn frozen(&self) -> PathBuf {
+    pub(crate) fn frozen(&self) -> PathBuf {
         options(self.indexed.directory.path()).path.with_extension("frozen")
     }
 }
@@ -160,7 +160,7 @@ pub(crate) fn is_answered(snapshot: &Snapshot, blocks: &[Arc<Block>]) -> bool {
     true
 }
 
-pub(super) fn progress(snapshot: &Snapshot) -> (u64, u64) {
+pub(crate) fn progress(snapshot: &Snapshot) -> (u64, u64) {
     match snapshot.find_wtxid(&Wtxid::all_zeros()) {
         Err(IndexError::TableNotReady { built, transactions, .. }) => (built, transactions),
         other => panic!("{other:?}"),

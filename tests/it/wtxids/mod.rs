@@ -3,7 +3,7 @@
 
 mod damage;
 mod files;
-mod history;
+pub(crate) mod history;
 mod versions;
 
 use std::sync::Arc;
