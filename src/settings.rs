@@ -112,6 +112,8 @@ pub struct IndexSettings {
     pub wtxids: bool,
     /// Whether searches find used addresses by their beginnings.
     pub address_prefixes: bool,
+    /// Whether OP_RETURN outputs are found by the beginning of their data.
+    pub op_returns: bool,
     /// Of the script keys of a new index.
     pub salt: Salt,
 }

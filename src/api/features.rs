@@ -28,6 +28,8 @@ pub(crate) enum Feature {
     Wtxids,
     /// `Query.search` finds used addresses by their beginnings.
     AddressPrefixes,
+    /// `Query.opReturns` finds OP_RETURN outputs by the beginning of their data.
+    OpReturns,
     /// `Mempool.nextBlockTemplate` asks the node for its next block.
     BlockTemplate,
     /// `Query.rate`, and the values of amounts in other currencies.
@@ -35,14 +37,15 @@ pub(crate) enum Feature {
 }
 
 impl Feature {
-    pub(crate) const ALL: [Self; 5] =
-        [Self::Broadcast, Self::Wtxids, Self::AddressPrefixes, Self::BlockTemplate, Self::Rates];
+    pub(crate) const ALL: [Self; 6] =
+        [Self::Broadcast, Self::Wtxids, Self::AddressPrefixes, Self::OpReturns, Self::BlockTemplate, Self::Rates];
 
     /// The feature that needs an optional table of the index.
     pub(crate) fn of_table(table: OptionalTable) -> Self {
         match table {
             OptionalTable::Wtxids => Self::Wtxids,
             OptionalTable::AddressPrefixes => Self::AddressPrefixes,
+            OptionalTable::OpReturns => Self::OpReturns,
         }
     }
 
@@ -52,6 +55,7 @@ impl Feature {
             Self::Broadcast => "api.broadcast",
             Self::Wtxids => "index.wtxids",
             Self::AddressPrefixes => "index.address_prefixes",
+            Self::OpReturns => "index.op_returns",
             Self::BlockTemplate => "server.block_template",
             Self::Rates => "rates.file",
         }
@@ -65,6 +69,7 @@ impl Features {
             Feature::Broadcast => self.broadcast,
             Feature::Wtxids => self.tables.wtxids,
             Feature::AddressPrefixes => self.tables.address_prefixes,
+            Feature::OpReturns => self.tables.op_returns,
             Feature::BlockTemplate => self.block_template,
             Feature::Rates => self.rates.is_some(),
         }

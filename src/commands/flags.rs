@@ -7,6 +7,7 @@ use clap::Args;
 
 /// Those settings that have a flag; the rest are set by file or environment. The settings
 /// parse and check the values, so that every source is treated alike. Not `Debug`, because it may contain the password.
+#[expect(clippy::struct_excessive_bools, reason = "settings that are switched on, each by its own name")]
 #[derive(Args)]
 #[command(next_help_heading = "Settings (`btcgraph config` prints all of them)")]
 pub(super) struct Flags {
@@ -52,6 +53,9 @@ pub(super) struct Flags {
     /// Let searches find used addresses by their beginnings
     #[arg(long, global = true)]
     address_prefixes: bool,
+    /// Let clients find OP_RETURN outputs by the beginning of their data
+    #[arg(long, global = true)]
+    op_returns: bool,
     /// IP address or name, and port to listen on; port 0 is any free one [default: 127.0.0.1:8080]
     #[arg(long, global = true, value_name = "ADDRESS")]
     listen: Option<String>,
@@ -91,6 +95,7 @@ impl Flags {
             ("--temporary-dir", "index.temporary_dir", self.temporary_dir),
             ("--wtxids", "index.wtxids", self.wtxids.then(|| true.to_string())),
             ("--address-prefixes", "index.address_prefixes", self.address_prefixes.then(|| true.to_string())),
+            ("--op-returns", "index.op_returns", self.op_returns.then(|| true.to_string())),
             ("--listen", "server.listen", self.listen),
             ("--port-file", "server.port_file", self.port_file),
             ("--broadcast", "api.broadcast", self.broadcast.then(|| true.to_string())),

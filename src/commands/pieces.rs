@@ -35,7 +35,12 @@ pub(super) fn open_index(settings: &Settings) -> Result<Index, Failure> {
 
 /// The optional tables that the settings switch on.
 pub(super) fn optional_tables(settings: &Settings) -> OptionalTables {
-    OptionalTables { wtxids: settings.index.wtxids, address_prefixes: settings.index.address_prefixes }
+    let settings = &settings.index;
+    OptionalTables {
+        wtxids: settings.wtxids,
+        address_prefixes: settings.address_prefixes,
+        op_returns: settings.op_returns,
+    }
 }
 
 /// The mining pools: those of the file of the settings, if there is one, and those that are known without it.

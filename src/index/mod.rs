@@ -37,6 +37,7 @@ mod keys;
 mod metrics;
 mod miners;
 mod observed;
+mod op_returns;
 mod open;
 mod optional;
 mod prefetch;
@@ -65,6 +66,7 @@ pub use import::{FreshStart, Import, ImportEstimate, ImportOptions, ImportPhase,
 pub use keys::{OutputPosition, Salt, ScriptKey, TxNum};
 pub use metrics::IndexMetrics;
 pub use observed::{Observations, ObservedLimits};
+pub use op_returns::OpReturnPosition;
 pub use open::{Index, IndexOptions};
 pub use optional::{NamedTable, OptionalTable, OptionalTables};
 pub use raw::{RawBlocks, RawFiles, RawProgress, RawStorage};
@@ -77,6 +79,7 @@ pub use tables::blocks::{BlockRow, ChainTotals, CountAndValue, QUANTILES, TypeTo
 pub use tables::history::HistoryRow;
 pub use tables::meta::FORMAT_VERSION;
 pub use tables::miner_blocks::MinerTotals;
+pub use tables::op_returns::SHORTEST_DATA;
 pub use tables::reorgs::{DeadTransaction, Reorg, ReorgOutcome};
 pub use tables::stale_blocks::StaleBlock;
 pub use tables::unspent::{FoundOutput, UnspentKey, UnspentRow};

@@ -79,7 +79,7 @@ fn sweep(tables: &mut Tables<'_>, cursor: &mut SweepCursor, mut rows: usize) -> 
 }
 
 /// The number of the last table in [`sweep_table`].
-const LAST_TABLE: usize = 12;
+const LAST_TABLE: usize = 13;
 
 /// Looks at the next rows of one table. Returns how many, and the key after them unless the table ends before.
 fn sweep_table(
@@ -108,6 +108,9 @@ fn sweep_table(
         10 => step(&mut tables.wtxids, key, rows, |key, ()| Ok(is_in_file(generations, OptionalTable::Wtxids, key))),
         11 => step(&mut tables.address_prefixes, key, rows, |key, ()| {
             Ok(is_in_file(generations, OptionalTable::AddressPrefixes, key))
+        }),
+        12 => step(&mut tables.op_returns, key, rows, |key, ()| {
+            Ok(is_in_file(generations, OptionalTable::OpReturns, key))
         }),
         // those of stale blocks stay
         _ => step(&mut tables.block_hashes, key, rows, |_, place| {

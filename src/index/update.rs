@@ -26,8 +26,8 @@ use super::tables::blocks::{BlockRow, ChainTotals};
 use super::tables::stale_blocks::StaleBlock;
 use super::tables::{
     address_prefixes, block_files, block_hashes, block_observed, block_starts, blocks, departed, first_seen, history,
-    mempool, mempool_samples, meta, miner_blocks, overwritten, p2pk, payouts, raw_blocks, reorgs, spends, stale_blocks,
-    stale_transactions, transactions, txids, unspent, wtxids,
+    mempool, mempool_samples, meta, miner_blocks, op_returns, overwritten, p2pk, payouts, raw_blocks, reorgs, spends,
+    stale_blocks, stale_transactions, transactions, txids, unspent, wtxids,
 };
 use crate::chain::network::genesis_hash;
 use crate::chain::{Height, median_time_past};
@@ -70,6 +70,7 @@ pub(super) struct Tables<'txn> {
     pub(super) raw_blocks: Table<'txn, &'static [u8; 4], &'static [u8; 12]>,
     pub(super) wtxids: Table<'txn, &'static [u8; 10], ()>,
     pub(super) address_prefixes: Table<'txn, &'static [u8; 26], ()>,
+    pub(super) op_returns: Table<'txn, &'static [u8; 15], ()>,
     pub(super) miner_blocks: Table<'txn, &'static [u8; 6], &'static [u8; 24]>,
 }
 
@@ -103,6 +104,7 @@ impl<'txn> Tables<'txn> {
             raw_blocks: transaction.open_table(raw_blocks::TABLE)?,
             wtxids: transaction.open_table(wtxids::TABLE)?,
             address_prefixes: transaction.open_table(address_prefixes::TABLE)?,
+            op_returns: transaction.open_table(op_returns::TABLE)?,
             miner_blocks: transaction.open_table(miner_blocks::TABLE)?,
         })
     }

@@ -72,6 +72,7 @@ fn without_any_source_the_defaults_apply() {
             pools_file: PathBuf::new(),
             wtxids: false,
             address_prefixes: false,
+            op_returns: false,
             salt: Salt::Random,
         },
         sync: SyncSettings { lost_block_seconds: 600 },

@@ -1,13 +1,14 @@
-//! Used addresses by their beginnings.
+//! Used addresses and OP_RETURN outputs by their beginnings.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use bitcoin::{Script, ScriptBuf};
 
 use super::View;
 use crate::chain::address_of;
 use crate::chain::raw::RawTransaction;
-use crate::index::IndexError;
+use crate::index::{IndexError, OpReturnPosition, TxNum};
 
 /// The most transactions that a lookup reads. One address has a few, one in each generation of the index that pays it.
 const MOST_READ: usize = 200;
@@ -22,6 +23,18 @@ pub struct FoundAddress {
 }
 
 impl View {
+    /// The OP_RETURN outputs of these transactions of the active chain whose pushed data has the same first three bytes as
+    /// `prefix`, in the order of the chain, read lazily from either end.
+    ///
+    /// Errors: [`IndexError::TableOff`], `TableNotReady`; those of the index.
+    pub fn op_returns(
+        &self,
+        prefix: &[u8],
+        txnums: &Range<TxNum>,
+    ) -> Result<impl DoubleEndedIterator<Item = Result<OpReturnPosition, IndexError>> + use<>, IndexError> {
+        self.head.chain.op_returns(prefix, txnums)
+    }
+
     /// The first addresses that transactions of the active chain pay and that begin with a text, in the order of ASCII, at
     /// most so many. `count` receives the bytes of each transaction that is read.
     ///

@@ -82,8 +82,8 @@ pub use utxo_set::UtxoSetTotals;
 
 pub use crate::index::{
     BlockRow, ChainMembership, ChainTotals, CountAndValue, DeadTransaction, DiskShortage, FORMAT_VERSION, IndexError,
-    MinerTotals, OptionalTable, OptionalTables, OutputPosition, QUANTILES, Reorg, ScriptKey, TableRows, Tip, TxNum,
-    TypeTotals, WantedTransaction,
+    MinerTotals, OpReturnPosition, OptionalTable, OptionalTables, OutputPosition, QUANTILES, Reorg, SHORTEST_DATA,
+    ScriptKey, TableRows, Tip, TxNum, TypeTotals, WantedTransaction,
 };
 pub use crate::mempool::{
     ArrivalRate, BlockAudit, Coins, Departed, Departure, Entry, FeeBin, FeeBins, FeeFraction, FeerateKind,

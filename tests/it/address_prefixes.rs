@@ -16,9 +16,9 @@ use redb::{Database, ReadableTable, TableDefinition};
 use crate::support::indexed::{Indexed, options};
 use crate::wtxids::history::History;
 
-const ON: OptionalTables = OptionalTables { wtxids: false, address_prefixes: true };
-const BOTH: OptionalTables = OptionalTables { wtxids: true, address_prefixes: true };
-const OFF: OptionalTables = OptionalTables { wtxids: false, address_prefixes: false };
+const ON: OptionalTables = OptionalTables { wtxids: false, address_prefixes: true, op_returns: false };
+const BOTH: OptionalTables = OptionalTables { wtxids: true, address_prefixes: true, op_returns: false };
+const OFF: OptionalTables = OptionalTables { wtxids: false, address_prefixes: false, op_returns: false };
 
 const LIVE: TableDefinition<'static, &[u8; 26], ()> = TableDefinition::new("address_prefixes");
 const PACKED: TableDefinition<'static, &[u8; 12], &[u8]> = TableDefinition::new("address_prefixes");
@@ -38,8 +38,8 @@ fn found(snapshot: &Snapshot, prefix: &str) -> Result<Vec<String>, IndexError> {
         before = Some(candidate.position());
         let mut same = BTreeSet::new();
         for txnum in &candidate.txnums {
-            let stored = snapshot.transaction(*txnum)?.unwrap();
-            let paid = addresses(&deserialize(&stored.raw).unwrap()).filter(|address| candidate.is_of(address));
+            let stored: Transaction = deserialize(&snapshot.transaction(*txnum)?.unwrap().raw).unwrap();
+            let paid = addresses(&stored).filter(|address| candidate.is_of(address));
             let paid: Vec<_> = paid.collect();
             assert!(!paid.is_empty(), "transaction {txnum} pays none of {prefix}");
             same.extend(paid.into_iter().filter(|address| address.starts_with(prefix)));
@@ -96,7 +96,11 @@ fn addresses_equal_the_model_through_random_histories() {
                 }
                 4 => {
                     on = rng.chance(80);
-                    history.restart(OptionalTables { wtxids: rng.chance(50), address_prefixes: on });
+                    history.restart(OptionalTables {
+                        wtxids: rng.chance(50),
+                        address_prefixes: on,
+                        op_returns: rng.chance(50),
+                    });
                 }
                 5 | 6 => {
                     history.indexed.index.tend_tables(u32::try_from(rng.below(300)).unwrap()).unwrap();
@@ -106,7 +110,8 @@ fn addresses_equal_the_model_through_random_histories() {
                 }
                 8 => {
                     on = !on || rng.chance(70);
-                    let tables = OptionalTables { wtxids: rng.chance(50), address_prefixes: on };
+                    let tables =
+                        OptionalTables { wtxids: rng.chance(50), address_prefixes: on, op_returns: rng.chance(50) };
                     history.indexed.index.switch_tables(tables).unwrap();
                 }
                 9 => history.complete(),

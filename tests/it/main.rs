@@ -44,6 +44,7 @@ mod miners;
 mod modules;
 mod node;
 mod node_blocks;
+mod op_returns;
 mod operations;
 mod playground;
 mod raw_storage;

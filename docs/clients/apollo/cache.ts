@@ -212,6 +212,7 @@ export const typePolicies: TypePolicies = {
       staleBlocks: connection(),
       reorgs: connection(),
       transactions: connection('filter', 'range', 'order'),
+      opReturns: connection('prefix', 'range', 'order'),
       search: connection('text'),
     },
   },

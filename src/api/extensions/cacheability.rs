@@ -322,7 +322,7 @@ const FIELD_CACHEABILITY: &[(&str, Cacheability, &str)] = &[
         "block blocksByHash transaction transactionsByTxid transactionByIndex output outputsByOutpoint address script \
          ledgers ledgerSet node nodes",
     ),
-    ("Query", ByArgument, "blocks headers transactions"),
+    ("Query", ByArgument, "blocks headers transactions opReturns"),
     ("Query", UntilNextTip, "tip snapshot"),
     ("Query", UntilNextHead, "staleBlocks reorgs descriptor search"),
     (

@@ -7,6 +7,7 @@ mod decode;
 mod dry_run;
 mod fees;
 mod ledgers;
+mod op_returns;
 mod operations;
 mod rates;
 mod root;
@@ -27,6 +28,7 @@ use crate::view::Published;
 pub(crate) struct Query(
     blocks::BlockQuery,
     transactions::TransactionQuery,
+    op_returns::OpReturnQuery,
     dry_run::DryRunQuery,
     decode::DecodeQuery,
     ledgers::LedgerQuery,
@@ -44,6 +46,7 @@ impl Query {
         Self(
             blocks::BlockQuery(root.clone()),
             transactions::TransactionQuery(root.clone()),
+            op_returns::OpReturnQuery(root.clone()),
             dry_run::DryRunQuery(root.clone()),
             decode::DecodeQuery::new(root.clone()),
             ledgers::LedgerQuery(root.clone()),

@@ -1,7 +1,7 @@
 //! Builds a table of a generation in a file of its own, from the bytes of its blocks.
 //!
 //! ```text
-//!   blocks ─► records (cut hash ‖ txnum) ─► sorted runs on the disk ─► merged ─► rows ─► <generation>.<table>-<version>.redb
+//!   blocks ─► records of a fixed size ─► sorted runs on the disk ─► merged ─► rows ─► <generation>.<table>-<version>.redb
 //! ```
 //!
 //! Each run has the transactions of consecutive blocks, and has its name only when it is durable: a build that is
@@ -31,6 +31,7 @@ use super::generations::{Generations, InForce};
 use super::page::PackedRow;
 use super::record_runs::{MergedRuns, RecordRun, flush};
 use super::tables::address_prefixes::AddressPrefixesForm;
+use super::tables::op_returns::OpReturnsForm;
 use super::tables::txid_prefixes::CutBits;
 use super::tables::wtxids::WtxidsForm;
 use crate::chain::Height;
@@ -186,6 +187,7 @@ impl DueTable {
             OptionalTable::Wtxids => {
                 self.build_form(WtxidsForm::new(context, version, self.cut_bits()), &packed, stop, watch)?;
             }
+            OptionalTable::OpReturns => self.build_form(OpReturnsForm::new(), &packed, stop, watch)?,
             OptionalTable::AddressPrefixes => {
                 self.build_form(AddressPrefixesForm::new(context), &packed, stop, watch)?;
             }

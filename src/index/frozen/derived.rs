@@ -18,7 +18,7 @@ use super::builder::{Count, remove_if_exists};
 use super::facts::{FileFacts, GenerationRange};
 use super::generations::InForce;
 use super::tables::txid_prefixes::{self, CutBits};
-use super::tables::{address_prefixes, wtxids};
+use super::tables::{address_prefixes, op_returns, wtxids};
 use super::versions::unknown_table;
 
 const EXTENSION: &str = ".redb";
@@ -105,12 +105,14 @@ impl fmt::Display for DerivedName {
 pub(in crate::index) enum PackedTable {
     Wtxids(ReadOnlyTable<&'static [u8; 6], &'static [u8]>),
     AddressPrefixes(ReadOnlyTable<&'static [u8; 12], &'static [u8]>),
+    OpReturns(ReadOnlyTable<&'static [u8; 10], &'static [u8]>),
 }
 
 impl PackedTable {
     fn open(table: OptionalTable, transaction: &ReadTransaction) -> Result<Self, IndexError> {
         Ok(match table {
             OptionalTable::Wtxids => Self::Wtxids(transaction.open_table(wtxids::TABLE)?),
+            OptionalTable::OpReturns => Self::OpReturns(transaction.open_table(op_returns::TABLE)?),
             OptionalTable::AddressPrefixes => Self::AddressPrefixes(transaction.open_table(address_prefixes::TABLE)?),
         })
     }
@@ -119,6 +121,7 @@ impl PackedTable {
         Ok(match self {
             Self::Wtxids(table) => table.len()?,
             Self::AddressPrefixes(table) => table.len()?,
+            Self::OpReturns(table) => table.len()?,
         })
     }
 }
@@ -217,7 +220,7 @@ impl DerivedFile {
             PackedTable::Wtxids(table) => {
                 txid_prefixes::read(wtxids::NAME, table, self.cut_bits.cut(self.salt.wtxid_prefix(wtxid)))
             }
-            PackedTable::AddressPrefixes(_) => Ok(Vec::new()),
+            PackedTable::AddressPrefixes(_) | PackedTable::OpReturns(_) => Ok(Vec::new()),
         }
     }
 

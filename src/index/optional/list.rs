@@ -6,9 +6,10 @@ use bitcoin::Network;
 
 use super::super::frozen::TableVersions;
 use super::super::frozen::tables::address_prefixes as packed_address_prefixes;
+use super::super::frozen::tables::op_returns as packed_op_returns;
 use super::super::frozen::tables::wtxids as packed_wtxids;
 use super::super::keys::{Salt, TxNum};
-use super::super::tables::{address_prefixes, wtxids};
+use super::super::tables::{address_prefixes, op_returns, wtxids};
 use crate::chain::raw::RawTransaction;
 
 /// An optional table.
@@ -18,6 +19,8 @@ pub enum OptionalTable {
     Wtxids,
     /// Lookups of used addresses by their beginnings.
     AddressPrefixes,
+    /// Lookups of OP_RETURN outputs by the beginning of their data.
+    OpReturns,
 }
 
 /// Which optional tables an index has.
@@ -27,6 +30,8 @@ pub struct OptionalTables {
     pub wtxids: bool,
     /// Lookups of used addresses by their beginnings.
     pub address_prefixes: bool,
+    /// Lookups of OP_RETURN outputs by the beginning of their data.
+    pub op_returns: bool,
 }
 
 /// What the rows of a transaction depend on beside its bytes.
@@ -43,19 +48,21 @@ impl OptionalTables {
         match table {
             OptionalTable::Wtxids => self.wtxids,
             OptionalTable::AddressPrefixes => self.address_prefixes,
+            OptionalTable::OpReturns => self.op_returns,
         }
     }
 }
 
 impl OptionalTable {
     /// All of them.
-    pub const ALL: [Self; 2] = [Self::Wtxids, Self::AddressPrefixes];
+    pub const ALL: [Self; 3] = [Self::Wtxids, Self::AddressPrefixes, Self::OpReturns];
 
     /// Its place in [`OptionalTable::ALL`].
     pub(in crate::index) const fn place(self) -> usize {
         match self {
             Self::Wtxids => 0,
             Self::AddressPrefixes => 1,
+            Self::OpReturns => 2,
         }
     }
 
@@ -65,6 +72,7 @@ impl OptionalTable {
         match self {
             Self::Wtxids => wtxids::NAME,
             Self::AddressPrefixes => address_prefixes::NAME,
+            Self::OpReturns => op_returns::NAME,
         }
     }
 
@@ -78,6 +86,7 @@ impl OptionalTable {
         match self {
             Self::Wtxids => "wtxid",
             Self::AddressPrefixes => "addresses",
+            Self::OpReturns => "data",
         }
     }
 
@@ -86,6 +95,7 @@ impl OptionalTable {
         match self {
             Self::Wtxids => wtxids::VERSION,
             Self::AddressPrefixes => address_prefixes::VERSION,
+            Self::OpReturns => op_returns::VERSION,
         }
     }
 
@@ -94,6 +104,7 @@ impl OptionalTable {
         match self {
             Self::Wtxids => packed_wtxids::VERSIONS,
             Self::AddressPrefixes => packed_address_prefixes::VERSIONS,
+            Self::OpReturns => packed_op_returns::VERSIONS,
         }
     }
 
@@ -102,6 +113,7 @@ impl OptionalTable {
         match self {
             Self::Wtxids => size_of::<wtxids::WtxidKey>(),
             Self::AddressPrefixes => size_of::<address_prefixes::AddressKey>(),
+            Self::OpReturns => size_of::<op_returns::OpReturnKey>(),
         }
     }
 
@@ -110,6 +122,7 @@ impl OptionalTable {
         match self {
             Self::Wtxids => 17,
             Self::AddressPrefixes => 90,
+            Self::OpReturns => 8,
         }
     }
 
@@ -117,7 +130,7 @@ impl OptionalTable {
     pub(in crate::index) const fn is_possible(self, has_witness: bool) -> bool {
         match self {
             Self::Wtxids => has_witness,
-            Self::AddressPrefixes => true,
+            Self::AddressPrefixes | Self::OpReturns => true,
         }
     }
 
@@ -132,6 +145,7 @@ impl OptionalTable {
         match self {
             Self::Wtxids if transaction.has_witness() => visit(&wtxids::key_of(context.salt, txnum, transaction)),
             Self::Wtxids => {}
+            Self::OpReturns => op_returns::keys_of(txnum, transaction).for_each(|key| visit(&key)),
             Self::AddressPrefixes => {
                 address_prefixes::keys_of(context, txnum, transaction).iter().for_each(|key| visit(key));
             }
@@ -144,6 +158,7 @@ pub(in crate::index) fn txnum_of(table: OptionalTable, key: &[u8]) -> TxNum {
     let at = match table {
         OptionalTable::Wtxids => wtxids::TXNUM_AT,
         OptionalTable::AddressPrefixes => address_prefixes::TXNUM_AT,
+        OptionalTable::OpReturns => op_returns::TXNUM_AT,
     };
     let bytes = key.get(at..).and_then(<[u8]>::first_chunk);
     bytes.map_or(TxNum(u32::MAX), |bytes| TxNum::from_key(*bytes))

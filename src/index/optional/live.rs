@@ -10,7 +10,7 @@ use super::super::keys::TxNum;
 use super::super::resolve::{BlockRun, parse};
 use super::super::snapshot::{Snapshot, TableRows, if_exists};
 use super::super::tables::transactions::TransactionRow;
-use super::super::tables::{address_prefixes, meta, wtxids};
+use super::super::tables::{address_prefixes, meta, op_returns, wtxids};
 use super::super::update::{Tables, next_txnum};
 use super::state::write_state;
 use super::{OptionalTable, RowContext, TableState, read_state};
@@ -57,6 +57,7 @@ impl Tables<'_> {
         match table {
             OptionalTable::Wtxids => &mut self.wtxids,
             OptionalTable::AddressPrefixes => &mut self.address_prefixes,
+            OptionalTable::OpReturns => &mut self.op_returns,
         }
     }
 }
@@ -65,6 +66,7 @@ impl Tables<'_> {
 pub(in crate::index) struct OptionalReads {
     pub(in crate::index) wtxids: Option<ReadOnlyTable<&'static [u8; 10], ()>>,
     pub(in crate::index) address_prefixes: Option<Arc<ReadOnlyTable<&'static [u8; 26], ()>>>,
+    pub(in crate::index) op_returns: Option<ReadOnlyTable<&'static [u8; 15], ()>>,
     states: [TableState; OptionalTable::ALL.len()],
 }
 
@@ -78,6 +80,7 @@ impl OptionalReads {
         Ok(Self {
             wtxids: if_exists(transaction.open_table(wtxids::TABLE))?,
             address_prefixes: if_exists(transaction.open_table(address_prefixes::TABLE))?.map(Arc::new),
+            op_returns: if_exists(transaction.open_table(op_returns::TABLE))?,
             states,
         })
     }
@@ -91,6 +94,7 @@ impl OptionalReads {
         Ok(vec![
             TableRows::of(wtxids::TABLE.name(), self.wtxids.as_ref())?,
             TableRows::of(address_prefixes::TABLE.name(), self.address_prefixes.as_deref())?,
+            TableRows::of(op_returns::TABLE.name(), self.op_returns.as_ref())?,
         ])
     }
 }

@@ -16,6 +16,7 @@ pub(super) mod mempool;
 pub(super) mod mempool_samples;
 pub(super) mod meta;
 pub(super) mod miner_blocks;
+pub(super) mod op_returns;
 pub(super) mod overwritten;
 pub(super) mod p2pk;
 pub(super) mod payouts;

@@ -135,6 +135,9 @@ impl Work<'_> {
             OptionalTable::Wtxids => {
                 keys(tables.wtxids.as_ref().map(|table| live(table, [0; 10], |()| ())).transpose()?)
             }
+            OptionalTable::OpReturns => {
+                keys(tables.op_returns.as_ref().map(|table| live(table, [0; 15], |()| ())).transpose()?)
+            }
             OptionalTable::AddressPrefixes => {
                 keys(tables.address_prefixes.as_ref().map(|table| live(table, [0; 26], |()| ())).transpose()?)
             }
@@ -182,7 +185,7 @@ impl Work<'_> {
             OptionalTable::Wtxids => {
                 StoredFile::Hashes(StoredHashes::new(name, file.cut_bits(), extent, file.scan_hashes()?))
             }
-            OptionalTable::AddressPrefixes => {
+            OptionalTable::AddressPrefixes | OptionalTable::OpReturns => {
                 let entries = file.scan_entries()?.map(|entry| entry.map(|(entry, ())| entry));
                 let counts = move |entry: &Result<Vec<u8>, IndexError>| {
                     entry.as_ref().map_or(true, |entry| entry_txnum(table, entry) < end)
@@ -260,6 +263,7 @@ fn entry_of(table: OptionalTable, key: &[u8]) -> Result<(Vec<u8>, Vec<u8>), Inde
             let (first_of, (address, txnum)) = address_prefixes::entry_of(key.try_into().map_err(|_| wrong())?);
             Ok((first_of.to_vec(), [&address[..], &txnum].concat()))
         }
+        OptionalTable::OpReturns => Ok((key.to_vec(), key.to_vec())),
         OptionalTable::Wtxids => Err(wrong()),
     }
 }
@@ -268,6 +272,7 @@ fn entry_of(table: OptionalTable, key: &[u8]) -> Result<(Vec<u8>, Vec<u8>), Inde
 fn entry_txnum(table: OptionalTable, entry: &[u8]) -> TxNum {
     let at = match table {
         OptionalTable::AddressPrefixes => 12,
+        OptionalTable::OpReturns => 3,
         OptionalTable::Wtxids => 6,
     };
     let bytes = entry.get(at..).and_then(<[u8]>::first_chunk);

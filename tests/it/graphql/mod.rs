@@ -23,6 +23,7 @@ mod mempool_entries;
 mod mempool_lists;
 mod mempool_replacements;
 mod miners;
+mod op_returns;
 mod operations;
 mod pages;
 mod proofs;

@@ -1,5 +1,7 @@
 //! Search: what texts mean to a chain, and to its mempool.
 
+use std::collections::BTreeSet;
+
 use bitcoin::hashes::{Hash, sha256};
 use bitcoin::{Network, OutPoint, ScriptBuf, Transaction, TxOut};
 use btcgraph::chain::address_of;
@@ -187,9 +189,9 @@ fn used_addresses_are_found_by_their_beginnings_with_their_table() {
     let outputs = owners.iter().map(|owner| owner.output(sat(1_000))).collect();
     let payment = spend(&chain, PAYER, &coins[..1], outputs);
     chain.mine(vec![payment]).unwrap();
-    let mut used: Vec<_> =
-        owners.iter().map(|owner| address_of(&owner.script_pubkey(), Network::Regtest).unwrap()).collect();
-    used.sort_unstable();
+    let outputs = chain.active_blocks().flat_map(|block| &block.txdata).flat_map(|transaction| &transaction.output);
+    let used: BTreeSet<_> = outputs.filter_map(|output| address_of(&output.script_pubkey, Network::Regtest)).collect();
+    assert!(owners.iter().all(|owner| used.contains(&address_of(&owner.script_pubkey(), Network::Regtest).unwrap())));
     let mut api = Api::of_chain(&chain);
     let segwit = used.iter().find(|address| address.starts_with("bcrt1q")).unwrap().clone();
     let base58 = used.iter().find(|address| address.starts_with('m')).unwrap().clone();

@@ -25,6 +25,10 @@ export type FeatureName =
   | 'BROADCAST'
   /** Confirmed transactions are found by their wtxids. */
   | 'WTXIDS'
+  /** `Query.search` finds used addresses by their beginnings. */
+  | 'ADDRESS_PREFIXES'
+  /** `Query.opReturns` finds OP_RETURN outputs by the beginning of their data. */
+  | 'OP_RETURNS'
   /** `Mempool.nextBlockTemplate` asks the node for its next block. */
   | 'BLOCK_TEMPLATE'
   /** `Query.rate`, and the values of amounts in other currencies. */

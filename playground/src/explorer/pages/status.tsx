@@ -135,4 +135,4 @@ function BlockLink({ hash, height }: { hash: string; height: number }) {
   return <div><Link href={paths.block(hash)} title={hash}>{count(height)} <span className="mono">…{hash.slice(-8)}</span></Link></div>;
 }
 
-const FEATURES: Record<string, string> = { BROADCAST: 'Sends transactions', WTXIDS: 'Finds wtxids', BLOCK_TEMPLATE: 'Block templates', RATES: 'Prices of a bitcoin' };
+const FEATURES: Record<string, string> = { BROADCAST: 'Sends transactions', WTXIDS: 'Finds wtxids', ADDRESS_PREFIXES: 'Finds beginnings of addresses', OP_RETURNS: 'Finds OP_RETURN data', BLOCK_TEMPLATE: 'Block templates', RATES: 'Prices of a bitcoin' };

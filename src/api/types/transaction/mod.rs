@@ -35,5 +35,5 @@ pub(crate) use reject_code::{RejectCode, reject_code};
 pub(crate) use reject_info::RejectInfo;
 pub(crate) use submitted::{Submission, check_package, max_feerate, max_fees};
 pub(crate) use transaction::Transaction;
-pub(crate) use transaction_filter::{SCAN_BYTES, TransactionFilter, filtered};
+pub(crate) use transaction_filter::{SCAN_BYTES, TransactionFilter, begins_with, filtered};
 pub(crate) use transaction_status::{StatusFollower, StatusRequest, TransactionStatusEvent};

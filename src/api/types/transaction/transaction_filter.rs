@@ -169,7 +169,7 @@ pub(crate) fn filtered<T>(
 }
 
 /// Whether a script is an OP_RETURN whose pushes, one behind the other, begin with these bytes.
-fn begins_with(script: &Script, prefix: &[u8]) -> bool {
+pub(crate) fn begins_with(script: &Script, prefix: &[u8]) -> bool {
     op_return(script).is_some_and(|(_, pushes)| pushes.concat().starts_with(prefix))
 }
 

@@ -9,6 +9,7 @@ use super::super::super::error::IndexError;
 use super::super::super::keys::TxNum;
 use super::super::super::tables::address_prefixes::{self, AddressCode};
 use super::super::super::tables::history::{HistoryKey, HistoryRow, key as history_key};
+use super::super::super::tables::op_returns::{self, DataRest};
 use super::super::super::tables::p2pk::P2pkKey;
 use super::super::super::tables::payouts::PayoutKey;
 use super::super::super::tables::spends::TxPoint;
@@ -153,6 +154,19 @@ impl DerivedFile {
         Ok(Box::new(found.map(|entry| entry.map(|(code, txnum)| (AddressCode(code), TxNum::from_key(txnum))))))
     }
 
+    /// The OP_RETURN outputs whose keys lie in a range, the end excluded, each with further bytes of its data, in their order.
+    pub(in crate::index) fn op_returns(
+        &self,
+        (low, end): ([u8; 10], [u8; 10]),
+    ) -> Result<impl DoubleEndedIterator<Item = Result<([u8; 10], DataRest), IndexError>> + use<>, IndexError> {
+        let found = match self.packed() {
+            PackedTable::OpReturns(table) => Some(entries::within::<10, 5>(op_returns::NAME, table, (low, end))?),
+            _ => None,
+        };
+        let found = found.into_iter().flatten();
+        Ok(found.filter(move |entry| !entry.as_ref().is_ok_and(|(key, _)| *key == end)))
+    }
+
     /// The entries of a table of `entries.rs`, key and value one behind the other.
     pub(in crate::index) fn scan_entries(&self) -> Result<PackedEntries<Vec<u8>, ()>, IndexError> {
         fn whole<const KEY: usize, const VALUE: usize>(
@@ -168,6 +182,7 @@ impl DerivedFile {
         match self.packed() {
             PackedTable::Wtxids(_) => Ok(Box::new(std::iter::empty())),
             PackedTable::AddressPrefixes(table) => whole::<12, 4>(address_prefixes::NAME, table),
+            PackedTable::OpReturns(table) => whole::<10, 5>(op_returns::NAME, table),
         }
     }
 
@@ -175,7 +190,7 @@ impl DerivedFile {
     pub(in crate::index) fn scan_hashes(&self) -> Result<PackedEntries<(CutHash, TxNum), ()>, IndexError> {
         match self.packed() {
             PackedTable::Wtxids(table) => hashes(wtxids::NAME, table),
-            PackedTable::AddressPrefixes(_) => Ok(Box::new(std::iter::empty())),
+            PackedTable::AddressPrefixes(_) | PackedTable::OpReturns(_) => Ok(Box::new(std::iter::empty())),
         }
     }
 }

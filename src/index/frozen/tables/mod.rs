@@ -8,6 +8,7 @@ pub(in crate::index) mod blocks;
 pub(in crate::index) mod entries;
 pub(in crate::index) mod history;
 pub(in crate::index) mod late_spends;
+pub(in crate::index) mod op_returns;
 pub(in crate::index) mod positions;
 pub(in crate::index) mod spends;
 pub(in crate::index) mod txid_prefixes;
