@@ -56,6 +56,7 @@ pub use error::{ApiError, BudgetExhausted, RETRY_AFTER_SECONDS, code, hide_secre
 pub use extensions::account::{Account, Budget, Include, StreamBudget};
 pub use extensions::cacheability::{Cacheability, field_cacheability};
 pub use extensions::request::RequestExtensions;
+pub use extensions::wait_for_tip::CarriedTip;
 pub use extensions::yielding::Events;
 pub use features::Features;
 pub use streams::open::{OpenSubscription, OpenSubscriptions};
@@ -197,12 +198,18 @@ impl Schema {
 }
 
 impl Schema {
-    /// Waits for the block that the request names in `waitForTip`, and removes the name from it. Without this call a request
-    /// waits during its execution.
+    /// Waits for the block that the request names in `waitForTip`, and removes the name from it; and for its
+    /// [`CarriedTip`]. Without this call a request waits during its execution, for the named one only.
     ///
     /// Errors: BAD_USER_INPUT, TIP_NOT_REACHED, RESOURCE_EXHAUSTED if too many requests wait already.
     pub async fn wait_for_tip(&self, request: &mut Request) -> Result<(), ServerError> {
-        self.waiting.wait_for(request).await.map_err(ServerError::from)
+        self.waiting.wait_for_all(request).await.map_err(ServerError::from)
+    }
+
+    /// Whether the newest state is not older than a block that a client carries.
+    #[must_use]
+    pub fn has_reached(&self, carried: CarriedTip) -> bool {
+        self.waiting.has_reached(carried)
     }
 
     /// The responses of an operation of any kind; of a subscription, its events. Execution starts with the first poll.
@@ -213,10 +220,10 @@ impl Schema {
         })
     }
 
-    /// Whether an answer with this freshness is still valid.
+    /// The newest block, if an answer with this freshness is still valid.
     #[must_use]
-    pub fn is_current(&self, freshness: &Freshness) -> bool {
-        self.published.head().is_some_and(|head| freshness.is_current(&head))
+    pub fn tip_if_current(&self, freshness: &Freshness) -> Option<Tip> {
+        self.published.head().filter(|head| freshness.is_current(head)).map(|head| head.tip)
     }
 
     /// The open subscriptions, as reported to clients.

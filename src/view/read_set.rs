@@ -127,6 +127,12 @@ impl ReadSet {
         }
     }
 
+    /// The newest block of the Head that the answer reads; `None` if it reads none.
+    #[must_use]
+    pub fn tip(&self) -> Option<Tip> {
+        self.0.head.get().map(|(tip, _)| *tip)
+    }
+
     /// Records a block. A stale block may return to the main chain or be deleted.
     pub(super) fn add_block(&self, block: &Block) {
         if block.is_main() { self.add_chain_up_to(block.height) } else { self.depends_on(Dependency::Head) }

@@ -2,7 +2,9 @@
 //!
 //! ```text
 //!   "extensions": { "waitForTip": { "hash": "…", "timeoutMs": 5000 } }      or "height": 800000
+//!                                                                          or "tip": "800000:…"
 //!                                                                          or "after": "…"
+//!   X-Btcgraph-Tip: 800000:…      as "tip", over HTTP
 //!
 //!   request ──► the block is there? ──► executed, from a state that has it
 //!                  │ no: next change        (for a subscription: the state that it begins with)
@@ -10,10 +12,13 @@
 //! ```
 //!
 //! For a client that has seen a block elsewhere, with another server or the node itself, and must not be answered from before
-//! it: an older state is what the client said it cannot use, so the request is refused instead. With `after`, for one that polls
-//! for the next block.
+//! it: an older state is what the client said it cannot use, so the request is refused instead. With `tip`, for a client of
+//! several servers: each answer names its block in this form, and the next request carries it. With `after`, for one that
+//! polls for the next block.
 
+use std::any::TypeId;
 use std::collections::BTreeSet;
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,7 +32,7 @@ use crate::api::error::{ApiError, shown};
 use crate::api::wait_until::wait_until;
 use crate::chain::Height;
 use crate::live::Live;
-use crate::view::{ChainMembership, Head, IndexError, Published, View};
+use crate::view::{ChainMembership, Head, IndexError, Published, Tip, View};
 
 /// The name of the extension.
 const NAME: &str = "waitForTip";
@@ -47,8 +52,21 @@ impl WaitForTip {
         Self { published: published.clone(), live: live.clone(), waiting_slots: serving.waiting_slots.clone() }
     }
 
+    /// Waits as the request and its header say. Errors: BAD_USER_INPUT, and those of [`wait`](Self::wait).
+    pub(crate) async fn wait_for_all(&self, request: &mut Request) -> Result<(), ApiError> {
+        if let Some(CarriedTip(tip)) = carried(request) {
+            self.wait(Wait { block: WaitedFor::Tip(*tip), timeout: LONGEST }).await?;
+        }
+        self.wait_for(request).await
+    }
+
+    /// Whether the newest state is not older than this block.
+    pub(crate) fn has_reached(&self, CarriedTip(tip): CarriedTip) -> bool {
+        self.published.head().is_some_and(|head| WaitedFor::Tip(tip).is_in(head).unwrap_or(false))
+    }
+
     /// Waits as the request says, and takes that from it. Errors: BAD_USER_INPUT, and those of [`wait`](Self::wait).
-    pub(crate) async fn wait_for(&self, request: &mut Request) -> Result<(), ApiError> {
+    async fn wait_for(&self, request: &mut Request) -> Result<(), ApiError> {
         match request.extensions.remove(NAME) {
             None | Some(Value::Null) => Ok(()),
             Some(asked) => self.wait(Wait::read(&asked)?).await,
@@ -93,7 +111,37 @@ impl Extension for WaitForTip {
 
 /// Whether a request asks to wait.
 pub(crate) fn is_asked_by(request: &Request) -> bool {
-    asked(request).is_some()
+    asked(request).is_some() || carried(request).is_some()
+}
+
+fn carried(request: &Request) -> Option<&CarriedTip> {
+    request.data.get(&TypeId::of::<CarriedTip>()).and_then(|tip| tip.downcast_ref())
+}
+
+/// The block of an earlier answer, from any server, which a client carries to its next request. It is among the data of
+/// the request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CarriedTip(pub Tip);
+
+impl CarriedTip {
+    /// Reads `<height>:<hash>`; `None` for any other text.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let (height, hash) = text.split_once(':')?;
+        let height: u32 = height.bytes().all(|byte| byte.is_ascii_digit()).then(|| height.parse().ok())??;
+        Some(Self(Tip { height: height.into(), hash: block_hash(hash)? }))
+    }
+}
+
+impl fmt::Display for CarriedTip {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.0.height, self.0.hash)
+    }
+}
+
+/// A hash in its usual 64 digits.
+fn block_hash(text: &str) -> Option<BlockHash> {
+    (text.len() == 64).then(|| text.parse().ok()).flatten()
 }
 
 fn asked(request: &Request) -> Option<&Value> {
@@ -107,6 +155,8 @@ enum WaitedFor {
     Hash(BlockHash),
     /// Any block at this height.
     Height(Height),
+    /// This block, on the main chain, or one that is higher, where a reorganisation replaced it.
+    Tip(Tip),
     /// A tip other than this block.
     After(BlockHash),
 }
@@ -116,7 +166,8 @@ impl WaitedFor {
         match self {
             Self::Height(height) => Ok(head.tip.height >= height),
             Self::After(hash) => Ok(head.tip.hash != hash),
-            Self::Hash(hash) => {
+            Self::Tip(tip) if head.tip.height > tip.height => Ok(true),
+            Self::Hash(hash) | Self::Tip(Tip { hash, .. }) => {
                 let place = View::new(head).block_place(hash)?;
                 Ok(place.is_some_and(|place| place.membership == ChainMembership::Main))
             }
@@ -138,28 +189,33 @@ impl Wait {
         let Value::Object(asked) = asked else {
             return Err(bad("an object is expected, such as { \"height\": 800000, \"timeoutMs\": 5000 }"));
         };
-        let known = BTreeSet::from(["hash", "height", "after", "timeoutMs"]);
+        let known = BTreeSet::from(["hash", "height", "tip", "after", "timeoutMs"]);
         if let Some(unknown) = asked.keys().find(|name| !known.contains(name.as_str())) {
             return Err(bad(&format!(
-                "{} is not a known field; give hash, height or after, and timeoutMs",
+                "{} is not a known field; give hash, height, tip or after, and timeoutMs",
                 shown(unknown)
             )));
         }
         let given = |name: &str| asked.get(name).filter(|value| **value != Value::Null);
         let hash = |name: &str, value: &Value| {
             let Value::String(hash) = value else { return Err(bad(&format!("{name} must be a string"))) };
-            let hash = (hash.len() == 64).then(|| hash.parse().ok()).flatten();
-            hash.ok_or_else(|| bad(&format!("{name} must be 64 hexadecimal digits")))
+            block_hash(hash).ok_or_else(|| bad(&format!("{name} must be 64 hexadecimal digits")))
         };
-        let block = match (given("hash"), given("height"), given("after")) {
-            (Some(value), None, None) => WaitedFor::Hash(hash("hash", value)?),
-            (None, None, Some(value)) => WaitedFor::After(hash("after", value)?),
-            (None, Some(height), None) => {
+        let block = match (given("hash"), given("height"), given("tip"), given("after")) {
+            (Some(value), None, None, None) => WaitedFor::Hash(hash("hash", value)?),
+            (None, None, None, Some(value)) => WaitedFor::After(hash("after", value)?),
+            (None, None, Some(value), None) => {
+                let tip = if let Value::String(tip) = value { CarriedTip::parse(tip) } else { None };
+                let message = "tip must be a height and a hash, as in X-Btcgraph-Tip of an answer: \"800000:\" and 64 \
+                               hexadecimal digits";
+                WaitedFor::Tip(tip.ok_or_else(|| bad(message))?.0)
+            }
+            (None, Some(height), None, None) => {
                 let number = if let Value::Number(number) = height { number.as_u64() } else { None };
                 let height = number.and_then(|height| u32::try_from(height).ok());
                 WaitedFor::Height(height.ok_or_else(|| bad("height must be a whole number from 0"))?.into())
             }
-            _ => return Err(bad("give hash, height or after, exactly one of them")),
+            _ => return Err(bad("give hash, height, tip or after, exactly one of them")),
         };
         let timeout = match given("timeoutMs") {
             None => LONGEST,
@@ -193,6 +249,28 @@ mod tests {
         let expected = Wait { block: WaitedFor::Height(7.into()), timeout: LONGEST };
         assert_eq!(read(json!({ "height": 7 })), Ok(expected));
         assert_eq!(read(json!({ "height": 7, "timeoutMs": 10_000 })), Ok(expected));
+        let tip = Tip { height: 7.into(), hash: hash.parse().unwrap() };
+        let expected = Wait { block: WaitedFor::Tip(tip), timeout: LONGEST };
+        assert_eq!(read(json!({ "tip": format!("7:{hash}") })), Ok(expected));
+        assert_eq!(CarriedTip::parse(&CarriedTip(tip).to_string()), Some(CarriedTip(tip)));
+    }
+
+    #[test]
+    fn a_carried_tip_is_a_height_and_a_hash() {
+        let hash = "0f9188f13cb7b2c71f2a335e3a4fc328bf5beb436012afca590b1a11466e2206";
+        for text in [
+            String::new(),
+            hash.to_owned(),
+            "7".to_owned(),
+            format!("7:{}", &hash[1..]),
+            format!("+7:{hash}"),
+            format!(":{hash}"),
+            format!("4294967296:{hash}"),
+            format!("7:{hash}:"),
+            format!(" 7:{hash}"),
+        ] {
+            assert_eq!(CarriedTip::parse(&text), None, "{text}");
+        }
     }
 
     #[test]
@@ -207,6 +285,9 @@ mod tests {
             json!({ "after": &hash[1..] }),
             json!({ "after": 7 }),
             json!({ "after": hash, "height": 7 }),
+            json!({ "tip": hash }),
+            json!({ "tip": 7 }),
+            json!({ "tip": format!("7:{hash}"), "height": 7 }),
             json!({ "hash": 7 }),
             json!({ "height": -1 }),
             json!({ "height": 1.5 }),

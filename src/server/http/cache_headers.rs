@@ -21,6 +21,7 @@ use axum::response::{IntoResponse, Response};
 use sha2::{Digest, Sha256};
 
 use super::media_type::ResponseType;
+use super::tip_header;
 use crate::api::{self, Freshness, Schema};
 
 /// Which caches may store an answer.
@@ -103,19 +104,25 @@ pub(crate) fn unchanged(
         return None;
     }
     let given = request.headers.get_all(IF_NONE_MATCH).iter().filter_map(|value| value.to_str().ok());
-    let is_current = |state: &&str| {
+    // the tip, which an answer about the schema has not
+    let current = |state: &str| {
         if is_about_schema {
-            return *state == schema_state();
+            return (state == schema_state()).then_some(None);
         }
-        Freshness::with_state(state).is_some_and(|freshness| schema.is_current(&freshness))
+        schema.tip_if_current(&Freshness::with_state(state)?).map(Some)
     };
-    let state = given.flat_map(|list| list.split(',')).filter_map(|tag| read(tag.trim(), media)).find(is_current)?;
+    let mut states = given.flat_map(|list| list.split(',')).filter_map(|tag| read(tag.trim(), media));
+    let (state, tip) = states.find_map(|state| Some((state, current(state)?)))?;
     let headers = [
         (CACHE_CONTROL, CacheScope::of(&request.headers).if_current()),
         (ETAG, tag(state, media)?),
         (VARY, HeaderValue::from_static("accept")),
     ];
-    Some((StatusCode::NOT_MODIFIED, headers).into_response())
+    let mut response = (StatusCode::NOT_MODIFIED, headers).into_response();
+    if let Some(tip) = tip {
+        tip_header::add(&mut response, tip);
+    }
+    Some(response)
 }
 
 fn letter(media: ResponseType) -> &'static str {

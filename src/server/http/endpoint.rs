@@ -19,8 +19,8 @@ use super::media_type::{self, AcceptedTypes, ResponseType, StreamType};
 use super::request::{self, RequestError};
 use super::response::{add_request_id, refuse, refuse_as_json, respond, with_json};
 use super::stream::EventStreams;
-use super::{multipart, sse};
-use crate::api::{self, Include, LastEventId, ReadSet, Schema, code};
+use super::{multipart, sse, tip_header};
+use crate::api::{self, Freshness, Include, LastEventId, ReadSet, Schema, code};
 use crate::limits::Limits;
 use crate::server::auth::authenticator::{AuthError, Authenticator};
 use crate::server::connection::min_rate::MinRate;
@@ -198,6 +198,13 @@ impl GraphqlEndpoint {
         if kind != Some(OperationType::Query) && !self.origins.allows(&parts.headers) {
             return (refuse(StatusCode::FORBIDDEN, media, foreign_origin()), summary);
         }
+        let carried = match tip_header::carried(&parts.headers) {
+            Ok(carried) => carried,
+            Err(error) => return refuse_document(error),
+        };
+        if let Some(carried) = carried {
+            admitted.request.data.insert(carried);
+        }
         let form = match (kind, accepted) {
             (Some(OperationType::Subscription), AcceptedTypes { stream: Some(form), .. })
             | (_, AcceptedTypes { whole: None, stream: Some(form) }) => Some(form),
@@ -228,6 +235,7 @@ impl GraphqlEndpoint {
         if kind == Some(OperationType::Query)
             && include.is_none()
             && !admitted.has_extension_beside(PERSISTED_QUERY)
+            && carried.is_none_or(|carried| self.schema.has_reached(carried))
             && let Some(unchanged) = cache_headers::unchanged(&self.schema, parts, media, admitted.is_about_schema())
         {
             return (unchanged, summary);
@@ -254,6 +262,7 @@ impl GraphqlEndpoint {
         let (reads, depth) = (ReadSet::default(), self.limits.cache_depth);
         let (is_query, is_about_schema) = (admitted.kind == Some(OperationType::Query), admitted.is_about_schema());
         let admitted = if is_query { admitted.with_read_set(reads.clone()) } else { admitted };
+        let schema = self.schema.clone();
         let encode = move |answer: Answer| match answer {
             Answer::Cached(json) => {
                 let mut response = with_json(StatusCode::OK, media, Bytes::from(json));
@@ -267,10 +276,16 @@ impl GraphqlEndpoint {
                 let mut response = respond(media, &executed, &memory);
                 // whole, without errors, and not about this one execution
                 let is_cacheable = executed.errors.is_empty() && executed.extensions.is_empty();
-                if is_cacheable && response.status() == StatusCode::OK {
-                    let validity =
-                        if is_about_schema { Validity::WithSchema } else { Validity::Of(reads.freshness(depth)) };
+                let validity =
+                    if is_about_schema { Validity::WithSchema } else { Validity::Of(reads.freshness(depth)) };
+                let may_store = is_cacheable && response.status() == StatusCode::OK;
+                if may_store {
                     cache_headers::add(&mut response, validity, (media, scope));
+                }
+                // a mutation answers from states of its own, of which none is newer
+                let tip = if is_query { reads.tip() } else { schema.readiness().indexed_tip };
+                if let Some(tip) = tip.filter(|_| !(may_store && validity == Validity::Of(Freshness::Immutable))) {
+                    tip_header::add(&mut response, tip);
                 }
                 Whole { response, is_refused: is_refusal(&executed), code: outcome(&executed) }
             }

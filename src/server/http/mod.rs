@@ -9,6 +9,7 @@
 //!   ├ (execution/)     the engine
 //!   ├ response.rs      status and bytes of the answer
 //!   ├ cache_headers.rs how long it may be cached           304
+//!   ├ tip_header.rs    the block that it is from
 //!   └ stream.rs        or results one after another, as sse.rs or multipart.rs
 //! ```
 //!
@@ -29,3 +30,4 @@ pub(crate) mod request;
 pub(crate) mod response;
 pub(crate) mod sse;
 pub(crate) mod stream;
+pub(crate) mod tip_header;

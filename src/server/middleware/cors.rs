@@ -42,7 +42,8 @@ const MAX_AGE: HeaderValue = HeaderValue::from_static("7200");
 const METHODS: HeaderValue = HeaderValue::from_static("GET, HEAD, POST, OPTIONS");
 
 /// The headers of a response that pages of other origins may read, beside those that they always may.
-const EXPOSED: HeaderValue = HeaderValue::from_static("retry-after, ratelimit, ratelimit-policy, x-request-id");
+const EXPOSED: HeaderValue =
+    HeaderValue::from_static("retry-after, ratelimit, ratelimit-policy, x-btcgraph-tip, x-request-id");
 
 /// Whether a page of a public network may ask a server of a private one (Private Network Access, of WICG).
 const REQUEST_PRIVATE_NETWORK: HeaderName = HeaderName::from_static("access-control-request-private-network");
