@@ -1,6 +1,6 @@
 # What a developer and CI run. Needs a Rust toolchain; each target sets up the rest by itself.
 
-.PHONY: help demo playground test lint release mutants bench bench-import audit
+.PHONY: help demo playground test lint release package mutants bench bench-import audit
 
 help: ## This list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1	\2/p' Makefile
@@ -24,6 +24,10 @@ lint: ## Formatting, clippy and the documentation, warnings as errors
 release: ## The program as released, and its debug information in a file of its own, in target/release-files
 	scripts/playground.sh
 	scripts/release.sh
+
+package: ## A Debian package of the program with man pages, completions and a service, in target/package; needs cargo-deb
+	scripts/playground.sh
+	scripts/package.sh
 
 mutants: ## Whether a test notices each change to connecting and disconnecting blocks, by cargo-mutants (docs/testing.md); hours
 	scripts/mutants.sh

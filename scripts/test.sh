@@ -29,6 +29,9 @@ else
   echo "test.sh: going on without a browser; the tests that need one will be listed as skipped" >&2
 fi
 
+scripts/tools.sh haproxy nginx=nginx-light bash zsh fish groff=groff-base systemd-analyze=systemd ||
+  echo "test.sh: going on without them; the tests that need them will be listed as skipped" >&2
+
 scripts/playground.sh --install-node
 
 mkdir -p target

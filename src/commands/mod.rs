@@ -7,9 +7,11 @@ mod demo;
 mod drain;
 mod failure;
 mod flags;
+mod health;
 mod import;
 mod log;
 mod logging;
+mod manual;
 mod metrics;
 mod notify;
 mod panics;
@@ -25,7 +27,7 @@ use std::time::Duration;
 
 use bitcoin::BlockHash;
 use btcgraph::settings::Settings;
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use tokio_util::sync::CancellationToken;
 
 use failure::{Exit, Failure, OrExit};
@@ -66,6 +68,8 @@ enum Command {
         /// The hash of the block
         hash: BlockHash,
     },
+    /// Print whether a running server is ready, and fail if it is not
+    Health(health::HealthArguments),
     /// Print the metrics of a running server, as Prometheus reads them
     Metrics,
     /// Change what a running server logs, until it stops
@@ -84,6 +88,10 @@ enum Command {
         #[arg(long)]
         defaults: bool,
     },
+    /// Print a script by which a shell completes commands and flags
+    Completions(manual::CompletionArguments),
+    /// Write the man pages of btcgraph and of its commands
+    Man(manual::ManArguments),
 }
 
 impl CommandLine {
@@ -95,6 +103,9 @@ impl CommandLine {
             Command::Schema => config::to_stdout(btcgraph::api::sdl()),
             Command::Config { defaults: true } => config::print_defaults(),
             Command::Config { defaults: false } => config::print(&load(flags)?),
+            Command::Completions(arguments) => manual::print_completions(Self::command(), &arguments),
+            Command::Man(arguments) => manual::write_pages(Self::command(), &arguments),
+            Command::Health(arguments) => health::run(&load(flags)?, &arguments),
             Command::Metrics => metrics::run(&load(flags)?),
             Command::Webhook(arguments) => webhooks::run(&load(flags)?, &arguments),
             Command::Log(arguments) => log::run(&load(flags)?, &arguments),
@@ -137,8 +148,6 @@ fn until_stopped(
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
 
     #[test]

@@ -146,6 +146,13 @@ impl Merged {
 
     fn add(&mut self, Given { setting, value, origin }: Given) -> Result<(), SettingsError> {
         let Some((known, _)) = self.0.get(&setting) else {
+            // a section whose settings are all in comments
+            let is_empty = matches!(&value, ValueKind::Table(table) if table.is_empty());
+            if is_empty
+                && self.0.keys().any(|name| name.strip_prefix(&*setting).is_some_and(|rest| rest.starts_with('.')))
+            {
+                return Ok(());
+            }
             let nearest = nearest(&setting, self.0.keys());
             return Err(SettingsError::Unknown { setting, origin, nearest });
         };

@@ -288,6 +288,7 @@ fn an_invalid_value_is_refused_with_setting_and_origin() {
         ("log.format = 'xml'", "log.format, given by FILE: must be one of human, json"),
         ("[[server]]", "there is no setting \"server\" (given by FILE)"),
         ("node = 'x'", "there is no setting \"node\" (given by FILE)"),
+        ("[noed]", "there is no setting \"noed\" (given by FILE)"),
     ] {
         let message = message(load_file(file));
         let (before, after) = refusal.split_once("FILE").unwrap();
@@ -301,6 +302,11 @@ fn an_invalid_value_is_refused_with_setting_and_origin() {
         "the setting server.max_depth, given by the environment variable BTCGRAPH_SERVER__MAX_DEPTH: \
          must be a whole number"
     );
+}
+
+#[test]
+fn a_section_may_be_empty() {
+    assert_eq!(load_file("[node]\n#rpc_url = ''\n[server]\n").unwrap(), load_file("").unwrap());
 }
 
 #[test]

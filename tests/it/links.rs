@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// What the paths begin with that are checked where a page names them in code.
-const FOLDERS: [&str; 8] = ["src/", "tests/", "docs/", "benches/", "scripts/", "fuzz/", "playground/", "examples/"];
+const FOLDERS: [&str; 9] =
+    ["src/", "tests/", "docs/", "benches/", "scripts/", "fuzz/", "packaging/", "playground/", "examples/"];
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))

@@ -20,7 +20,8 @@ impl Kept {
         said: &Value,
     ) -> Result<(), String> {
         let kept = self.0.entry(question.to_owned()).or_default();
-        let wrong = kept.iter().find(|(lasting, kept)| kept != said && schema.tip_if_current(lasting).is_some()).cloned();
+        let wrong =
+            kept.iter().find(|(lasting, kept)| kept != said && schema.tip_if_current(lasting).is_some()).cloned();
         if lasting != Freshness::NoStore && !kept.iter().any(|(known, _)| *known == lasting) {
             kept.push((lasting, said.clone()));
         }

@@ -3,6 +3,7 @@
 mod audits;
 mod caching;
 mod callers;
+mod carried_tip;
 mod examples;
 mod framing;
 mod headers;

@@ -18,3 +18,4 @@ pub(crate) mod quantiles;
 pub(crate) mod scenario;
 pub(crate) mod served;
 pub(crate) mod skips;
+pub(crate) mod tools;
