@@ -48,7 +48,7 @@ fn no_client_that_carries_the_tip_sees_an_older_one() {
         carried = Some(tip);
     }
     assert!(stale > 0, "without the tip clients see both states");
-    let spread = fleet.operations("http");
+    let spread = fleet.executed();
     assert!(spread.iter().all(|count| *count >= 6), "{spread:?}");
 }
 
@@ -80,15 +80,15 @@ fn no_request_fails_while_a_replica_drains_and_stops() {
         wait_for("more requests", PATIENCE, || (count.load(Ordering::Acquire) >= before + requests).then_some(()));
     };
     more(60);
-    assert!(fleet.operations("http").iter().all(|count| *count >= 10), "all replicas answer");
+    assert!(fleet.executed().iter().all(|count| *count >= 10), "all replicas answer");
     fleet.mine();
     fleet.drain(0);
     assert_eq!(status(&fleet.replicas[0].address, "/health/ready"), 503);
     // until HAProxy has seen it, and its last request is answered
     wait_for("the drained replica to have no requests", PATIENCE, || {
-        let before = fleet.operations("http")[0];
+        let before = fleet.executed()[0];
         more(40);
-        (fleet.operations("http")[0] == before).then_some(())
+        (fleet.executed()[0] == before).then_some(())
     });
     assert!(fleet.replicas[0].stop().success());
     more(40);
@@ -170,8 +170,7 @@ async fn a_websocket_resumes_on_another_replica_without_losing_an_event() {
     for (reports, ..) in &mut clients {
         assert!(matches!(next(reports).await, Report::Subscribed));
     }
-    // one operation of a socket is the subscription, the other the query
-    assert_eq!(tokio::task::block_in_place(|| fleet.operations("websocket")), [4, 4], "websockets are spread");
+    assert_eq!(tokio::task::block_in_place(|| fleet.websockets()), [2, 2], "websockets are spread");
     let mut mined: Vec<u64> = vec![fleet.mine().into()];
     tokio::task::block_in_place(|| {
         fleet.replicas.iter().for_each(|replica| replica.wait_for_height(11));

@@ -41,7 +41,7 @@ fn a_cache_keeps_immutable_answers_and_revalidates_others() {
     let mut fleet = Fleet::start(&["1", "1"]);
     let Some(balancer) = haproxy(&fleet.addresses()) else { return };
     let Some(proxy) = nginx(&balancer.address) else { return };
-    let executed = |fleet: &Fleet| fleet.operations("http").iter().sum::<u64>();
+    let executed = |fleet: &Fleet| fleet.executed().iter().sum::<u64>();
 
     let first = get(&proxy.address, IMMUTABLE, &[]);
     assert_eq!((first.cache.as_str(), first.tip.as_deref()), ("MISS", None));

@@ -70,14 +70,23 @@ impl Fleet {
         assert!(drained.success());
     }
 
-    /// How many operations of this transport each replica executed.
-    fn operations(&self, transport: &str) -> Vec<u64> {
-        let sample = format!("btcgraph_server_operations_total{{code=\"OK\",transport=\"{transport}\"}} ");
-        let count = |replica: &Served| {
+    /// How many requests over HTTP each replica executed.
+    fn executed(&self) -> Vec<u64> {
+        self.samples("btcgraph_server_operations_total{code=\"OK\",transport=\"http\"}")
+    }
+
+    /// How many websockets each replica has.
+    fn websockets(&self) -> Vec<u64> {
+        self.samples("btcgraph_server_sockets{transport=\"websocket\"}")
+    }
+
+    fn samples(&self, sample: &str) -> Vec<u64> {
+        let value = |replica: &Served| {
             let metrics = replica.get("/metrics");
-            metrics.lines().find_map(|line| line.strip_prefix(&sample)).map_or(0, |count| count.parse().unwrap())
+            let value = metrics.lines().find_map(|line| line.strip_prefix(sample)?.strip_prefix(' '));
+            value.map_or(0, |value| value.parse().unwrap())
         };
-        self.replicas.iter().map(count).collect()
+        self.replicas.iter().map(value).collect()
     }
 }
 
