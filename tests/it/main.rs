@@ -19,7 +19,7 @@ mod demo;
 mod deriving;
 mod documented;
 mod faults;
-mod fleet;
+mod replicas;
 mod follow;
 mod freezing;
 mod full_disk;

@@ -39,7 +39,7 @@ const NOT_RUN: &[(&str, &str)] = &[
     ("docs/operations.md", "sudo usermod --append --groups bitcoin btcgraph"),
     ("docs/operations.md", "docker build --build-arg BTCGRAPH_GIT_COMMIT=$(git rev-parse HEAD) --tag btcgraph ."),
     ("docs/operations.md", "docker exec CONTAINER btcgraph metrics"),
-    ("docs/fleet.md", "btcgraph drain"),
+    ("docs/replicas.md", "btcgraph drain"),
     ("docs/operations.md", "btcgraph demo --listen 127.0.0.1:0 --port-file /tmp/btcgraph.port"),
     ("docs/operations.md", "BTCGRAPH_SERVER__MAX_PAGE_SIZE=200 btcgraph serve"),
     ("docs/operations.md", "BTCGRAPH_SERVER__PLAYGROUND=false btcgraph serve"),
