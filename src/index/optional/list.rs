@@ -145,9 +145,15 @@ impl OptionalTable {
         match self {
             Self::Wtxids if transaction.has_witness() => visit(&wtxids::key_of(context.salt, txnum, transaction)),
             Self::Wtxids => {}
-            Self::OpReturns => op_returns::keys_of(txnum, transaction).for_each(|key| visit(&key)),
+            Self::OpReturns => {
+                for key in op_returns::keys_of(txnum, transaction) {
+                    visit(&key);
+                }
+            }
             Self::AddressPrefixes => {
-                address_prefixes::keys_of(context, txnum, transaction).iter().for_each(|key| visit(key));
+                for key in address_prefixes::keys_of(context, txnum, transaction) {
+                    visit(&key);
+                }
             }
         }
     }

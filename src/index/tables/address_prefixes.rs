@@ -60,8 +60,8 @@ impl AddressCode {
 
     /// The characters from the seventh on, as a number of 60 bits that sorts as they do.
     pub(in crate::index) fn after_six(self) -> u64 {
-        let [.., a, b, c, d, e, f, g, h] = self.0;
-        u64::from_be_bytes([a, b, c, d, e, f, g, h]) & ((1 << (10 * BITS)) - 1)
+        let last = self.0.iter().fold(0_u64, |number, byte| number << 8 | u64::from(*byte));
+        last & ((1 << (10 * BITS)) - 1)
     }
 }
 

@@ -82,6 +82,7 @@ fn examples_of_queries_return_data() {
         ("currencies", "FEATURE_DISABLED"),
         ("feeEstimate", "NODE_UNAVAILABLE"),
         ("feeEstimates", "NODE_UNAVAILABLE"),
+        ("opReturns", "FEATURE_DISABLED"),
         ("rate", "FEATURE_DISABLED"),
         ("testTransactions", "NODE_UNAVAILABLE"),
     ];

@@ -9,11 +9,12 @@ use super::super::super::error::IndexError;
 use super::super::super::keys::TxNum;
 use super::super::super::tables::address_prefixes::{self, AddressCode};
 use super::super::super::tables::history::{HistoryKey, HistoryRow, key as history_key};
-use super::super::super::tables::op_returns::{self, DataRest};
+use super::super::super::tables::op_returns;
 use super::super::super::tables::p2pk::P2pkKey;
 use super::super::super::tables::payouts::PayoutKey;
 use super::super::super::tables::spends::TxPoint;
 use super::super::super::tables::unspent::{UnspentKeyBytes, UnspentValue};
+use super::super::tables::entries::PackedEntry;
 use super::super::tables::positions::BlockOffset;
 use super::super::tables::spends::OutputState;
 use super::super::tables::txid_prefixes::{CutBits, CutHash};
@@ -158,7 +159,7 @@ impl DerivedFile {
     pub(in crate::index) fn op_returns(
         &self,
         (low, end): ([u8; 10], [u8; 10]),
-    ) -> Result<impl DoubleEndedIterator<Item = Result<([u8; 10], DataRest), IndexError>> + use<>, IndexError> {
+    ) -> Result<impl DoubleEndedIterator<Item = PackedEntry<10, 5>> + use<>, IndexError> {
         let found = match self.packed() {
             PackedTable::OpReturns(table) => Some(entries::within::<10, 5>(op_returns::NAME, table, (low, end))?),
             _ => None,
@@ -175,7 +176,7 @@ impl DerivedFile {
         ) -> Result<PackedEntries<Vec<u8>, ()>, IndexError> {
             packed(table, move |first, row, found| {
                 entries::each::<KEY, VALUE>(name, first, row, |key, value| {
-                    found.push(([&key[..], &value].concat(), ()))
+                    found.push(([&key[..], &value].concat(), ()));
                 })
             })
         }

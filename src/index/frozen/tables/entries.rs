@@ -87,13 +87,16 @@ pub(in crate::index) fn each<const KEY: usize, const VALUE: usize>(
     }
 }
 
+/// An entry: its key and its value.
+pub(in crate::index) type PackedEntry<const KEY: usize, const VALUE: usize> =
+    Result<([u8; KEY], [u8; VALUE]), IndexError>;
+
 /// The entries with keys from `low` to `high`, read lazily from either end.
 pub(in crate::index) fn within<const KEY: usize, const VALUE: usize>(
     name: &'static str,
     table: &ReadOnlyTable<&'static [u8; KEY], &'static [u8]>,
     (low, high): ([u8; KEY], [u8; KEY]),
-) -> Result<impl DoubleEndedIterator<Item = Result<([u8; KEY], [u8; VALUE]), IndexError>> + use<KEY, VALUE>, IndexError>
-{
+) -> Result<impl DoubleEndedIterator<Item = PackedEntry<KEY, VALUE>> + use<KEY, VALUE>, IndexError> {
     // the row before may end with entries of the range
     let before = table.range::<&[u8; KEY]>(..&low)?.next_back().transpose()?;
     let begin = before.map_or(low, |(key, _)| *key.value());

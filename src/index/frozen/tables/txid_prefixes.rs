@@ -60,11 +60,6 @@ impl CutHash {
         key
     }
 
-    #[cfg(test)]
-    pub(in crate::index) fn from_number(number: u64) -> Self {
-        Self(number)
-    }
-
     pub(in crate::index) fn from_key(key: [u8; 6]) -> Self {
         Self(key.iter().fold(0, |hash, byte| hash << 8 | u64::from(*byte)))
     }
