@@ -65,7 +65,7 @@ fn is_answered(history: &History, rng: &mut Rng) -> bool {
     let whole: Vec<_> = model.iter().cloned().collect();
     let random = (0..12).map(|_| {
         let address = &whole[usize::try_from(rng.below(whole.len() as u64)).unwrap()];
-        address[..1 + usize::try_from(rng.below(address.len() as u64)).unwrap()].to_owned()
+        address[..=usize::try_from(rng.below(address.len() as u64)).unwrap()].to_owned()
     });
     let random: Vec<_> = random.collect();
     // all, those of a kind, no address, and no characters of one

@@ -217,7 +217,7 @@ fn used_addresses_are_found_by_their_beginnings_with_their_table() {
     }
     assert_eq!(found(&api, &segwit), json!(named(&segwit)));
     // pages
-    let names = |arguments: &str| {
+    let addresses_of = |arguments: &str| {
         let page = api.data(&format!(
             "{{ search(text: \"bcrt1q\", {arguments}) {{ edges {{ cursor node {{ ... on Address {{ address }} }} }} }} }}"
         ));
@@ -226,9 +226,9 @@ fn used_addresses_are_found_by_their_beginnings_with_their_table() {
         (edges.iter().map(|edge| edge["node"]["address"].clone()).collect::<Vec<_>>(), cursor)
     };
     let all: Vec<_> = named("bcrt1q").into_iter().map(|node| node["address"].clone()).collect();
-    let (first, cursor) = names("first: 4");
+    let (first, cursor) = addresses_of("first: 4");
     assert_eq!(first, all[..4]);
-    assert_eq!(names(&format!("first: 20, after: {cursor}")).0, all[4..]);
+    assert_eq!(addresses_of(&format!("first: 20, after: {cursor}")).0, all[4..]);
 }
 
 #[test]
