@@ -192,6 +192,7 @@ const SEVERAL_TYPES: &[(&str, &str)] = &[
     ("name", "each list of named things has names of its own"),
     ("outputs", "as `inputs`"),
     ("projectedBlock", "a subscription sends changes of the block that its events have"),
+    ("series", "the points of the object that has them"),
     ("stats", "the figures of the object that has them"),
     ("summary", "the figures of the object that has it, for a picture of it"),
     ("transactions", "a ledger lists what each transaction does to it"),

@@ -28,6 +28,8 @@ pub(crate) struct BlockFilter {
     pub(crate) is_empty: Option<bool>,
     /// Only blocks with at least this many transactions, coinbase included.
     pub(crate) min_tx_count: Option<i32>,
+    /// Only blocks whose version signals this bit, from 0 to 28: its top bits are 001, and the bit is set (BIP9).
+    pub(crate) signals_bit: Option<i32>,
 }
 
 /// The conditions, with what they name looked up.
@@ -37,11 +39,26 @@ struct Conditions {
     payee: Option<Ledger>,
     is_empty: Option<bool>,
     min_tx_count: Option<u32>,
+    /// The bit of BIP9.
+    signals_bit: Option<u32>,
+}
+
+/// The bits of a version that BIP9 leaves to deployments.
+const SIGNAL_BITS: std::ops::RangeInclusive<i32> = 0..=28;
+
+/// Whether a block version signals a bit (BIP9).
+fn signals(version: u32, bit: u32) -> bool {
+    version >> 29 == 0b001 && version >> bit & 1 == 1
 }
 
 impl Conditions {
     fn are_none(&self) -> bool {
-        self.miner.is_none() && self.payee.is_none() && self.is_empty.is_none() && self.min_tx_count.is_none()
+        self.miner.is_none() && self.payee.is_none() && !self.are_of_rows()
+    }
+
+    /// Whether some are about the row of a block.
+    fn are_of_rows(&self) -> bool {
+        self.is_empty.is_some() || self.min_tx_count.is_some() || self.signals_bit.is_some()
     }
 
     /// Whether the block at a height meets all of them.
@@ -56,10 +73,15 @@ impl Conditions {
         {
             return Ok(false);
         }
-        if self.is_empty.is_none() && self.min_tx_count.is_none() {
+        if !self.are_of_rows() {
             return Ok(true);
         }
-        let transactions = view.main_block(height)?.row.transactions;
+        let block = view.main_block(height)?;
+        let version = block.row.header.version.to_consensus().cast_unsigned();
+        if self.signals_bit.is_some_and(|bit| !signals(version, bit)) {
+            return Ok(false);
+        }
+        let transactions = block.row.transactions;
         let has_kind = self.is_empty.is_none_or(|is_empty| (transactions == 1) == is_empty);
         Ok(has_kind && self.min_tx_count.is_none_or(|least| transactions >= least))
     }
@@ -136,7 +158,17 @@ impl BlockFilter {
             view.ledger([sha256::Hash::hash(script.as_bytes())])
         });
         let min_tx_count = self.min_tx_count.map(|count| count_of("filter.minTxCount", count)).transpose()?;
-        Ok(Conditions { miner: miner.transpose()?, payee, is_empty: self.is_empty, min_tx_count })
+        let signals_bit = self.signals_bit.map(|bit| {
+            let bit = u32::try_from(bit).ok().filter(|_| SIGNAL_BITS.contains(&bit));
+            bit.ok_or_else(|| {
+                let given = self.signals_bit.unwrap_or_default();
+                ApiError::bad_user_input(format!(
+                    "filter.signalsBit is {given}: deployments have the bits 0 to 28 (BIP9)"
+                ))
+            })
+        });
+        let (miner, signals_bit) = (miner.transpose()?, signals_bit.transpose()?);
+        Ok(Conditions { miner, payee, is_empty: self.is_empty, min_tx_count, signals_bit })
     }
 }
 

@@ -16,6 +16,7 @@ pub(crate) struct CoinbaseObject {
     transaction: Transaction,
     script_sig: Vec<u8>,
     witness_commitment: Option<[u8; 32]>,
+    mature_at: Option<Height>,
     evidence: Option<MinerEvidenceEnum>,
 }
 
@@ -26,7 +27,9 @@ impl CoinbaseObject {
         let script_sig = parts.input.first().map_or_else(Vec::new, |input| input.script_sig.to_bytes());
         let scripts = parts.output.iter().map(|output| output.script_pubkey.as_script());
         let witness_commitment = coinbase::witness_commitment(scripts).map(Hash::to_byte_array);
-        Ok(Self { transaction: Transaction::new(view, transaction), script_sig, witness_commitment, evidence })
+        let mature_at = transaction.mature_at();
+        let transaction = Transaction::new(view, transaction);
+        Ok(Self { transaction, script_sig, witness_commitment, mature_at, evidence })
     }
 
     fn script(&self) -> &Script {
@@ -64,6 +67,12 @@ impl CoinbaseObject {
     /// no output has one.
     async fn witness_commitment(&self) -> Option<Hex> {
         self.witness_commitment.map(Hex::new)
+    }
+
+    /// The lowest height of a block that may spend an output of the coinbase: 100 above its own height. Null if the block is
+    /// stale.
+    async fn mature_at_height(&self) -> Result<Option<i32>, ApiError> {
+        self.mature_at.map(Height::to_u32).map(int).transpose()
     }
 
     /// What the pool of `Block.miner` was recognised by. Null if the block is ascribed to none.

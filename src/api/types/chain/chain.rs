@@ -59,8 +59,7 @@ impl Chain {
             hashrate: totals.span()?.map(|span| span.hashrate()),
             stale: OnceLock::default(),
         });
-        let share = |(miner, totals)| MinerShare { range: range.clone(), miner, totals };
-        Ok(found.into_iter().map(share).collect())
+        Ok(MinerShare::of(&range, found))
     }
 
     async fn soft_forks(&self, ctx: &Context<'_>) -> Result<Vec<DeploymentObject>, ApiError> {

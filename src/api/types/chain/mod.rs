@@ -21,4 +21,5 @@ pub(crate) use chain_tip::ChainTipObject;
 pub(crate) use difficulty_adjustment::DifficultyAdjustment;
 pub(crate) use difficulty_epoch::DifficultyEpochObject;
 pub(crate) use reorg::{ConflictedTransaction, Reorg, ReorgBlock};
+pub(crate) use series_point::SeriesPoint;
 pub(crate) use snapshot::SnapshotObject;

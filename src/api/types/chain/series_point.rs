@@ -27,7 +27,7 @@ impl SeriesPoint {
     /// The periods of a range of blocks, oldest first.
     ///
     /// Errors: BAD_USER_INPUT for a range that is none; QUERY_LIMIT_EXCEEDED for too many points.
-    pub(super) fn series(
+    pub(crate) fn series(
         ctx: &Context<'_>,
         view: &Arc<View>,
         range: Option<BlockRangeInput>,
@@ -47,6 +47,27 @@ impl SeriesPoint {
         Ok(found.into_iter().map(|found| Self { view: view.clone(), found }).collect())
     }
 
+    /// The view that the period was found in.
+    pub(crate) fn view(&self) -> &Arc<View> {
+        &self.view
+    }
+
+    /// The blocks of the period within the range, `None` if there are none.
+    pub(crate) fn blocks(&self) -> Option<&BlockRange> {
+        self.found.blocks.as_ref()
+    }
+
+    /// The beginning of the period.
+    pub(crate) fn start(&self) -> DateTime {
+        let first = || self.found.blocks.as_ref().map_or(&self.found.last, |blocks| &blocks.first).median_time;
+        DateTime::from_unix(self.found.period.seconds.map_or_else(first, |(start, _)| start))
+    }
+
+    /// The end of the period.
+    pub(crate) fn end(&self) -> DateTime {
+        DateTime::from_unix(self.found.period.seconds.map_or(self.found.last.median_time, |(_, end)| end))
+    }
+
     /// The height of the newest block at the end of the period, in it or before it.
     fn last_height(&self) -> Height {
         self.found.period.blocks.end.previous().unwrap_or(Height::GENESIS)
@@ -59,14 +80,13 @@ impl SeriesPoint {
     /// The beginning of the period. Of an hour, a day, a week or a month its first second in UTC, even if the range begins
     /// later; of other groups the median time past of the first block.
     async fn start_at(&self) -> DateTime {
-        let first = || self.found.blocks.as_ref().map_or(&self.found.last, |blocks| &blocks.first).median_time;
-        DateTime::from_unix(self.found.period.seconds.map_or_else(first, |(start, _)| start))
+        self.start()
     }
 
     /// The end of the period. Of an hour, a day, a week or a month its last second in UTC, even if the range, or the chain,
     /// ends earlier; of other groups the median time past of the last block.
     async fn end_at(&self) -> DateTime {
-        DateTime::from_unix(self.found.period.seconds.map_or(self.found.last.median_time, |(_, end)| end))
+        self.end()
     }
 
     /// The first block of the period within the range. Null if the period has no block.

@@ -2,6 +2,7 @@ use std::sync::Arc;
 
 use async_graphql::{Context, ID, Object};
 
+use super::miner_series_point::MinerSeriesPoint;
 use super::miner_totals::MinerTotalsObject;
 use crate::api::context::limits;
 use crate::api::costs;
@@ -11,7 +12,7 @@ use crate::api::pagination::cursor::Scope;
 use crate::api::pagination::global_id::miner_id;
 use crate::api::pagination::page::{PageArgs, height_at};
 use crate::api::types::block::{Block, BlockRangeInput};
-use crate::api::types::enums::SortOrder;
+use crate::api::types::enums::{SeriesGroupEnum, SortOrder};
 use crate::chain::Height;
 use crate::chain::pools::{Pool, PoolId};
 use crate::view::View;
@@ -105,6 +106,28 @@ impl Miner {
         #[graphql(desc = "Only these blocks. Heights may be above the tip.")] range: Option<BlockRangeInput>,
     ) -> Option<Result<MinerTotalsObject, ApiError>> {
         Some(self.sum(range))
+    }
+
+    /// The pool over time: its blocks, its share and its hashrate in each period in which the chain has a block, oldest first.
+    /// The periods are those of `Chain.series`; in some the pool may have no block. At most `server.limits.pages.points`; beyond
+    /// it, give a range or a longer period. The time that a point takes does not depend on how many blocks it has. Example:
+    /// `{ chain { miner(slug: "f2pool") { series(range: { times: { from: "2026-01-01T00:00:00Z" } }, group: WEEK) { startAt share
+    /// hashrate stats { blockCount reward } } } } }`.
+    #[graphql(complexity = "costs::list(costs::POINTS, child_complexity.saturating_add(costs::PERIOD))")]
+    async fn series(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(desc = "The blocks. The whole chain if not given.")] range: Option<BlockRangeInput>,
+        #[graphql(desc = "What a point stands for.", default_with = "Some(SeriesGroupEnum::Day)")] group: Option<
+            SeriesGroupEnum,
+        >,
+        #[graphql(
+            desc = "Whether to include the periods in which the chain has no block: a point for each, as a chart needs.",
+            default_with = "Some(false)"
+        )]
+        include_empty: Option<bool>,
+    ) -> Option<Result<Vec<MinerSeriesPoint>, ApiError>> {
+        Some(MinerSeriesPoint::series(ctx, (&self.view, self.pool), range, group, include_empty))
     }
 
     /// The lowest main chain block of the pool. Null if it has none.

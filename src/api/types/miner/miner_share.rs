@@ -39,10 +39,28 @@ impl MinerRange {
 pub(crate) struct MinerShare {
     pub(crate) range: Arc<MinerRange>,
     pub(crate) miner: Option<PoolId>,
+    /// The rank of the pool, `None` for what is ascribed to none.
+    pub(crate) rank: Option<u32>,
     pub(crate) totals: MinerTotals,
 }
 
 impl MinerShare {
+    /// The miners of a range, most blocks first, with their ranks.
+    pub(crate) fn of(range: &Arc<MinerRange>, miners: Vec<(Option<PoolId>, MinerTotals)>) -> Vec<Self> {
+        // the pools so far, and the rank and the number of blocks of the last of them
+        let (mut pools, mut last) = (0_u32, None);
+        let share = |(miner, totals): (Option<PoolId>, MinerTotals)| {
+            let rank = miner.map(|_| {
+                pools = pools.saturating_add(1);
+                let rank = last.filter(|(_, blocks)| *blocks == totals.blocks).map_or(pools, |(rank, _)| rank);
+                last = Some((rank, totals.blocks));
+                rank
+            });
+            Self { range: range.clone(), miner, rank, totals }
+        };
+        miners.into_iter().map(share).collect()
+    }
+
     fn fraction(&self) -> f64 {
         f64::from(self.totals.blocks) / f64::from(self.range.blocks.max(1))
     }
@@ -54,6 +72,12 @@ impl MinerShare {
     /// The pool. Null for all blocks together that are ascribed to no pool that the server knows.
     async fn miner(&self) -> Option<Miner> {
         self.miner.map(|pool| Miner::new(&self.range.view, pool))
+    }
+
+    /// The rank of the pool in the range by its number of blocks, from 1: one more than the number of pools with more blocks, so
+    /// pools with the same number share a rank. Null for the blocks that are ascribed to no pool.
+    async fn rank(&self) -> Result<Option<i32>, ApiError> {
+        self.rank.map(int).transpose()
     }
 
     /// The fraction of the blocks that are the pool's, from 0 to 1. The shares of a range add up to 1.

@@ -1,6 +1,7 @@
 //! Mining pools, and their part in the chain.
 
 mod miner;
+mod miner_series_point;
 mod miner_share;
 mod miner_totals;
 
