@@ -165,6 +165,7 @@ export const typePolicies: TypePolicies = {
       blocks: connection('order'),
     },
   },
+  MinerSeriesPoint: { keyFields: false, merge: true },
   MinerShare: { keyFields: false, merge: true },
   MinerTotals: {
     keyFields: false,

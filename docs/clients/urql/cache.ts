@@ -78,6 +78,7 @@ export const keys: KeyingConfig = {
   MempoolSample: isPart,
   MempoolStats: isPart,
   MerkleProof: isPart,
+  MinerSeriesPoint: isPart,
   MinerShare: isPart,
   MinerTotals: isPart,
   NetEffect: isPart,
