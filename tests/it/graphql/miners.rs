@@ -19,7 +19,7 @@ const PAID: Owner = Owner::new(ScriptKind::P2wpkh, 41);
 const OTHER: Owner = Owner::new(ScriptKind::P2wpkh, 42);
 
 /// A pool that writes a tag, and one that is paid.
-fn pools() -> Pools {
+pub(super) fn pools() -> Pools {
     let address = bitcoin::Address::from_script(&PAID.script_pubkey(), Network::Regtest).unwrap().to_string();
     let file = json!([
         { "id": 1, "name": "Tag Pool", "addresses": [], "tags": ["/tagged/"], "link": "https://tag.example" },
@@ -76,7 +76,8 @@ fn a_stale_block_keeps_its_pool_and_its_coinbase() {
     let fork = chain.tip();
     let left = mine(&mut chain, "/tagged/", OTHER);
     let mut api = api_of(&chain);
-    let before = api.data(&coinbase_of(&left))["block"].take();
+    let mut before = api.data(&coinbase_of(&left))["block"].take();
+    assert_eq!(before["coinbase"]["matureAtHeight"].take(), json!(101));
     let branch = branch(&mut chain, fork, 2, &[]);
     api.change(1, branch.iter().map(Arc::as_ref));
     let said = miner_of(&api, &left);
@@ -86,7 +87,7 @@ fn a_stale_block_keeps_its_pool_and_its_coinbase() {
 }
 
 fn coinbase_of(block: &Block) -> String {
-    let fields = "text scriptSigHex heightFromScript witnessCommitment transaction { txid isCoinbase }";
+    let fields = "matureAtHeight text scriptSigHex heightFromScript witnessCommitment transaction { txid isCoinbase }";
     format!("{{ block(hash: \"{}\") {{ coinbase {{ {fields} }} }} }}", block.block_hash())
 }
 
@@ -105,6 +106,7 @@ fn a_coinbase_is_decoded() {
         script.strip_prefix(&[0x6a, 0x24, 0xaa, 0x21, 0xa9, 0xed]).map(|hash| hash[..32].to_lower_hex_string())
     });
     let expected = json!({
+        "matureAtHeight": 400,
         "text": "hello <b>ol\u{e9}</b>",
         "scriptSigHex": coinbase.input[0].script_sig.to_hex_string(),
         "heightFromScript": 300,
@@ -152,7 +154,7 @@ fn a_pool_is_found_by_its_id() {
 
 /// 101 blocks of nobody, then blocks of the two pools and of nobody, of which some have a transaction with a fee of 1,000 sat.
 /// Returns the blocks from height 102 on.
-fn mined() -> (SimChain, Vec<Arc<Block>>) {
+pub(super) fn mined() -> (SimChain, Vec<Arc<Block>>) {
     let mut chain = SimChain::new(9).with_clock(1_700_000_000, 600);
     let coins: Vec<_> = (0..3).map(|_| coinbase_output(&mine(&mut chain, "", OTHER), 0)).collect();
     chain.mine_empty(98).unwrap();
@@ -169,19 +171,22 @@ fn mined() -> (SimChain, Vec<Arc<Block>>) {
     (chain, blocks.to_vec())
 }
 
-fn ready_api_of(chain: &SimChain) -> Api {
+pub(super) fn ready_api_of(chain: &SimChain) -> Api {
     let mut api = api_of(chain);
     api.tend_tables();
     api
 }
 
-const SHARES: &str = "miner { slug } share hashrate staleBlockCount stats { blockCount emptyBlockCount fees reward }";
+const SHARES: &str =
+    "miner { slug } rank share hashrate staleBlockCount stats { blockCount emptyBlockCount fees reward }";
 
 fn share(miner: &Value, share: f64, hashrate: f64, (blocks, empty, fees, stale): (u64, u64, u64, u64)) -> Value {
     // the subsidy is 50 BTC below height 150
     let reward = (blocks * 5_000_000_000 + fees).to_string();
     let stats = json!({ "blockCount": blocks, "emptyBlockCount": empty, "fees": fees.to_string(), "reward": reward });
-    json!({ "miner": miner, "share": share, "hashrate": hashrate, "staleBlockCount": stale, "stats": stats })
+    // the two pools have as many blocks as each other
+    let rank = miner.as_object().map(|_| 1);
+    json!({ "miner": miner, "rank": rank, "share": share, "hashrate": hashrate, "staleBlockCount": stale, "stats": stats })
 }
 
 #[test]
@@ -292,12 +297,15 @@ fn blocks_are_filtered_by_an_index_where_there_is_one() {
     assert_eq!(filtered("minTxCount: 2, isEmpty: true", ""), (vec![], None, false));
     assert_eq!(filtered("minTxCount: 3", ""), (vec![], None, false));
     assert_eq!(filtered("", ", first: 2"), (vec![107, 106], Some(108), true));
-    for refused in ["miner: \"unknown\"", "minTxCount: -1"] {
-        assert_eq!(
-            api.refusal(&format!("{{ blocks(filter: {{ {refused} }}) {{ totalCount }} }}")),
-            json!("BAD_USER_INPUT"),
-            "{refused}"
-        );
+    for (refused, message) in [
+        ("miner: \"unknown\"", "filter.miner is \"unknown\", and the server knows no mining pool with this slug"),
+        ("minTxCount: -1", "filter.minTxCount is -1, and a count cannot be negative"),
+        ("signalsBit: 29", "filter.signalsBit is 29: deployments have the bits 0 to 28 (BIP9)"),
+        ("signalsBit: -1", "filter.signalsBit is -1: deployments have the bits 0 to 28 (BIP9)"),
+    ] {
+        let said = api.ask(&format!("{{ blocks(filter: {{ {refused} }}) {{ totalCount }} }}"));
+        let expected = json!([error(&json!(["blocks"]), 3, message, &json!({ "code": "BAD_USER_INPUT" }))]);
+        assert_eq!(said["errors"], expected, "{refused}");
     }
 }
 

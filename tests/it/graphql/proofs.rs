@@ -62,6 +62,8 @@ fn proofs_are_those_of_a_node_and_lead_to_the_header() {
             let transaction = &answer["block"]["transaction"];
             let proof = node.must("gettxoutproof", &[json!([transaction["txid"]]), block["hash"].clone()]);
             assert_eq!(transaction["merkleBlockHex"], proof, "at height {height}");
+            let accepted = node.must("verifytxoutproof", &[transaction["merkleBlockHex"].clone()]);
+            assert_eq!(accepted, json!([transaction["txid"]]));
             coin_days += transaction["coinDaysDestroyed"].as_f64().unwrap();
 
             let proof = &transaction["wtxidProof"];

@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 
 use bitcoin::consensus::encode::serialize_hex;
-use bitcoin::hex::DisplayHex;
-use bitcoin::{ScriptBuf, Transaction, TxOut};
+use bitcoin::hex::{DisplayHex, FromHex};
+use bitcoin::key::Secp256k1;
+use bitcoin::taproot::ControlBlock;
+use bitcoin::{ScriptBuf, Transaction, TxOut, XOnlyPublicKey};
 use btcgraph::sim::{Hostile, Owner, Payment, Reward, ScriptKind, SimChain, Spendable, Template};
 use serde_json::{Value, json};
 
@@ -120,6 +122,56 @@ fn every_way_to_spend_reveals_its_scripts_and_signatures() {
         assert_eq!(ours, expected, "{kind:?}");
         let has_signature = matches!(kind, P2pk | P2pkh | Multisig);
         assert_eq!(ours["scriptSigAsm"].as_str().unwrap().contains("[ALL]"), has_signature, "{kind:?}");
+    }
+}
+
+/// BIP341: an annex is the last of at least two items of a witness and begins with 50; what is left of the witness is read
+/// without it. The control block of a leaf proves the output key from the internal key and the path to the root.
+#[test]
+fn a_taproot_spend_shows_its_leaf_its_annex_and_its_sighash_type() {
+    let owners = [ScriptKind::P2trScript, ScriptKind::P2trKey].map(|kind| Owner::new(kind, 3));
+    let (chain, coins) = coins_of(&owners);
+    let api = Api::of_chain(&chain);
+    let spends: Vec<Transaction> =
+        coins.into_iter().map(|coin| Payment::of([coin]).change(SimChain::miner(), 2).sign().unwrap()).collect();
+    let decoded = |witness: &[Vec<u8>], spend: &Transaction| {
+        let mut spend = spend.clone();
+        spend.input[0].witness = bitcoin::Witness::from_slice(witness);
+        let hex = serialize_hex(&spend);
+        let asked = format!(
+            "{{ decodeTransaction(hex: \"{hex}\") {{ transaction {{ inputs {{ nodes {{ {FIELDS} prevout {{ scriptPubKey }} }} }} }} }} }}"
+        );
+        api.data(&asked)["decodeTransaction"]["transaction"]["inputs"]["nodes"][0].take()
+    };
+    let by_script: Vec<Vec<u8>> = spends[0].input[0].witness.to_vec();
+    let plain = decoded(&by_script, &spends[0]);
+    let leaf = &plain["tapLeaf"];
+    let bytes = |value: &Value| Vec::<u8>::from_hex(value.as_str().unwrap()).unwrap();
+    let control_block = ControlBlock::decode(&bytes(&leaf["controlBlock"])).unwrap();
+    let output_key = XOnlyPublicKey::from_slice(&bytes(&plain["prevout"]["scriptPubKey"])[2..]).unwrap();
+    let script = ScriptBuf::from_bytes(bytes(&leaf["script"]["hex"]));
+    assert!(control_block.verify_taproot_commitment(&Secp256k1::verification_only(), output_key, &script));
+    assert_eq!(leaf["leafVersion"], json!(control_block.leaf_version.to_consensus()));
+    assert_eq!(leaf["internalKey"], json!(control_block.internal_key.to_string()));
+
+    let annex = [&by_script[..], &[vec![0x50, 0xab]]].concat();
+    let with_annex = decoded(&annex, &spends[0]);
+    assert_eq!((&with_annex["annex"], &with_annex["tapLeaf"]), (&json!("50ab"), leaf));
+
+    let signature = spends[1].input[0].witness.nth(0).unwrap().to_vec();
+    assert_eq!(signature.len(), 64);
+    let with_type = |byte: u8| [&signature[..], &[byte]].concat();
+    for (witness, annex, types) in [
+        (vec![signature.clone()], json!(null), json!(["DEFAULT"])),
+        (vec![signature.clone(), vec![0x50]], json!("50"), json!(["DEFAULT"])),
+        (vec![with_type(0x01)], json!(null), json!(["ALL"])),
+        (vec![with_type(0x02)], json!(null), json!(["NONE"])),
+        (vec![with_type(0x03), vec![0x50, 1, 2]], json!("500102"), json!(["SINGLE"])),
+        (vec![with_type(0x81)], json!(null), json!(["ALL_ANYONE_CAN_PAY"])),
+        (vec![with_type(0x83)], json!(null), json!(["SINGLE_ANYONE_CAN_PAY"])),
+    ] {
+        let found = decoded(&witness, &spends[1]);
+        assert_eq!((&found["annex"], &found["sighashTypes"], &found["tapLeaf"]), (&annex, &types, &Value::Null));
     }
 }
 
