@@ -10,7 +10,15 @@ use btcgraph::index::{Index, IndexError, IndexOptions};
 use btcgraph::sim::{Hostile, Owner, ScriptKind, SimChain};
 use redb::{Database, ReadableTable, TableDefinition};
 
+use crate::support::cut::{IndexForm, live_and_cut};
 use crate::support::indexed::{Indexed, options};
+
+live_and_cut!(
+    of_two_inputs_that_spend_one_output_the_later_is_the_error,
+    an_input_that_spends_a_spent_output_is_refused_and_named,
+    an_input_that_spends_a_missing_output_is_named,
+    a_block_with_damaged_rows_is_not_disconnected,
+);
 
 /// A chain of 120 hostile blocks.
 fn chain() -> (SimChain, Hostile) {
@@ -23,6 +31,13 @@ fn chain() -> (SimChain, Hostile) {
 
 fn index_of(chain: &SimChain) -> Indexed {
     Indexed::of(chain.active_blocks().map(Arc::as_ref), 1_000)
+}
+
+/// The same, whose newest block alone is live if it has generations.
+fn index_in(form: IndexForm, chain: &SimChain) -> Indexed {
+    let mut indexed = index_of(chain);
+    form.freeze_to(&mut indexed.index, chain.height().to_u32() - 1);
+    indexed
 }
 
 /// A coin of the chain's miner, whom no hostile block pays.
@@ -65,11 +80,10 @@ fn unresolved(height: u32, spending: &Transaction, outpoint: OutPoint, why: &'st
     IndexError::Unresolved { height, txid, vin: 0, outpoint, why }.to_string()
 }
 
-#[test]
-fn of_two_inputs_that_spend_one_output_the_later_is_the_error() {
+fn of_two_inputs_that_spend_one_output_the_later_is_the_error(form: IndexForm) {
     let (mut chain, _) = chain();
     let coin = mined_coin(&mut chain);
-    let mut indexed = index_of(&chain);
+    let mut indexed = index_in(form, &chain);
     let next = chain.mine(Vec::new()).unwrap();
     let height = chain.height().to_u32();
     // other transactions before, between and after them spend other outputs of the same transaction
@@ -84,15 +98,14 @@ fn of_two_inputs_that_spend_one_output_the_later_is_the_error() {
     assert_eq!(refusal(&mut indexed, &[&wrong]), expected);
 }
 
-#[test]
-fn an_input_that_spends_a_spent_output_is_refused_and_named() {
+fn an_input_that_spends_a_spent_output_is_refused_and_named(form: IndexForm) {
     let (mut chain, _) = chain();
     let coin = mined_coin(&mut chain);
     let first = pay(coin, 1_000, &[ScriptKind::P2a, ScriptKind::P2a]);
     let paid = |vout| OutPoint::new(first.compute_txid(), vout);
     chain.mine(vec![first.clone()]).unwrap();
     chain.mine(vec![pay(paid(0), 900, &[ScriptKind::P2a])]).unwrap();
-    let mut indexed = index_of(&chain);
+    let mut indexed = index_in(form, &chain);
     let next = chain.mine(Vec::new()).unwrap();
     let (fine, again) = (pay(paid(1), 800, &[ScriptKind::WitnessV2]), pay(paid(0), 700, &[ScriptKind::P2a]));
     let wrong = with(&next, [fine, again.clone()]);
@@ -100,11 +113,10 @@ fn an_input_that_spends_a_spent_output_is_refused_and_named() {
     assert_eq!(refusal(&mut indexed, &[&wrong]), expected);
 }
 
-#[test]
-fn an_input_that_spends_a_missing_output_is_named() {
+fn an_input_that_spends_a_missing_output_is_named(form: IndexForm) {
     let (mut chain, mut hostile) = chain();
     let coin = mined_coin(&mut chain);
-    let mut indexed = index_of(&chain);
+    let mut indexed = index_in(form, &chain);
     // a block with inputs in front of it, in the run and in its own block
     let before = hostile.mine(&mut chain).unwrap();
     let next = chain.mine(Vec::new()).unwrap();
@@ -198,8 +210,7 @@ fn an_update_is_full_when_all_rows_fill_half_of_the_cache() {
     });
 }
 
-#[test]
-fn a_block_with_damaged_rows_is_not_disconnected() {
+fn a_block_with_damaged_rows_is_not_disconnected(form: IndexForm) {
     let (mut chain, _) = chain();
     let coin = mined_coin(&mut chain);
     let paid = pay(coin, 1_000, &[ScriptKind::P2a]);
@@ -223,7 +234,8 @@ fn a_block_with_damaged_rows_is_not_disconnected() {
         }),
     ];
     for (name, damage) in damages {
-        let Indexed { index, directory } = index_of(&chain);
+        let Indexed { mut index, directory } = index_in(form, &chain);
+        while index.sweep(10_000).unwrap() {}
         drop(index);
         let transaction = Database::open(options(directory.path()).path).unwrap().begin_write().unwrap();
         damage(&transaction);

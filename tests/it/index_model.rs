@@ -11,8 +11,16 @@ use bitcoin::{Amount, Block, Network, OutPoint, ScriptBuf, Transaction, TxIn, Tx
 use btcgraph::sim::{Hostile, Rng, SimChain};
 
 use crate::support::agree::assert_agrees;
+use crate::support::cut::{IndexForm, live_and_cut};
 use crate::support::indexed::Indexed;
 use crate::support::model::Model;
+
+live_and_cut!(
+    a_repeated_transaction_overwrites_its_earlier_copy,
+    the_totals_of_a_hostile_chain_equal_those_of_the_model,
+    a_repeated_coinbase_overwrites_the_unspent_earlier_copy,
+    a_coinbase_repeated_twice_overwrites_the_copy_just_before_it,
+);
 
 /// Chains in which nearly everything repeats: three coinbases repeat, and each transaction depends only on the output
 /// it spends, so that the descendants of a repeated coinbase repeat as well. No node accepts them, since coinbases are
@@ -83,8 +91,7 @@ fn transaction(spent: OutPoint, which: u8, values: &[u64; 6]) -> Transaction {
     Transaction { version: Version::ONE, lock_time: LockTime::ZERO, input: vec![input], output: output.collect() }
 }
 
-#[test]
-fn a_repeated_transaction_overwrites_its_earlier_copy() {
+fn a_repeated_transaction_overwrites_its_earlier_copy(form: IndexForm) {
     for seed in 40..46 {
         let mut chain = Repeating::new(seed, 60);
         let often = chain.repeated.iter().filter(|(_, times)| **times > 2).count();
@@ -94,6 +101,7 @@ fn a_repeated_transaction_overwrites_its_earlier_copy() {
         assert_agrees(&one_by_one.index.snapshot().unwrap(), &model(&chain.blocks));
         for run in [3, 1_000] {
             let mut indexed = Indexed::of(refs(0), run);
+            form.freeze_to(&mut indexed.index, 30);
             assert_eq!(indexed.rows(), one_by_one.rows());
             for _ in 0..4 {
                 let left = usize::try_from(chain.random.between(1, 61)).unwrap();
@@ -101,6 +109,9 @@ fn a_repeated_transaction_overwrites_its_earlier_copy() {
                 indexed.verified();
                 assert_agrees(&indexed.index.snapshot().unwrap(), &model(&chain.blocks[..left]));
                 indexed.connect(chain.blocks[left..].iter().map(Arc::as_ref), run);
+                assert_eq!(indexed.rows(), one_by_one.rows());
+                // again what left, and what is overwritten from further above
+                form.freeze_to(&mut indexed.index, u32::try_from(left.min(50)).unwrap());
                 assert_eq!(indexed.rows(), one_by_one.rows());
             }
         }
@@ -115,15 +126,15 @@ fn model(blocks: &[Arc<Block>]) -> Model {
     Model::of(blocks.iter().map(Arc::as_ref))
 }
 
-#[test]
-fn the_totals_of_a_hostile_chain_equal_those_of_the_model() {
+fn the_totals_of_a_hostile_chain_equal_those_of_the_model(form: IndexForm) {
     for seed in 20..24 {
         let (mut chain, mut hostile) = (SimChain::new(seed), Hostile::new(seed));
         for _ in 0..180 {
             hostile.mine(&mut chain).unwrap();
         }
         let blocks = blocks(&chain);
-        let indexed = Indexed::of(blocks.iter().map(Arc::as_ref), 25);
+        let mut indexed = Indexed::of(blocks.iter().map(Arc::as_ref), 25);
+        form.freeze_to(&mut indexed.index, chain.height().to_u32() / 2);
         let model = model(&blocks);
         assert_agrees(&indexed.index.snapshot().unwrap(), &model);
         let sums = model.sums.last().unwrap();
@@ -132,8 +143,7 @@ fn the_totals_of_a_hostile_chain_equal_those_of_the_model() {
     }
 }
 
-#[test]
-fn a_repeated_coinbase_overwrites_the_unspent_earlier_copy() {
+fn a_repeated_coinbase_overwrites_the_unspent_earlier_copy(form: IndexForm) {
     for spent in 0..=3 {
         let (mut chain, mut hostile) = (SimChain::new(30), Hostile::new(30));
         let (earlier, later) = hostile.repeat_coinbase(&mut chain, spent).unwrap();
@@ -146,6 +156,8 @@ fn a_repeated_coinbase_overwrites_the_unspent_earlier_copy() {
         let second = chain.height_of(&later).unwrap().to_u32();
         for run in [1, 7, 1_000] {
             let mut indexed = Indexed::of(blocks.iter().map(Arc::as_ref), run);
+            // between the copies
+            form.freeze_to(&mut indexed.index, u32::midpoint(first, second));
             indexed.verified();
             assert_agrees(&indexed.index.snapshot().unwrap(), &with(chain.height().to_u32()));
             // with the later copy, without it, and without either
@@ -161,8 +173,7 @@ fn a_repeated_coinbase_overwrites_the_unspent_earlier_copy() {
     }
 }
 
-#[test]
-fn a_coinbase_repeated_twice_overwrites_the_copy_just_before_it() {
+fn a_coinbase_repeated_twice_overwrites_the_copy_just_before_it(form: IndexForm) {
     let (mut chain, mut hostile) = (SimChain::new(31), Hostile::new(31));
     let (earlier, _) = hostile.repeat_coinbase(&mut chain, 1).unwrap();
     chain.mine_duplicate_coinbase(&earlier, Vec::new()).unwrap();
@@ -170,6 +181,8 @@ fn a_coinbase_repeated_twice_overwrites_the_copy_just_before_it() {
     let blocks = blocks(&chain);
     for run in [1, 1_000] {
         let mut indexed = Indexed::of(blocks.iter().map(Arc::as_ref), run);
+        // between the second copy and the third
+        form.freeze_to(&mut indexed.index, chain.height().to_u32() - 2);
         indexed.verified();
         for left in (blocks.len() - 4..=blocks.len()).rev() {
             indexed.disconnect_to(u32::try_from(left).unwrap());

@@ -56,14 +56,15 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Reads which outputs are overwritten by transactions of their own generation, also of those that do not count any
-    /// more: the generation has no row of them in `unspent`.
+    /// Reads which outputs in force are overwritten by transactions of their own generation, also of those that do not count
+    /// any more: the generation has no row of them in `unspent`. Outputs above its end are those of a later generation.
     pub(super) fn read_own_overwritten(&mut self) -> Result<(), IndexError> {
         for of in self.snapshot.generations.iter() {
             for row in of.generation.scan_overwritten()? {
                 // damage is reported when the table is compared
                 let Ok((outpoint, _)) = row else { continue };
-                if of.generation.range().contains(spends::split_tx_point(&outpoint).0) {
+                let funding = spends::split_tx_point(&outpoint).0;
+                if of.first() <= funding && funding < of.end {
                     self.own_overwritten.insert(outpoint);
                 }
             }

@@ -13,6 +13,7 @@ use btcgraph::sim::{Owner, ScriptKind, SimChain};
 use super::DEPTH;
 use super::questions::Seed;
 use crate::support::api::{Api, coinbase_output, sat, spend_outputs};
+use crate::support::cut::IndexForm;
 
 /// Blocks that are there at the beginning; the first of them can be spent.
 const BLOCKS: u32 = 108;
@@ -31,11 +32,11 @@ pub(super) struct History {
 }
 
 impl History {
-    pub(super) fn start(seed: u64) -> Self {
+    pub(super) fn start(form: IndexForm, seed: u64) -> Self {
         let mut sim = SimChain::new(seed);
         sim.mine_empty(BLOCKS).unwrap();
         let main: Vec<_> = sim.active_blocks().cloned().collect();
-        let (api, payee) = (Api::of_chain(&sim), Owner::new(ScriptKind::P2wpkh, 7));
+        let (api, payee) = (Api::of_chain_in(form, &sim), Owner::new(ScriptKind::P2wpkh, 7));
         let random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let mut history = Self { api, sim, main, left: Vec::new(), payments: Vec::new(), payee, random };
         // one is confirmed before anything is asked, and becomes deep
@@ -185,6 +186,11 @@ impl History {
                 self.connect(vec![payment]);
             }
         }
+    }
+
+    /// In an index with generations the cut rises towards the tip, and reorganisations reach it.
+    pub(super) fn freeze(&mut self, form: IndexForm) {
+        self.api.take(form);
     }
 
     /// A payment of a coin that no other spends.

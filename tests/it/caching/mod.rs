@@ -20,9 +20,16 @@ use btcgraph::api::{Cacheability, Freshness, ReadSet};
 use serde_json::Value;
 
 use crate::support::api::Api;
+use crate::support::cut::{IndexForm, live_and_cut};
 use history::History;
 use kept::Kept;
 use questions::{Question, questions};
+
+live_and_cut!(
+    what_is_told_to_last_does_whatever_happens,
+    what_is_asked_in_earnest_lasts_as_long_as_it_can,
+    what_was_right_after_a_deep_block_lasts_and_what_is_now_does_not,
+);
 
 /// How many blocks must be on top of one: as many as a history disconnects at once.
 const DEPTH: u32 = 3;
@@ -65,8 +72,8 @@ struct Found {
     lasting: [usize; 4],
 }
 
-fn play(seed: u64) -> Found {
-    let (mut history, runtime) = (History::start(seed), runtime());
+fn play(form: IndexForm, seed: u64) -> Found {
+    let (mut history, runtime) = (History::start(form, seed), runtime());
     let (mut found, mut kept, mut if_fixed) = (Found::default(), Kept::default(), Kept::default());
     let mut questions: Vec<Question> = questions(&history.seeds());
     for step in 0..STEPS {
@@ -86,6 +93,9 @@ fn play(seed: u64) -> Found {
             }
         }
         history.step();
+        if step % 3 == 1 {
+            history.freeze(form);
+        }
         if step % 10 == 5 {
             questions.extend(questions::of_block(&history.tip()));
         }
@@ -93,11 +103,10 @@ fn play(seed: u64) -> Found {
     found
 }
 
-#[test]
-fn what_is_told_to_last_does_whatever_happens() {
+fn what_is_told_to_last_does_whatever_happens(form: IndexForm) {
     let mut lasting = [0; 4];
     for seed in 1..=2 {
-        let found = play(seed);
+        let found = play(form, seed);
         assert_eq!(found.broken, Vec::<String>::new());
         for (all, more) in lasting.iter_mut().zip(found.lasting) {
             *all += more;
@@ -108,9 +117,8 @@ fn what_is_told_to_last_does_whatever_happens() {
 }
 
 /// So that the tests here do not pass because nothing is ever told to last.
-#[test]
-fn what_is_asked_in_earnest_lasts_as_long_as_it_can() {
-    let (history, runtime) = (History::start(4), runtime());
+fn what_is_asked_in_earnest_lasts_as_long_as_it_can(form: IndexForm) {
+    let (history, runtime) = (History::start(form, 4), runtime());
     for (document, lasting) in [
         ("{ block(height: 1) { hash transactions { nodes { txid outputs { nodes { value script { id } } } } } } }", 0),
         (
@@ -153,9 +161,8 @@ fn what_is_asked_in_earnest_lasts_as_long_as_it_can() {
 }
 
 /// The same of what is asked for as it was right after a block.
-#[test]
-fn what_was_right_after_a_deep_block_lasts_and_what_is_now_does_not() {
-    let (history, runtime) = (History::start(4), runtime());
+fn what_was_right_after_a_deep_block_lasts_and_what_is_now_does_not(form: IndexForm) {
+    let (history, runtime) = (History::start(form, 4), runtime());
     let (address, deep, newest) = (history.address(), history.time(90), history.time(109));
     let set = address.replace("address(address: ", "ledgerSet(of: { addresses: [").replace(')', "] })");
     let at = |field: &str, at: &str, fields: &str| format!("{field}(at: {{ {at} }}) {{ {fields} }}");
@@ -206,7 +213,7 @@ fn what_was_right_after_a_deep_block_lasts_and_what_is_now_does_not() {
 /// So that the test above would have found a field that is marked as fixed and is not.
 #[test]
 fn a_field_that_moves_and_is_marked_as_fixed_is_found() {
-    let found = play(3);
+    let found = play(IndexForm::Live, 3);
     let moving = [
         "Block.confirmations",
         "Block.nextBlock",

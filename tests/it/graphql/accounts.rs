@@ -11,6 +11,12 @@ use serde_json::{Value, json};
 
 use super::mempool::chain_with_coins;
 use crate::support::api::{Api, sat, spend_outputs};
+use crate::support::cut::{IndexForm, live_and_cut};
+
+live_and_cut!(
+    an_account_answers_as_the_set_of_its_scripts,
+    pages_of_a_set_go_on_when_another_script_of_its_descriptor_is_used
+);
 
 /// The owner of the coins of [`chain_with_coins`].
 pub(super) const PAYER: Owner = Owner::new(ScriptKind::BareTrue, 1);
@@ -131,10 +137,9 @@ fn the_gap_limit_decides_what_belongs_to_an_account() {
     }
 }
 
-#[test]
-fn an_account_answers_as_the_set_of_its_scripts() {
+fn an_account_answers_as_the_set_of_its_scripts(form: IndexForm) {
     let (chain, coins) = paid_wallet();
-    let mut api = Api::of_chain(&chain);
+    let mut api = Api::of_chain_in(form, &chain);
     api.arrive([&pay(coins[3], &[(0, 40, 9_000), (1, 20, 1_000)])]);
     // the payment at 40 brings 60 within the gap
     let scripts = [(0, 0), (0, 19), (0, 39), (1, 0), (0, 40), (0, 60), (1, 20)];
@@ -196,10 +201,9 @@ fn descriptors_are_members_of_a_set_and_lists_of_their_own() {
     );
 }
 
-#[test]
-fn pages_of_a_set_go_on_when_another_script_of_its_descriptor_is_used() {
+fn pages_of_a_set_go_on_when_another_script_of_its_descriptor_is_used(form: IndexForm) {
     let (chain, coins) = paid_wallet();
-    let mut api = Api::of_chain(&chain);
+    let mut api = Api::of_chain_in(form, &chain);
     let set = format!("ledgerSet(of: {{ descriptors: [{{ text: {} }}] }})", json!(wallet()));
     let page = |api: &Api, after: &str| {
         let found = api.data(&format!(

@@ -7,6 +7,14 @@ use btcgraph::sim::{Owner, Reward, ScriptKind, SimChain, Template};
 use serde_json::{Value, json};
 
 use crate::support::api::{Api, branch, coinbase_output, real_chain, sat, spend};
+use crate::support::cut::{IndexForm, live_and_cut};
+
+live_and_cut!(
+    an_address_adds_up_what_its_script_received_and_spent,
+    coins_mature_one_block_at_a_time,
+    an_overwritten_coinbase_is_counted_once_while_it_matures,
+    an_address_forgets_what_a_reorganisation_takes_back
+);
 
 const MINER: Owner = Owner::new(ScriptKind::P2wsh, 0);
 const COIN: u64 = 5_000_000_000;
@@ -35,8 +43,7 @@ fn amounts(confirmed: u64, immature: u64) -> Value {
 const ALL: &str = "id address type balance { confirmed immature spendable } stats { txCount receivedCount received
     spentCount spent utxoCount firstSeenBlock { height } lastSeenBlock { height } minedBlockCount used }";
 
-#[test]
-fn an_address_adds_up_what_its_script_received_and_spent() {
+fn an_address_adds_up_what_its_script_received_and_spent(form: IndexForm) {
     let mut chain = SimChain::new(5);
     let first = chain.mine(Vec::new()).unwrap();
     chain.mine_empty(100).unwrap();
@@ -48,7 +55,7 @@ fn an_address_adds_up_what_its_script_received_and_spent() {
     let output = |vout| bitcoin::OutPoint { txid: paid.compute_txid(), vout };
     let change = spend(&chain, owner, &[output(0)], vec![owner.output(sat(600))]);
     chain.mine(vec![change]).unwrap();
-    let api = Api::of_chain(&chain);
+    let api = Api::of_chain_in(form, &chain);
     assert_eq!(
         api.data(&format!("{{ address(address: \"{}\") {{ {ALL} }} }}", address(owner))),
         json!({ "address": {
@@ -118,11 +125,10 @@ fn a_text_that_is_no_address_of_the_network_is_refused_with_the_reason() {
     }
 }
 
-#[test]
-fn coins_mature_one_block_at_a_time() {
+fn coins_mature_one_block_at_a_time(form: IndexForm) {
     let mut chain = SimChain::new(8);
     let owner = Owner::new(ScriptKind::P2pkh, 1);
-    let mut api = Api::of_chain(&chain);
+    let mut api = Api::of_chain_in(form, &chain);
     // its coinbases are at 1 and 2; each is mature once the tip is 99 above it
     for height in 1..=102_u64 {
         let block = if height <= 2 { mine_for(&mut chain, owner) } else { chain.mine(Vec::new()).unwrap() };
@@ -138,13 +144,12 @@ fn coins_mature_one_block_at_a_time() {
     assert_eq!(stats, json!({ "address": { "stats": { "minedBlockCount": 2 } } }));
 }
 
-#[test]
-fn an_overwritten_coinbase_is_counted_once_while_it_matures() {
+fn an_overwritten_coinbase_is_counted_once_while_it_matures(form: IndexForm) {
     let owner = Owner::new(ScriptKind::P2pkh, 2);
     let mut chain = SimChain::new(9);
     let first = mine_for(&mut chain, owner); // height 1
     chain.mine_empty(9).unwrap();
-    let mut api = Api::of_chain(&chain);
+    let mut api = Api::of_chain_in(form, &chain);
     assert_eq!(balance(&api, owner), amounts(COIN, COIN));
     api.connect(&chain.mine_duplicate_coinbase(&first.block_hash(), Vec::new()).unwrap()); // height 11
     // from its height to 109 the later copy is immature; both are among the last 99 blocks up to height 99
@@ -176,13 +181,12 @@ fn an_address_shares_nothing_with_the_bare_key_it_hashes() {
     assert_eq!(genesis, json!({ "address": { "balance": { "confirmed": 0 } } }));
 }
 
-#[test]
-fn an_address_forgets_what_a_reorganisation_takes_back() {
+fn an_address_forgets_what_a_reorganisation_takes_back(form: IndexForm) {
     let mut chain = SimChain::new(10);
     let owner = Owner::new(ScriptKind::P2sh, 4);
     chain.mine_empty(5).unwrap();
     let old = mine_for(&mut chain, owner);
-    let mut api = Api::of_chain(&chain);
+    let mut api = Api::of_chain_in(form, &chain);
     assert_eq!(balance(&api, owner), amounts(COIN, COIN));
     let branch = branch(&mut chain, old.header.prev_blockhash, 2, &[]);
     api.change(1, branch.iter().map(Arc::as_ref));

@@ -10,6 +10,12 @@ use btcgraph::sim::SimChain;
 use serde_json::{Value, json};
 
 use crate::support::api::{Api, branch};
+use crate::support::cut::{IndexForm, live_and_cut};
+
+live_and_cut!(
+    pages_of_blocks_put_together_are_the_chain_in_both_orders_and_directions_while_blocks_arrive,
+    blocks_are_chosen_by_height_and_by_median_time_past
+);
 
 fn page(api: &Api, list: &str, arguments: &str) -> Value {
     let mut data = api.data(&format!(
@@ -60,11 +66,10 @@ fn hash_of(block: &Arc<Block>) -> String {
     block.block_hash().to_string()
 }
 
-#[test]
-fn pages_of_blocks_put_together_are_the_chain_in_both_orders_and_directions_while_blocks_arrive() {
+fn pages_of_blocks_put_together_are_the_chain_in_both_orders_and_directions_while_blocks_arrive(form: IndexForm) {
     let mut chain = SimChain::new(70);
     chain.mine_empty(60).unwrap();
-    let mut api = Api::of_chain(&chain);
+    let mut api = Api::of_chain_in(form, &chain);
     for size in 1..=100 {
         for (way, (order, forwards)) in
             [("ASC", true), ("ASC", false), ("DESC", true), ("DESC", false)].into_iter().enumerate()
@@ -101,12 +106,11 @@ fn blocks_are_told_from_the_newest_unless_told_otherwise() {
     }
 }
 
-#[test]
-fn blocks_are_chosen_by_height_and_by_median_time_past() {
+fn blocks_are_chosen_by_height_and_by_median_time_past(form: IndexForm) {
     // median times past of 0 to 10, which is the median of fewer than eleven, then ten minutes apart
     let mut chain = SimChain::new(72).with_clock(1_700_000_000, 600);
     chain.mine_empty(30).unwrap();
-    let api = Api::of_chain(&chain);
+    let api = Api::of_chain_in(form, &chain);
     let median = |height: u32| {
         let data = api.data(&format!("{{ block(height: {height}) {{ medianTime }} }}"));
         data["block"]["medianTime"].as_str().unwrap().to_owned()

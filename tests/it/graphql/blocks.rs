@@ -8,6 +8,13 @@ use btcgraph::sim::{Owner, Reward, ScriptKind, SimChain, Template};
 use serde_json::{Value, json};
 
 use crate::support::api::{Api, branch, coinbase_output, error, sat, spend};
+use crate::support::cut::{IndexForm, live_and_cut};
+
+live_and_cut!(
+    a_block_is_answered_whole,
+    hash_height_and_tip_lead_to_one_block,
+    a_transaction_of_a_stale_block_is_shown_where_it_is_now
+);
 
 const MINER: Owner = Owner::new(ScriptKind::P2wsh, 0);
 
@@ -24,11 +31,10 @@ fn chain() -> (SimChain, Arc<Block>) {
     (chain, block)
 }
 
-#[test]
-fn a_block_is_answered_whole() {
+fn a_block_is_answered_whole(form: IndexForm) {
     let (mut chain, block) = chain();
     chain.mine(Vec::new()).unwrap();
-    let api = Api::of_chain(&chain);
+    let api = Api::of_chain_in(form, &chain);
     let header = block.header;
     let hash = block.block_hash().to_string();
     let answer = api.data(&format!(
@@ -93,10 +99,9 @@ fn a_block_is_answered_whole() {
     assert_eq!(answer["block"], expected);
 }
 
-#[test]
-fn hash_height_and_tip_lead_to_one_block() {
+fn hash_height_and_tip_lead_to_one_block(form: IndexForm) {
     let (chain, block) = chain();
-    let api = Api::of_chain(&chain);
+    let api = Api::of_chain_in(form, &chain);
     let found = api.data(&format!(
         "{{ tip {{ id }} byHeight: block(height: 102) {{ id }} byHash: block(hash: \"{}\") {{ id }} }}",
         block.block_hash()
@@ -208,10 +213,9 @@ fn a_stale_block_is_found_by_its_hash_and_says_so() {
     );
 }
 
-#[test]
-fn a_transaction_of_a_stale_block_is_shown_where_it_is_now() {
+fn a_transaction_of_a_stale_block_is_shown_where_it_is_now(form: IndexForm) {
     let (mut chain, old) = chain();
-    let mut api = Api::of_chain(&chain);
+    let mut api = Api::of_chain_in(form, &chain);
     let spending = old.txdata[1].clone();
     let branch = branch(&mut chain, old.header.prev_blockhash, 2, std::slice::from_ref(&spending));
     api.change(1, branch.iter().map(Arc::as_ref));

@@ -9,6 +9,9 @@ use serde_json::{Value, json};
 
 use super::mempool::{chain_with_coins, paying};
 use crate::support::api::{Api, response_json, sat};
+use crate::support::cut::{IndexForm, live_and_cut};
+
+live_and_cut!(lists_of_the_chain_tell_what_a_client_would_keep);
 
 /// What a filter goes by.
 const FIELDS: &str =
@@ -70,13 +73,12 @@ fn walk(api: &Api, owner: &[&str], size: usize, arguments: &str) -> Vec<Value> {
     }
 }
 
-#[test]
-fn lists_of_the_chain_tell_what_a_client_would_keep() {
+fn lists_of_the_chain_tell_what_a_client_would_keep(form: IndexForm) {
     let (mut chain, mut hostile) = (SimChain::new(95), Hostile::new(95));
     for _ in 0..150 {
         hostile.mine(&mut chain).unwrap();
     }
-    let api = Api::of_chain(&chain);
+    let api = Api::of_chain_in(form, &chain);
     let largest = chain.active_blocks().enumerate().max_by_key(|(_, block)| block.txdata.len()).unwrap().0;
     let block = format!("block(height: {largest})");
     let mut told = 0;

@@ -5,6 +5,9 @@ use btcgraph::sim::SimChain;
 use serde_json::{Value, json};
 
 use crate::support::api::Api;
+use crate::support::cut::{IndexForm, live_and_cut};
+
+live_and_cut!(the_copy_that_a_later_transaction_replaced_has_an_id_of_its_own);
 
 fn api() -> (Api, Value) {
     let mut chain = SimChain::new(60);
@@ -43,13 +46,12 @@ fn every_id_in_an_answer_finds_its_object() {
     assert_eq!(found, json!({ "node": { "vout": 0, "transaction": { "id": transaction["id"] } } }));
 }
 
-#[test]
-fn the_copy_that_a_later_transaction_replaced_has_an_id_of_its_own() {
+fn the_copy_that_a_later_transaction_replaced_has_an_id_of_its_own(form: IndexForm) {
     let mut chain = SimChain::new(66);
     let first = chain.mine(Vec::new()).unwrap();
     chain.mine_empty(2).unwrap();
     let second = chain.mine_duplicate_coinbase(&first.block_hash(), Vec::new()).unwrap();
-    let api = Api::of_chain(&chain);
+    let api = Api::of_chain_in(form, &chain);
     let earlier = &api.data("{ transactionByIndex(index: 1) { id outputs { nodes { id } } } }")["transactionByIndex"];
     let later = format!("Transaction:{}", first.txdata[0].compute_txid());
     assert_eq!(earlier["id"], json!(format!("{later}@{}", first.block_hash())));

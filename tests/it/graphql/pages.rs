@@ -8,6 +8,9 @@ use btcgraph::sim::{Owner, Reward, ScriptKind, SimChain, Template};
 use serde_json::{Value, json};
 
 use crate::support::api::{Api, branch, coinbase_output, error, sat, spend, spend_outputs};
+use crate::support::cut::{IndexForm, live_and_cut};
+
+live_and_cut!(pages_put_together_are_the_list_in_both_directions_for_every_size);
 
 const OWNER: Owner = Owner::new(ScriptKind::BareTrue, 1);
 
@@ -66,10 +69,9 @@ fn rows<'p>(page: &'p Value, name: &'p str) -> impl Iterator<Item = Value> + use
     page["nodes"].as_array().unwrap().iter().map(move |node| node[name].clone())
 }
 
-#[test]
-fn pages_put_together_are_the_list_in_both_directions_for_every_size() {
+fn pages_put_together_are_the_list_in_both_directions_for_every_size(form: IndexForm) {
     let (chain, block) = wide_chain();
-    let api = Api::of_chain(&chain);
+    let api = Api::of_chain_in(form, &chain);
     for (owner, field, name, expected) in lists(&block) {
         for size in 1..=10 {
             let (mut forwards, mut cursor) = (Vec::new(), Value::Null);

@@ -11,6 +11,9 @@ use serde_json::{Value, json};
 
 use super::mempool::chain_with_coins;
 use crate::support::api::{Api, sat, spend};
+use crate::support::cut::{IndexForm, live_and_cut};
+
+live_and_cut!(each_text_finds_what_it_names, a_text_with_two_meanings_finds_both);
 
 const PAYER: Owner = Owner::new(ScriptKind::BareTrue, 1);
 const TAPROOT: Owner = Owner::new(ScriptKind::P2trKey, 7);
@@ -58,10 +61,9 @@ fn paid() -> (SimChain, Transaction, Transaction) {
     (chain, payment, unconfirmed)
 }
 
-#[test]
-fn each_text_finds_what_it_names() {
+fn each_text_finds_what_it_names(form: IndexForm) {
     let (chain, payment, unconfirmed) = paid();
-    let mut api = Api::of_chain(&chain);
+    let mut api = Api::of_chain_in(form, &chain);
     api.arrive([&unconfirmed]);
     let block = chain.active_blocks().last().unwrap();
     let height = chain.active_blocks().count() - 1;
@@ -124,8 +126,7 @@ fn the_beginning_of_a_name_finds_pools_in_the_order_of_the_table() {
     assert_eq!(names("BTC"), expected[..expected.len().min(10)]);
 }
 
-#[test]
-fn a_text_with_two_meanings_finds_both() {
+fn a_text_with_two_meanings_finds_both(form: IndexForm) {
     let (mut chain, coins) = chain_with_coins(1);
     // OP_TRUE has the digits of a height
     let script = ScriptBuf::from_hex("51").unwrap();
@@ -133,10 +134,14 @@ fn a_text_with_two_meanings_finds_both() {
     let payment = spend(&chain, PAYER, &coins[..1], vec![output]);
     let block = chain.active_blocks().nth(51).unwrap();
     let block_node = json!({ "__typename": "Block", "hash": block.block_hash().to_string(), "height": 51 });
-    assert_eq!(found(&Api::of_chain(&chain), "51"), json!([block_node]), "a script without history is not found");
+    assert_eq!(
+        found(&Api::of_chain_in(form, &chain), "51"),
+        json!([block_node]),
+        "a script without history is not found"
+    );
 
     chain.mine(vec![payment]).unwrap();
-    let api = Api::of_chain(&chain);
+    let api = Api::of_chain_in(form, &chain);
     assert_eq!(found(&api, "51"), json!([block_node, script_node(&script)]));
 
     let page = |arguments: &str| {

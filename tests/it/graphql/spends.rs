@@ -12,6 +12,14 @@ use serde_json::{Value, json};
 
 use crate::support::api::{Api, sat};
 use crate::support::bitcoind::RealNode;
+use crate::support::cut::{IndexForm, live_and_cut};
+
+live_and_cut!(
+    every_way_to_spend_reveals_its_scripts_and_signatures,
+    a_script_shows_its_keys_and_how_many_must_sign,
+    relative_locks_count_from_the_confirmation_of_the_spent_output,
+    an_output_ages_until_it_is_spent
+);
 
 const FIELDS: &str = "scriptSigAsm redeemScript { hex } witnessScript { hex } annex sighashTypes
     tapLeaf { script { hex asm } leafVersion internalKey controlBlock }";
@@ -76,8 +84,7 @@ fn coins_of(owners: &[Owner]) -> (SimChain, Vec<Spendable>) {
 }
 
 /// What each kind of output reveals when it is spent.
-#[test]
-fn every_way_to_spend_reveals_its_scripts_and_signatures() {
+fn every_way_to_spend_reveals_its_scripts_and_signatures(form: IndexForm) {
     use ScriptKind::{Multisig, P2pk, P2pkh, P2sh, P2shP2wpkh, P2shP2wsh, P2trKey, P2trScript, P2wpkh, P2wsh};
     let kinds = [P2pk, P2pkh, Multisig, P2sh, P2shP2wpkh, P2shP2wsh, P2wpkh, P2wsh, P2trScript, P2trKey];
     let owners = kinds.map(|kind| Owner::new(kind, 3));
@@ -85,7 +92,7 @@ fn every_way_to_spend_reveals_its_scripts_and_signatures() {
     let spends = coins.into_iter().map(|coin| Payment::of([coin]).change(SimChain::miner(), 2).sign().unwrap());
     let spends: Vec<Transaction> = spends.collect();
     chain.mine(spends.clone()).unwrap();
-    let api = Api::of_chain(&chain);
+    let api = Api::of_chain_in(form, &chain);
     for (kind, spend) in kinds.into_iter().zip(&spends) {
         let ours = inputs(&api, spend.compute_txid(), FIELDS)[0].take();
         let input = &spend.input[0];
@@ -175,11 +182,10 @@ fn a_taproot_spend_shows_its_leaf_its_annex_and_its_sighash_type() {
     }
 }
 
-#[test]
-fn a_script_shows_its_keys_and_how_many_must_sign() {
+fn a_script_shows_its_keys_and_how_many_must_sign(form: IndexForm) {
     let owner = Owner::new(ScriptKind::Multisig, 3);
     let (chain, _) = coins_of(&[owner]);
-    let api = Api::of_chain(&chain);
+    let api = Api::of_chain_in(form, &chain);
     let script = owner.script_pubkey();
     let pushes = script.instructions().filter_map(|op| op.unwrap().push_bytes().map(|key| key.as_bytes().to_vec()));
     let keys: Vec<_> = pushes.collect();
@@ -216,11 +222,10 @@ fn seconds_of(text: &str) -> u64 {
 
 const LOCK: &str = "relativeLock { blockCount seconds spendableAtHeight spendableAt isSatisfiedAtNextBlock }";
 
-#[test]
-fn relative_locks_count_from_the_confirmation_of_the_spent_output() {
+fn relative_locks_count_from_the_confirmation_of_the_spent_output(form: IndexForm) {
     let owner = Owner::new(ScriptKind::P2wsh, 5);
     let (chain, coins) = coins_of(&[owner; 7]);
-    let mut api = Api::of_chain(&chain);
+    let mut api = Api::of_chain_in(form, &chain);
     let median_time = |height: u32| chain.median_time_past(&chain.hash_at(height.into()).unwrap()).unwrap();
     // the tip is at height 107, the first coin that is locked by time at height 5
     let reached = (median_time(107) - median_time(4)) / 512;
@@ -307,14 +312,13 @@ fn sigops_and_the_size_they_count_for_are_those_of_a_node() {
     assert_eq!((&coinbase["sigopCost"], &coinbase["adjustedVsize"]), (&json!(4), &coinbase["vsize"]), "P2PK");
 }
 
-#[test]
-fn an_output_ages_until_it_is_spent() {
+fn an_output_ages_until_it_is_spent(form: IndexForm) {
     let owner = Owner::new(ScriptKind::P2wsh, 5);
     let (mut chain, mut coins) = coins_of(&[owner, owner]);
     let spend = Payment::of([coins.remove(1)]).change(owner, 2).sign().unwrap();
     chain.mine(vec![spend]).unwrap();
     chain.mine_empty(1).unwrap();
-    let api = Api::of_chain(&chain);
+    let api = Api::of_chain_in(form, &chain);
     let median_time = |height: u32| chain.median_time_past(&chain.hash_at(height.into()).unwrap()).unwrap();
     let life = |height: u32| {
         let fields = "age { blockCount seconds } lifespan { blockCount seconds }";

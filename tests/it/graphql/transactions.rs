@@ -9,6 +9,17 @@ use btcgraph::sim::{Owner, Reward, ScriptKind, SimChain, Template};
 use serde_json::{Value, json};
 
 use crate::support::api::{Api, coinbase_output, real_chain, sat, spend};
+use crate::support::cut::{IndexForm, live_and_cut};
+
+live_and_cut!(
+    a_transaction_is_answered_whole,
+    a_coinbase_has_nulls_where_there_is_nothing_and_no_errors,
+    a_coinbase_output_is_mature_once_the_next_block_may_spend_it,
+    outputs_that_can_never_be_spent_say_why,
+    a_lock_time_is_a_height_or_a_moment_and_says_whether_it_has_passed,
+    a_transaction_that_only_stale_blocks_hold_is_reorged_out,
+    of_a_txid_that_the_chain_holds_twice_the_later_copy_answers
+);
 
 const MINER: Owner = Owner::new(ScriptKind::P2wsh, 0);
 
@@ -72,8 +83,7 @@ fn the_first_payment_ever_made_is_shown_with_what_it_spent() {
     );
 }
 
-#[test]
-fn a_transaction_is_answered_whole() {
+fn a_transaction_is_answered_whole(form: IndexForm) {
     let (mut chain, first) = mature_chain();
     let (payee, change) = (Owner::new(ScriptKind::P2wpkh, 1), Owner::new(ScriptKind::P2trKey, 2));
     let outputs = vec![payee.output(sat(1_000_000)), change.output(sat(4_998_999_000))];
@@ -86,7 +96,7 @@ fn a_transaction_is_answered_whole() {
         vec![MINER.output(sat(999_000))],
     );
     chain.mine(vec![next.clone()]).unwrap();
-    let api = Api::of_chain(&chain);
+    let api = Api::of_chain_in(form, &chain);
 
     let txid = spending.compute_txid();
     let answer = api.data(&format!(
@@ -194,10 +204,9 @@ fn hex(bytes: &[u8]) -> String {
     bytes.to_lower_hex_string()
 }
 
-#[test]
-fn a_coinbase_has_nulls_where_there_is_nothing_and_no_errors() {
+fn a_coinbase_has_nulls_where_there_is_nothing_and_no_errors(form: IndexForm) {
     let (chain, first) = mature_chain();
-    let api = Api::of_chain(&chain);
+    let api = Api::of_chain_in(form, &chain);
     let txid = first.txdata[0].compute_txid();
     assert_eq!(
         api.data(&format!(
@@ -224,11 +233,10 @@ fn a_coinbase_has_nulls_where_there_is_nothing_and_no_errors() {
     );
 }
 
-#[test]
-fn a_coinbase_output_is_mature_once_the_next_block_may_spend_it() {
+fn a_coinbase_output_is_mature_once_the_next_block_may_spend_it(form: IndexForm) {
     let mut chain = SimChain::new(3);
     let first = chain.mine(Vec::new()).unwrap();
-    let mut api = Api::of_chain(&chain);
+    let mut api = Api::of_chain_in(form, &chain);
     let question = format!(
         "{{ transaction(txid: \"{}\") {{ confirmations outputs(first: 1) {{ nodes {{ isMature matureAtHeight }} }} }} }}",
         first.txdata[0].compute_txid()
@@ -241,14 +249,13 @@ fn a_coinbase_output_is_mature_once_the_next_block_may_spend_it() {
     }
 }
 
-#[test]
-fn outputs_that_can_never_be_spent_say_why() {
+fn outputs_that_can_never_be_spent_say_why(form: IndexForm) {
     let (mut chain, first) = mature_chain();
     let outputs = [ScriptKind::OpReturn, ScriptKind::BareOpReturn, ScriptKind::Oversized, ScriptKind::Empty]
         .map(|kind| Owner::new(kind, 1).output(Amount::ZERO));
     let spending = spend(&chain, MINER, &[coinbase_output(&first, 0)], outputs.to_vec());
     chain.mine(vec![spending.clone()]).unwrap();
-    let api = Api::of_chain(&chain);
+    let api = Api::of_chain_in(form, &chain);
     let found = api.data(&format!(
         "{{ transaction(txid: \"{}\") {{ outputs {{ nodes {{ scriptType spendStatus unspendableReason address }} }} }} }}",
         spending.compute_txid()
@@ -271,8 +278,7 @@ fn outputs_that_can_never_be_spent_say_why() {
     );
 }
 
-#[test]
-fn a_lock_time_is_a_height_or_a_moment_and_says_whether_it_has_passed() {
+fn a_lock_time_is_a_height_or_a_moment_and_says_whether_it_has_passed(form: IndexForm) {
     let (chain, first) = mature_chain();
     let coin = coinbase_output(&first, 0);
     // the next block is 102, and the median time past of the tip is that of block 96
@@ -291,7 +297,7 @@ fn a_lock_time_is_a_height_or_a_moment_and_says_whether_it_has_passed() {
         locked.input[0].sequence = Sequence(sequence);
         // it is in a stale block, and waits to be mined again
         let stale = chain.mine(vec![locked.clone()]).unwrap();
-        let mut api = Api::of_chain(&chain);
+        let mut api = Api::of_chain_in(form, &chain);
         api.change(1, []);
         assert_eq!(
             api.data(&format!("{{ transaction(txid: \"{}\") {{ state lockTime {{ raw height time isFinalAtNextBlock }} }} tip {{ height }} }}", locked.compute_txid())),
@@ -304,8 +310,7 @@ fn a_lock_time_is_a_height_or_a_moment_and_says_whether_it_has_passed() {
     }
 }
 
-#[test]
-fn a_transaction_that_only_stale_blocks_hold_is_reorged_out() {
+fn a_transaction_that_only_stale_blocks_hold_is_reorged_out(form: IndexForm) {
     let (mut chain, first) = mature_chain();
     let paid = spend(&chain, MINER, &[coinbase_output(&first, 0)], vec![MINER.output(sat(4_999_000_000))]);
     let again = |txid| bitcoin::OutPoint { txid, vout: 0 };
@@ -317,7 +322,7 @@ fn a_transaction_that_only_stale_blocks_hold_is_reorged_out() {
         vec![TxOut { value: sat(4_998_000_000), ..MINER.output(sat(0)) }],
     );
     chain.mine(vec![next.clone()]).unwrap();
-    let mut api = Api::of_chain(&chain);
+    let mut api = Api::of_chain_in(form, &chain);
     api.change(2, []);
     assert_eq!(
         api.data(&format!(
@@ -339,15 +344,14 @@ fn a_transaction_that_only_stale_blocks_hold_is_reorged_out() {
     );
 }
 
-#[test]
-fn of_a_txid_that_the_chain_holds_twice_the_later_copy_answers() {
+fn of_a_txid_that_the_chain_holds_twice_the_later_copy_answers(form: IndexForm) {
     let mut chain = SimChain::new(4);
     let owner = Owner::new(ScriptKind::P2pkh, 5);
     let template = Template { reward: Some(Reward::to(owner.script_pubkey())), ..Template::default() };
     let first = chain.mine_template(template).unwrap();
     chain.mine_empty(3).unwrap();
     let second = chain.mine_duplicate_coinbase(&first.block_hash(), Vec::new()).unwrap();
-    let api = Api::of_chain(&chain);
+    let api = Api::of_chain_in(form, &chain);
     let txid = first.txdata[0].compute_txid().to_string();
     let copy = json!({ "txid": txid, "confirmations": 1, "block": { "hash": second.block_hash().to_string() }, "outputs": { "nodes": [{ "spendStatus": "UNSPENT", "unspendableReason": null, "matureAtHeight": 105 }] } });
     let found = api.data(&format!(

@@ -27,15 +27,32 @@ macro_rules! live_and_cut {
 }
 pub(crate) use live_and_cut;
 
+impl IndexForm {
+    /// Freezes the blocks up to this height, if the index has generations.
+    pub(crate) fn freeze_to(self, index: &mut Index, last: u32) {
+        if self == Self::Cut {
+            freeze_to(index, last);
+        }
+    }
+}
+
 /// Freezes the lower half of the live blocks, whose bytes the index stores itself from then on, and deletes some of their rows.
 pub(crate) fn freeze_half(index: &mut Index) {
     let snapshot = index.snapshot().unwrap();
     let first = snapshot.frozen().map_or(0, |frozen| frozen.height.to_u32() + 1);
-    let last = Height::from(u32::midpoint(first, snapshot.tip().unwrap().height.to_u32()));
-    let heights = Height::from(first)..=last;
-    if last.to_u32() < first {
+    freeze_to(index, u32::midpoint(first, snapshot.tip().unwrap().height.to_u32()));
+}
+
+/// The same of the live blocks up to this height, if there are any.
+fn freeze_to(index: &mut Index, last: u32) {
+    // as following does: rows that an earlier generation shadows are deleted before there is a further one
+    while index.sweep(10_000).unwrap() {}
+    let snapshot = index.snapshot().unwrap();
+    let first = snapshot.frozen().map_or(0, |frozen| frozen.height.to_u32() + 1);
+    if last < first {
         return;
     }
+    let (heights, last) = (Height::from(first)..=Height::from(last), Height::from(last));
     if index.raw_storage().unwrap().is_none() {
         index.set_raw_storage(RawStorage::Index).unwrap();
     }
