@@ -274,6 +274,11 @@ impl SyncLoop<'_> {
                 return Ok(());
             }
         };
+        // a file that was lost or damaged meanwhile is built again
+        if let Err(error) = self.follow.index.last_block_of(&path) {
+            self.postpone(&error);
+            return Ok(());
+        }
         match self.follow.index.adopt(&path) {
             Ok(_) => {}
             Err(error @ IndexError::NotNext { .. }) => {

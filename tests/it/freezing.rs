@@ -2,6 +2,7 @@
 //! blocks are all live, through reorganisations of any depth, restarts and kills.
 
 use std::fs;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
@@ -33,12 +34,14 @@ pub(crate) struct FrozenFollower {
     pub(crate) indexed: Indexed,
     bounds: FreezeBounds,
     pub(crate) raw_transactions: Option<RawStorage>,
+    /// The directory with the node's block files, which are read then.
+    pub(crate) blocks_dir: Option<PathBuf>,
 }
 
 impl FrozenFollower {
     pub(crate) fn start(chain: SimChain, bounds: FreezeBounds) -> Self {
         let sim = SimNode::start(Arc::new(Mutex::new(World::new(chain))), SimNodeOptions::default()).unwrap();
-        Self { node: client(&sim), sim, indexed: Indexed::empty(), bounds, raw_transactions: None }
+        Self { node: client(&sim), sim, indexed: Indexed::empty(), bounds, raw_transactions: None, blocks_dir: None }
     }
 
     /// Follows up to the node's tip, and freezes what is due.
@@ -51,6 +54,8 @@ impl FrozenFollower {
         let Indexed { index, directory } = &mut self.indexed;
         let freezing = Freezing {
             raw_transactions: self.raw_transactions,
+            blocks: read_frozen_blocks(index, &self.node, self.blocks_dir.clone()).unwrap(),
+            blocks_dir: self.blocks_dir.clone(),
             ..freezing(index, &self.node, directory.path(), self.bounds)
         };
         catch_up(&self.node, index, &Published::default(), &Live::default(), Some(freezing))

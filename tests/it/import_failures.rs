@@ -139,6 +139,46 @@ fn an_import_with_a_truncated_run_starts_again() {
     assert!(printed.contains(&format!("the temporary file {} is shorter", path.display())), "{printed}");
 }
 
+/// The generation under construction has the checkpoint.
+#[test]
+fn an_import_whose_unfinished_generation_is_damaged_starts_again() {
+    for left in [0, 1_000, 100_000] {
+        let stage = Stage::interrupted();
+        let path = stage.path("index.building");
+        let length = fs::metadata(&path).unwrap().len();
+        assert!(left < length);
+        OpenOptions::new().write(true).open(&path).unwrap().set_len(left).unwrap();
+        if left == 0 {
+            let printed = stage.assert_goes_on();
+            assert!(printed.contains("the import that was interrupted starts again"), "{printed}");
+            assert!(printed.contains("the file of the unfinished import is damaged: it is empty"), "{printed}");
+            continue;
+        }
+        // bytes that may be of something else are not removed
+        let printed = stage.run(&["import"], 4);
+        assert!(printed.contains(path.to_str().unwrap()) && printed.contains("Move it away"), "{printed}");
+        fs::remove_file(&path).unwrap();
+        stage.assert_goes_on();
+    }
+}
+
+/// It was complete, and is not in force yet.
+#[test]
+fn an_import_whose_complete_generation_is_damaged_starts_again() {
+    let stage = Stage::new();
+    stage.assert_goes_on();
+    let generation = fs::read_dir(stage.path("index.frozen")).unwrap().next().unwrap().unwrap().path();
+    let bytes = fs::read(&generation).unwrap();
+    fs::remove_file(&generation).unwrap();
+    for name in ["index.building", "index.frozen/0-9-left.redb"] {
+        fs::remove_file(stage.path("index.redb")).unwrap();
+        fs::write(stage.path(name), &bytes[..bytes.len() / 2]).unwrap();
+        stage.assert_goes_on();
+        fs::remove_dir_all(stage.path("index.frozen")).unwrap();
+        fs::create_dir(stage.path("index.frozen")).unwrap();
+    }
+}
+
 /// Continues an import on a disk with little more space than the import has already, and then with more.
 const ON_A_SHORT_DISK: &str = r#"
     mount -t tmpfs -o size=1g none "$DIRECTORY" || exit 99

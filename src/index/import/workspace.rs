@@ -49,7 +49,12 @@ impl Workspace {
     /// Errors: [`IndexError::File`] if the file is none of an unfinished import; storage errors.
     pub(super) fn open(options: ImportOptions) -> Result<(Self, ImportStage, Option<FreshStart>), IndexError> {
         let exists = options.path.try_exists().map_err(file("look for", &options.path))?;
-        let reason = if exists {
+        // the process before ended between making the file and its first write
+        let is_empty = exists && fs::metadata(&options.path).map_err(file("look for", &options.path))?.len() == 0;
+        let reason = if is_empty {
+            fs::remove_file(&options.path).map_err(file("remove", &options.path))?;
+            FreshStart::Damaged { what: "it is empty".to_owned() }
+        } else if exists {
             match Self::resume(&options) {
                 Ok(Ok((resumed, stage))) => {
                     keep_raw_blocks(&options, &resumed.chain.hashes)?;
