@@ -1,18 +1,26 @@
 //! Imports of real chains from a real node in initial block download: the index equals the recorded results of Bitcoin
-//! Core.
+//! Core. Imported in bulk and connected block by block they make the same rows.
 
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::process::Command;
+use std::sync::Arc;
 use std::time::Duration;
 
+use bitcoin::Block;
+use bitcoin::consensus::{deserialize, serialize};
 use btcgraph::chain::Height;
-use btcgraph::index::{Index, IndexOptions, ObservedLimits, Snapshot, TxNum, VerifyOptions, verify};
+use btcgraph::index::{
+    Generation, Import, ImportOptions, Index, IndexOptions, ObservedLimits, Snapshot, TxNum, VerifyOptions, verify,
+};
 use btcgraph::node::{Auth, Node, NodeOptions};
 use btcgraph::sync::read_frozen_blocks;
 use serde_json::json;
 
+use crate::generations::{import_options, unwatched};
 use crate::support::bitcoind::{RealNode, wait_for};
+use crate::support::frozen::BlockBytes;
+use crate::support::indexed::{Indexed, SALT, in_memory, options};
 use crate::support::skips::shared_data;
 
 /// A chain of the shared data, with the figures of its README.
@@ -146,6 +154,71 @@ fn assert_blocks_are_those_of_the_table(snapshot: &Snapshot, table: &str) {
     }
     assert_eq!(snapshot.tip().unwrap().height.to_u32() + 1, rows);
     assert!(snapshot.transaction(TxNum(0)).unwrap().is_some());
+}
+
+/// The blocks of a file: magic of the network, length, block.
+fn blocks_of(file: &Path) -> Vec<Block> {
+    let (bytes, mut blocks) = (std::fs::read(file).unwrap(), Vec::new());
+    let mut rest = bytes.as_slice();
+    while let Some((frame, behind)) = rest.split_first_chunk::<8>() {
+        let length = u32::from_le_bytes(frame[4..].try_into().unwrap());
+        let (block, behind) = behind.split_at(length.try_into().unwrap());
+        blocks.push(deserialize(block).unwrap());
+        rest = behind;
+    }
+    blocks
+}
+
+/// Compares an import, with so many transactions in a range, with an index that connected each block in a commit of its own:
+/// the packed rows of all tables, and the decoded rows of both indexes.
+fn assert_an_import_makes_the_rows_of_connecting(chain: &Chain, ranges: [u32; 2]) {
+    let Some(file) = shared_data(&format!("{}.blk", chain.file)) else { return };
+    let blocks = blocks_of(&file);
+    assert_eq!(blocks.len(), usize::try_from(chain.height + 1).unwrap());
+    let open = || {
+        let directory = in_memory();
+        let index = Index::open(&IndexOptions { network: chain.network, ..options(directory.path()) }).unwrap();
+        Indexed { index, directory }
+    };
+    let mut connected = open();
+    connected.connect(&blocks, 1);
+    let packed = connected.directory.path().join("packed.redb");
+    let tip = connected.index.snapshot().unwrap().tip().unwrap();
+    connected.index.snapshot().unwrap().pack(Height::GENESIS..=tip.height, &packed).unwrap();
+    let checksums = |path: &Path| Generation::open(path, chain.network, SALT, 8 << 20).unwrap().checksums().unwrap();
+    let (packed, decoded) = (checksums(&packed), connected.rows());
+    let rows = |name: &str| decoded.iter().find(|table| table.0 == name).unwrap().1;
+    assert_eq!(rows("blocks"), u64::from(chain.height + 1));
+    assert_eq!(rows("unspent"), chain.outputs);
+
+    for range in ranges {
+        let mut imported = open();
+        let options = import_options(imported.directory.path(), range);
+        let path = options.path.clone();
+        let mut import = Import::begin(ImportOptions { network: chain.network, ..options }).unwrap();
+        let serialized: Vec<_> = blocks.iter().map(|block| (block.block_hash(), serialize(block))).collect();
+        serialized.chunks(100).for_each(|some| import.push(some).unwrap());
+        import.finish(&mut unwatched).unwrap().unwrap();
+        assert_eq!(checksums(&path), packed, "ranges of {range} transactions");
+        imported.index.set_raw_blocks(Arc::new(BlockBytes::of(&blocks)));
+        assert_eq!(imported.index.adopt(&path).unwrap(), tip);
+        assert_eq!(imported.rows(), decoded, "ranges of {range} transactions");
+    }
+}
+
+#[test]
+fn an_import_of_mainnet_makes_the_rows_of_connecting_its_blocks() {
+    assert_an_import_makes_the_rows_of_connecting(&CHAINS[0], [700, 1 << 20]);
+}
+
+#[test]
+fn an_import_of_signet_makes_the_rows_of_connecting_its_blocks() {
+    assert_an_import_makes_the_rows_of_connecting(&CHAINS[1], [1, 30]);
+}
+
+#[test]
+fn an_import_of_a_regtest_chain_makes_the_rows_of_connecting_its_blocks() {
+    assert_an_import_makes_the_rows_of_connecting(&CHAINS[2], [7, 1 << 20]);
 }
 
 #[test]
