@@ -71,6 +71,10 @@ pub(crate) const CLUSTER_STEPS: u64 = 200;
 const TRANSACTIONS: usize = 3_000;
 /// Finding the bounds of a period of a series: the rows of some ten blocks.
 pub(crate) const PERIOD: usize = 5;
+/// How many headers a list is taken to have, if it does not say how many: `limits.headers` by default.
+pub(crate) const HEADERS: usize = 2_000;
+/// Reading the rows of the blocks of a day.
+pub(crate) const DAY_OF_BLOCKS: usize = 200;
 /// How many points a series is taken to have: the days of a year.
 pub(crate) const POINTS: usize = 365;
 /// Looking for a row among all of one script: about 30 rows.

@@ -68,8 +68,7 @@ impl EpochSoFar {
     #[must_use]
     pub fn next_epoch_at(&self) -> Option<u32> {
         let (seconds, intervals) = self.measured()?;
-        let ahead = u64::from(seconds) * (u64::from(self.left()) + 1) / u64::from(intervals);
-        u32::try_from(u64::from(self.last_time) + ahead).ok()
+        time_ahead(self.last_time, (seconds, intervals), self.left() + 1)
     }
 
     /// The estimated `bits` of the next epoch at the pace of the blocks so far; exact if the epoch is complete. `None`
@@ -99,6 +98,17 @@ impl EpochSoFar {
     fn base(&self) -> CompactTarget {
         if self.network == Network::Testnet4 || self.left() > 0 { self.first_bits } else { self.last_bits }
     }
+}
+
+/// The time of the block that is so many blocks after one of this time, in seconds since 1970, at a pace of so many seconds in
+/// so many intervals. `None` if either is 0, and beyond the last time that a header can have.
+#[must_use]
+pub fn time_ahead(from: u32, (seconds, intervals): (u32, u32), blocks: u32) -> Option<u32> {
+    if seconds == 0 {
+        return None;
+    }
+    let ahead = (u64::from(seconds) * u64::from(blocks)).checked_div(intervals.into())?;
+    u32::try_from(u64::from(from).checked_add(ahead)?).ok()
 }
 
 /// Whether the difficulty of a network never changes.

@@ -119,7 +119,7 @@ const FIELD_CACHEABILITY: &[(&str, Cacheability, &str)] = &[
          coinbaseValue unclaimedReward feeStats stats cumulative txids transaction transactions \
          summary balanceChanges silentPaymentTweaks",
     ),
-    ("Block", UntilNextTip, "confirmations nextBlock"),
+    ("Block", UntilNextTip, "confirmations nextBlock epoch"),
     ("Block", Never, "compactFilter"),
     // the table of pools is of this server
     ("Block", UntilNextHead, "siblings reorg firstSeenAt audit miner"),
@@ -148,9 +148,9 @@ const FIELD_CACHEABILITY: &[(&str, Cacheability, &str)] = &[
     ("Chain", ByArgument, "supply range series utxoSet epoch"),
     ("Chain", UntilNextHead, "miners miner"),
     ("Chain", Never, "deployments"),
-    ("Chain", UntilNextTip, "summary difficultyAdjustment epochs"),
+    ("Chain", UntilNextTip, "summary difficultyAdjustment epochs halving"),
     ("ChainEvent", Never, "seq cursor"),
-    ("ChainSummary", UntilNextTip, "blockCount difficulty totals last24h"),
+    ("ChainSummary", UntilNextTip, "blockCount difficulty totals last24h medianFee24h"),
     ("ChainSummary", UntilNextHead, "recentStaleBlockCount"),
     ("ChainTip", Never, "hash height branchLength status block"),
     ("CompactFilter", Never, "hex filterHeader"),
@@ -203,7 +203,8 @@ const FIELD_CACHEABILITY: &[(&str, Cacheability, &str)] = &[
     (
         "DifficultyEpoch",
         Immutable,
-        "id index startHeight endHeight startedAt endedAt bits difficulty change actualTimespan stats isComplete",
+        "id index startHeight endHeight startedAt endedAt bits difficulty change actualTimespan stats blocks \
+         isComplete",
     ),
     ("DifficultyEpochConnection", Immutable, "edges nodes pageInfo totalCount"),
     ("DifficultyEpochEdge", Immutable, "cursor node"),
@@ -213,6 +214,7 @@ const FIELD_CACHEABILITY: &[(&str, Cacheability, &str)] = &[
     ("FeeBin", UntilNextHead, "fromRate toRate totalVsize txCount cumulativeVsize"),
     ("FeeTrackRecord", UntilNextHead, "targetBlocks estimateCount enoughCount averageFeeRate averageNeededFeeRate"),
     ("FeeEstimate", Never, "requestedBlocks targetBlocks feeRate source mode asOf hitRate"),
+    ("Halving", UntilNextTip, "index subsidy nextSubsidy nextHeight remainingBlockCount estimatedAt"),
     (
         "Input",
         Immutable,
@@ -324,7 +326,7 @@ const FIELD_CACHEABILITY: &[(&str, Cacheability, &str)] = &[
         "block blocksByHash transaction transactionsByTxid transactionByIndex output outputsByOutpoint address script \
          ledgers ledgerSet node nodes",
     ),
-    ("Query", ByArgument, "blocks headers transactions opReturns"),
+    ("Query", ByArgument, "blocks blockAtTime headers transactions opReturns"),
     ("Query", UntilNextTip, "tip snapshot"),
     ("Query", UntilNextHead, "staleBlocks reorgs descriptor search"),
     (

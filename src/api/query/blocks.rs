@@ -8,13 +8,11 @@ use crate::api::costs;
 use crate::api::error::ApiError;
 use crate::api::pagination::connection::Connection;
 use crate::api::pagination::cursor::Scope;
-use crate::api::pagination::page::{PageArgs, count_of, height_at};
-use crate::api::scalars::BlockHash;
-use crate::api::types::block::{Block, BlockFilter, BlockHeader, BlockRangeInput, height_of};
+use crate::api::pagination::page::{PageArgs, height_at};
+use crate::api::scalars::{BlockHash, DateTime};
+use crate::api::types::block::{Block, BlockAt, BlockFilter, BlockHeader, BlockRangeInput, height_of};
 use crate::api::types::chain::Reorg;
 use crate::api::types::enums::SortOrder;
-use crate::chain::Height;
-use crate::view::Dependency;
 
 type Blocks = Connection<Block>;
 type Reorgs = Connection<Reorg>;
@@ -31,6 +29,12 @@ impl BlockQuery {
             _ => return Err(ApiError::bad_user_input("give hash or height, exactly one of them")),
         };
         Ok(found.map(|block| Block::new(&view, block)))
+    }
+
+    fn at_time(&self, ctx: &Context<'_>, time: DateTime) -> Result<Option<Block>, ApiError> {
+        let view = self.0.view(ctx)?;
+        costs::spend(ctx, costs::BISECTION)?;
+        Ok(BlockAt::at_time(time, &view)?.map(|block| Block::new(&view, block)))
     }
 
     fn page(
@@ -118,26 +122,20 @@ impl BlockQuery {
         Ok(hashes.iter().map(|hash| Block::maybe(&view, view.block(hash.0))).collect())
     }
 
-    fn headers_from(&self, ctx: &Context<'_>, from: i32, count: i32) -> Result<Vec<BlockHeader>, ApiError> {
+    fn headers_of(&self, ctx: &Context<'_>, range: BlockRangeInput) -> Result<Vec<BlockHeader>, ApiError> {
         let (view, limit) = (self.0.view(ctx)?, limits(ctx)?.headers);
-        let from = height_of("fromHeight", from)?;
-        let count = count_of("count", count)?;
+        let heights = BlockRangeInput::heights(Some(range), &view)?;
+        let (start, end) = (heights.start.to_u32(), heights.end.to_u32());
+        let count = end.saturating_sub(start);
         if count > limit {
             return Err(ApiError::limit_exceeded("headersPerList", limit.into(), count.into()));
         }
         costs::spend(ctx, usize::try_from(count).unwrap_or(usize::MAX))?;
-        let wanted = from.to_u32().saturating_add(count);
-        let end = wanted.min(view.tip().height.next().to_u32());
-        // where the chain ends, more may come
-        match Height::from(end).previous() {
-            Some(last) if end == wanted => view.note_chain_up_to(last),
-            _ => view.read_set().depends_on(Dependency::Chain),
-        }
         let header = |height: u32| {
             let block = view.main_block(height.into())?;
             Ok(BlockHeader { hash: block.row.hash, height: block.height, header: block.row.header })
         };
-        (from.to_u32()..end).map(header).collect()
+        (start..end).map(header).collect()
     }
 }
 
@@ -159,6 +157,19 @@ impl BlockQuery {
         #[graphql(desc = "The height of the block on the main chain, from 0.")] height: Option<i32>,
     ) -> Option<Result<Block, ApiError>> {
         self.find(ctx, hash, height).transpose()
+    }
+
+    /// The block of the main chain that was the tip at a time: the highest block whose median time past (BIP113) is at or before
+    /// it. Header timestamps may go back from one block to the next, and the median time past never does. Null before the
+    /// genesis block, and the tip for any time after its own.
+    /// Example: `{ blockAtTime(time: "2009-01-12T06:00:00Z") { height hash medianTime } }`.
+    #[graphql(complexity = "child_complexity.saturating_add(costs::BISECTION).saturating_add(1)")]
+    async fn block_at_time(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(desc = "The time.")] time: DateTime,
+    ) -> Option<Result<Block, ApiError>> {
+        self.at_time(ctx, time).transpose()
     }
 
     /// The blocks of the main chain, or of a part of it.
@@ -197,16 +208,15 @@ impl BlockQuery {
         Some(self.each(ctx, &hashes))
     }
 
-    /// The headers of consecutive blocks of the main chain, lowest first. Fewer than requested at the end of the chain.
-    /// Example: `{ headers(fromHeight: 0, count: 100) { height hash hex } }`.
-    #[graphql(complexity = "costs::list(count, child_complexity)")]
+    /// The headers of consecutive blocks of the main chain, lowest first. At most `server.limits.pages.headersPerList`.
+    /// Example: `{ headers(range: { heights: { from: 0, to: 99 } }) { height hash hex } }`.
+    #[graphql(complexity = "costs::list(range.most_blocks(costs::HEADERS), child_complexity)")]
     async fn headers(
         &self,
         ctx: &Context<'_>,
-        #[graphql(desc = "The height of the first block.")] from_height: i32,
-        #[graphql(desc = "The number of headers, at most `server.limits.pages.headersPerList`.")] count: i32,
+        #[graphql(desc = "The blocks. Heights may be above the tip.")] range: BlockRangeInput,
     ) -> Option<Result<Vec<BlockHeader>, ApiError>> {
-        Some(self.headers_from(ctx, from_height, count))
+        Some(self.headers_of(ctx, range))
     }
 
     /// The stale blocks that this server stores, highest first. It knows only blocks that it saw leave the main chain;

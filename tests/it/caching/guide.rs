@@ -20,7 +20,7 @@ const OF_THE_PAST: [&str; 6] = [
     "{ chain { supply(at: { height: 4200 }) { circulating immatureCoinbase unspendable } } }",
     "{ chain { range(of: { heights: { from: 3, to: 4150 } }) { txCount fees hashrate utxoDelta } epoch(index: 1) { change } } }",
     "{ chain { supply(at: { time: \"2009-02-14T02:00:00Z\" }) { height circulating } } }",
-    "{ headers(fromHeight: 4290, count: 12) { hash } }",
+    "{ headers(range: { heights: { from: 4290, to: 4301 } }) { hash } }",
     "{ blocks(last: 3, range: { times: { to: \"2009-02-14T21:20:00Z\" } }) { totalCount nodes { hash } } }",
     "{ script(electrumScriptHash: \"8131e31b9b2da6ddb7cca24c537869c94320f19e80fc2ee72c9558e5a9296978\") { balance(at: { height: 4280 }) { confirmed immature }
        stats(at: { height: 170 }) { txCount received spentCount } utxos(at: { height: 181 }) { totalValue } } }",

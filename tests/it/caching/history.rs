@@ -134,7 +134,7 @@ impl History {
                     "TransactionConnection",
                     1,
                 ),
-                Seed::new(format!("headers(fromHeight: {}, count: 3)", to - 2), "BlockHeader", 1),
+                Seed::new(format!("headers(range: {{ heights: {{ from: {}, to: {to} }} }})", to - 2), "BlockHeader", 1),
             ]);
         }
         for time in times {

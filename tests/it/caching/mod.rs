@@ -134,7 +134,7 @@ fn what_is_asked_in_earnest_lasts_as_long_as_it_can(form: IndexForm) {
         ("{ blocks(first: 2) { nodes { hash confirmations } pageInfo { endCursor } } }", 1),
         ("{ chain { network supply(at: { height: 100 }) { circulating immatureCoinbase } } }", 0),
         ("{ chain { range(of: { heights: { from: 3, to: 100 } }) { txCount hashrate } } }", 0),
-        ("{ headers(fromHeight: 90, count: 10) { hash } }", 0),
+        ("{ headers(range: { heights: { from: 90, to: 99 } }) { hash } }", 0),
         (
             "{ blocks(first: 2, range: { heights: { to: 100 } }) { totalCount nodes { hash } pageInfo { endCursor } } }",
             0,
@@ -146,7 +146,7 @@ fn what_is_asked_in_earnest_lasts_as_long_as_it_can(form: IndexForm) {
             1,
         ),
         ("{ chain { range(of: { lastBlocks: 3 }) { txCount } supply(at: { height: 109 }) { circulating } } }", 1),
-        ("{ headers(fromHeight: 100, count: 10) { hash } }", 1),
+        ("{ headers(range: { heights: { from: 100, to: 109 } }) { hash } }", 1),
         ("{ blocks(first: 2, range: { heights: { to: 110 } }) { totalCount } }", 1),
         ("{ mempool { txids { nodes } feeHistogram { txCount } stats { txCount } } }", 2),
         (

@@ -9,7 +9,7 @@ use btcgraph::limits::Limits;
 use btcgraph::sim::SimChain;
 use serde_json::{Value, json};
 
-use crate::support::api::{Api, branch};
+use crate::support::api::{Api, branch, real_chain};
 use crate::support::cut::{IndexForm, live_and_cut};
 
 live_and_cut!(
@@ -204,10 +204,10 @@ fn arguments_that_choose_no_blocks_are_refused() {
         ("staleBlocks(last: 101) { totalCount }", "QUERY_LIMIT_EXCEEDED"),
         ("staleBlocks(first: 1, last: 1) { totalCount }", "BAD_USER_INPUT"),
         (r#"staleBlocks(after: "x") { totalCount }"#, "BAD_USER_INPUT"),
-        ("headers(fromHeight: -1, count: 1) { height }", "BAD_USER_INPUT"),
-        ("headers(fromHeight: 0, count: -1) { height }", "BAD_USER_INPUT"),
-        ("headers(fromHeight: 0, count: 2001) { height }", "QUERY_LIMIT_EXCEEDED"),
-        ("headers(fromHeight: 0) { height }", "GRAPHQL_VALIDATION_FAILED"),
+        ("headers(range: { heights: { from: -1 } }) { height }", "BAD_USER_INPUT"),
+        ("headers(range: { heights: { from: 2, to: 1 } }) { height }", "BAD_USER_INPUT"),
+        ("headers(range: { lastBlocks: 0 }) { height }", "BAD_USER_INPUT"),
+        ("headers { height }", "GRAPHQL_VALIDATION_FAILED"),
         (r#"blocksByHash(hashes: ["00"]) { height }"#, "GRAPHQL_VALIDATION_FAILED"),
         ("chain { supply(at: { height: 4 }) { height } }", "BAD_USER_INPUT"),
     ] {
@@ -222,18 +222,25 @@ fn headers_come_from_a_height_up_to_the_tip() {
     chain.mine_empty(5).unwrap();
     let api = Api::of_chain(&chain);
     let blocks: Vec<_> = chain.active_blocks().collect();
-    for (from, count, expected) in
-        [(0, 0, 0..0), (0, 1, 0..1), (2, 3, 2..5), (4, 2_000, 4..6), (6, 1, 6..6), (2_147_483_647, 2_000, 0..0)]
-    {
-        let found = api.data(&format!("{{ headers(fromHeight: {from}, count: {count}) {{ height hash hex }} }}"));
+    for (range, expected) in [
+        ("heights: { from: 0, to: 0 }", 0..1),
+        ("heights: { from: 2, to: 4 }", 2..5),
+        ("heights: { from: 4, to: 2000 }", 4..6),
+        ("heights: { from: 6, to: 6 }", 6..6),
+        ("heights: { from: 2147483647 }", 0..0),
+        ("heights: { to: 1 }", 0..2),
+        ("lastBlocks: 2", 4..6),
+        ("lastBlocks: 2147483647", 0..6),
+    ] {
+        let found = api.data(&format!("{{ headers(range: {{ {range} }}) {{ height hash hex }} }}"));
         let expected: Vec<_> = expected
             .map(|height| json!({ "height": height, "hash": hash_of(blocks[height]), "hex": serialize_hex(&blocks[height].header) }))
             .collect();
-        assert_eq!(found["headers"], json!(expected), "{count} from {from}");
+        assert_eq!(found["headers"], json!(expected), "{range}");
     }
-    let response = api.ask("{ headers(fromHeight: 0, count: 2001) { hash } }");
-    let extensions =
-        json!({ "code": "QUERY_LIMIT_EXCEEDED", "which": "headersPerList", "limit": 2_000, "actual": 2_001 });
+    let few = Api::of_chain_within(&chain, Limits { headers: 5, ..Limits::default() });
+    let response = few.ask("{ headers(range: { heights: { from: 0 } }) { hash } }");
+    let extensions = json!({ "code": "QUERY_LIMIT_EXCEEDED", "which": "headersPerList", "limit": 5, "actual": 6 });
     assert_eq!(response["errors"][0]["extensions"], extensions);
 }
 
@@ -319,4 +326,31 @@ fn pages_of_stale_blocks_put_together_are_all_of_them_while_others_become_stale(
     assert!(told["staleBlocks"]["nodes"].as_array().unwrap().iter().all(|node| {
         node["chainStatus"] == json!("STALE") && node["confirmations"] == json!(0) && node["nextBlock"].is_null()
     }));
+}
+
+#[test]
+fn the_block_at_a_time_is_the_last_with_that_median_time_past() {
+    let Some(blocks) = real_chain("mainnet-0-4521.blk") else { return };
+    let blocks = &blocks[..500];
+    let api = Api::of(Network::Bitcoin, blocks);
+    // the naive rule: the middle one of the last eleven times, sorted
+    let median = |height: usize| {
+        let mut times: Vec<_> =
+            blocks[height.saturating_sub(10)..=height].iter().map(|block| block.header.time).collect();
+        times.sort_unstable();
+        times[times.len() / 2]
+    };
+    let medians: Vec<_> = (0..blocks.len()).map(median).collect();
+    let at = |seconds: u32| {
+        let time = jiff::Timestamp::from_second(seconds.into()).unwrap();
+        api.data(&format!("{{ blockAtTime(time: \"{time}\") {{ height hash }} }}"))["blockAtTime"].take()
+    };
+    for seconds in medians.iter().step_by(7).flat_map(|median| [median - 1, *median, median + 1]) {
+        let expected = medians.iter().rposition(|median| *median <= seconds);
+        let expected =
+            expected.map(|height| json!({ "height": height, "hash": blocks[height].block_hash().to_string() }));
+        assert_eq!(at(seconds), expected.unwrap_or_default(), "at {seconds}");
+    }
+    assert_eq!(at(medians[0] - 1), Value::Null, "before the genesis block");
+    assert_eq!(at(u32::MAX)["height"], json!(499), "after the tip");
 }

@@ -46,7 +46,7 @@ fn an_answer_costs_its_fields_and_what_they_do_beside() {
         ("{ tip { transactions(first: 1) { nodes { txid } } } }", 5),
         ("{ blocks(first: 100) { nodes { height } } }", 202),
         ("{ blocks(first: 100) { nodes { __typename } } }", 102),
-        ("{ headers(fromHeight: 0, count: 50) { __typename } }", 1 + 50 + 50),
+        ("{ headers(range: { heights: { from: 0, to: 49 } }) { __typename } }", 1 + 50 + 50),
         ("{ __typename tip { __typename height } }", 2),
         ("{ __schema { types { name fields { name } } } }", 1),
         ("{ tip { txids } }", 2 + 2 * txids),

@@ -164,3 +164,72 @@ fn an_epoch_is_found_by_the_hash_of_its_first_block() {
     let inside = mined[2_016].block_hash();
     assert_eq!(by_id(&format!("DifficultyEpoch:{inside}")), Value::Null, "not the first of its epoch");
 }
+
+#[test]
+fn a_block_leads_to_its_epoch_and_the_epoch_to_its_blocks() {
+    let mut chain = SimChain::new(84);
+    let mined = chain.mine_empty(2_020).unwrap();
+    let mut api = Api::of_chain(&chain);
+    let epoch = |api: &Api, block: &str| {
+        api.data(&format!("{{ block({block}) {{ epoch {{ index }} }} }}"))["block"]["epoch"].take()
+    };
+    for (height, index) in [(0, 0), (2_015, 0), (2_016, 1), (2_020, 1)] {
+        assert_eq!(epoch(&api, &format!("height: {height}")), json!({ "index": index }), "of block {height}");
+    }
+    let page = |api: &Api, index: u32, arguments: &str| {
+        let fields = "totalCount nodes { height } pageInfo { endCursor hasNextPage hasPreviousPage }";
+        let query = format!("{{ chain {{ epoch(index: {index}) {{ blocks{arguments} {{ {fields} }} }} }} }}");
+        api.data(&query)["chain"]["epoch"]["blocks"].take()
+    };
+    let heights = |page: &Value| -> Vec<u64> {
+        page["nodes"].as_array().unwrap().iter().map(|node| node["height"].as_u64().unwrap()).collect()
+    };
+    let newest = page(&api, 1, "");
+    assert_eq!((heights(&newest), &newest["totalCount"]), (vec![2_020, 2_019, 2_018, 2_017, 2_016], &json!(5)));
+    let lowest = page(&api, 0, "(order: ASC, first: 3)");
+    assert_eq!((heights(&lowest), &lowest["totalCount"]), (vec![0, 1, 2], &json!(2_016)));
+    let next = page(&api, 0, &format!("(order: ASC, first: 2, after: {})", lowest["pageInfo"]["endCursor"]));
+    assert_eq!((heights(&next), &next["pageInfo"]["hasPreviousPage"]), (vec![3, 4], &json!(true)));
+    let ends = page(&api, 0, "(order: ASC, last: 2)");
+    assert_eq!((heights(&ends), &ends["pageInfo"]["hasNextPage"]), (vec![2_014, 2_015], &json!(false)));
+
+    // a stale block belongs to no epoch of the main chain
+    let new = branch(&mut chain, mined[2_018].block_hash(), 2, &[]);
+    api.change(1, new.iter().map(AsRef::as_ref));
+    assert_eq!(epoch(&api, &format!("hash: \"{}\"", mined[2_019].block_hash())), Value::Null);
+    assert_eq!(heights(&page(&api, 1, "(first: 2)")), [2_021, 2_020]);
+}
+
+#[test]
+fn the_next_halving_is_estimated_at_the_pace_of_the_last_blocks() {
+    let halving = |api: &Api| {
+        let fields = "index subsidy nextSubsidy nextHeight remainingBlockCount estimatedAt";
+        api.data(&format!("{{ chain {{ halving {{ {fields} }} }} }}"))["chain"]["halving"].take()
+    };
+    let mut chain = SimChain::new(85).with_clock(1_700_000_000, 300);
+    chain.mine_empty(1).unwrap();
+    let mut api = Api::of_chain(&chain);
+    let found = halving(&api);
+    let young = json!({
+        "index": 0, "subsidy": 5_000_000_000_u64, "nextSubsidy": 2_500_000_000_u64, "nextHeight": 150,
+        "remainingBlockCount": 148, "estimatedAt": null,
+    });
+    assert_eq!(found, young, "one mined block has no pace");
+
+    let mined = chain.mine_empty(148).unwrap();
+    api.change(0, mined.iter().map(AsRef::as_ref));
+    let found = halving(&api);
+    assert_eq!((&found["nextHeight"], &found["remainingBlockCount"]), (&json!(150), &json!(0)));
+    let tip = api.data("{ tip { timestamp } }")["tip"]["timestamp"].as_u64().unwrap();
+    assert_eq!(jiff_seconds(found["estimatedAt"].as_str().unwrap()), tip + 300);
+
+    let mined = chain.mine_empty(1).unwrap();
+    api.change(0, mined.iter().map(AsRef::as_ref));
+    let found = halving(&api);
+    assert_eq!((&found["index"], &found["nextHeight"]), (&json!(1), &json!(300)));
+    assert_eq!((&found["subsidy"], &found["nextSubsidy"]), (&json!(2_500_000_000_u64), &json!(1_250_000_000)));
+    assert_eq!(found["remainingBlockCount"], json!(149));
+    assert_eq!(jiff_seconds(found["estimatedAt"].as_str().unwrap()), tip + 300 + 150 * 300);
+    let subsidy = api.data("{ tip { subsidy } }")["tip"]["subsidy"].take();
+    assert_eq!(subsidy, found["subsidy"], "the tip is the first block of its halving epoch");
+}

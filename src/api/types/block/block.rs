@@ -21,12 +21,12 @@ use crate::api::pagination::cursor::Scope;
 use crate::api::pagination::global_id::block_id;
 use crate::api::pagination::page::PageArgs;
 use crate::api::scalars::{BlockHash, DateTime, Hash256, Hex, Sats, Txid, UInt53, int};
-use crate::api::types::chain::Reorg;
+use crate::api::types::chain::{DifficultyEpochObject, Reorg};
 use crate::api::types::enums::{ChainStatus, SortOrder};
 use crate::api::types::mempool::{ScriptDelta, script_delta_page};
 use crate::api::types::miner::Miner;
 use crate::api::types::transaction::{Transaction, TransactionFilter, filtered};
-use crate::chain::difficulty;
+use crate::chain::{self, difficulty};
 use crate::view::{self, Dependency, View};
 
 /// How many txids a block is taken to have before they are counted: as many as most full blocks.
@@ -321,6 +321,12 @@ impl Block {
     /// The next block on the main chain. Null for the tip and for stale blocks.
     async fn next_block(&self) -> Option<Result<Block, ApiError>> {
         Block::maybe(&self.view, self.view.next_block(&self.block))
+    }
+
+    /// The difficulty epoch that the block belongs to. Null for a stale block: an epoch consists of main chain blocks.
+    async fn epoch(&self) -> Option<Result<DifficultyEpochObject, ApiError>> {
+        let index = chain::DifficultyEpoch::of(self.block.height).index();
+        if self.block.is_main() { DifficultyEpochObject::find(&self.view, index).transpose() } else { None }
     }
 
     /// The block subsidy, in satoshis: the amount that the coinbase may claim in addition to the fees.

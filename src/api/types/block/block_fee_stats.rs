@@ -12,7 +12,7 @@ use crate::chain::float::to_f64;
 use crate::view::{self, QUANTILES, View};
 
 /// Where the middle of a distribution stands.
-const MIDDLE: usize = QUANTILES / 2;
+pub(crate) const MIDDLE: usize = QUANTILES / 2;
 
 /// The fees of a block.
 pub(crate) struct BlockFeeStats {

@@ -48,6 +48,16 @@ impl BlockRangeInput {
         }
     }
 
+    /// How many blocks these are at most, `unknown` if that follows from the chain alone.
+    pub(crate) fn most_blocks(&self, unknown: usize) -> usize {
+        let blocks = match self {
+            Self::Heights(HeightRange { from, to: Some(to) }) => to.saturating_sub(from.unwrap_or(0)).saturating_add(1),
+            Self::LastBlocks(count) => *count,
+            Self::Heights(_) | Self::Times(_) => return unknown,
+        };
+        usize::try_from(blocks).unwrap_or(0)
+    }
+
     /// The heights of those of these blocks that exist; of all blocks without a range. Which they are is as lasting as the
     /// block that ends them.
     ///

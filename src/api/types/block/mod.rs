@@ -19,6 +19,7 @@ mod silent_payment_tweak;
 mod wtxid_proof;
 
 pub(crate) use block::Block;
+pub(crate) use block_fee_stats::MIDDLE;
 pub(crate) use block_at::{BlockAt, height_of};
 pub(crate) use block_filter::BlockFilter;
 pub(crate) use block_header::BlockHeader;

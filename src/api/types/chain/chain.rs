@@ -6,6 +6,7 @@ use super::chain_summary::ChainSummary;
 use super::deployment::DeploymentObject;
 use super::difficulty_adjustment::DifficultyAdjustment;
 use super::difficulty_epoch::DifficultyEpochObject;
+use super::halving::Halving;
 use super::range_totals::RangeTotals;
 use super::series_point::SeriesPoint;
 use super::supply::SupplyObject;
@@ -201,6 +202,11 @@ impl Chain {
     /// The projected difficulty of the next epoch, from the blocks of the current epoch so far.
     async fn difficulty_adjustment(&self) -> Result<DifficultyAdjustment, ApiError> {
         DifficultyAdjustment::of(&self.view)
+    }
+
+    /// The next halving of the subsidy. Null once the subsidy is zero.
+    async fn halving(&self) -> Option<Halving> {
+        Halving::of(&self.view)
     }
 
     /// A difficulty epoch by its index. Null if the epoch has not begun.

@@ -5,10 +5,10 @@ use async_graphql::{Context, Object};
 use super::range_totals::RangeTotals;
 use crate::api::costs;
 use crate::api::error::ApiError;
-use crate::api::scalars::int;
-use crate::api::types::block::CumulativeTotals;
+use crate::api::scalars::{Sats, int};
+use crate::api::types::block::{CumulativeTotals, MIDDLE};
 use crate::chain::difficulty::difficulty;
-use crate::view::{BlockRange, View};
+use crate::view::{BlockRange, BlockRow, View};
 
 const DAY: u32 = 86_400;
 const STALE_BLOCK_DAYS: u32 = 30;
@@ -24,6 +24,21 @@ impl ChainSummary {
     pub(crate) fn of(view: &Arc<View>) -> Result<Self, ApiError> {
         let day = view.range(view.first_height_within(DAY)?, view.tip().height)?;
         Ok(Self { view: view.clone(), day })
+    }
+
+    fn median_of_medians(&self, ctx: &Context<'_>) -> Result<Option<Sats>, ApiError> {
+        let mut medians = Vec::new();
+        for height in self.day.from.to_u32()..=self.day.to.to_u32() {
+            costs::spend(ctx, 1)?;
+            self.view.count(size_of::<BlockRow>())?;
+            let row = self.view.main_block(height.into())?.row;
+            if row.transactions > 1 {
+                medians.push(row.fee_quantiles[MIDDLE]);
+            }
+        }
+        medians.sort_unstable();
+        let middle = medians.len().saturating_sub(1) / 2;
+        medians.get(middle).copied().map(Sats::new).transpose()
     }
 }
 
@@ -50,6 +65,13 @@ impl ChainSummary {
     #[graphql(name = "last24h")]
     async fn last_24h(&self) -> RangeTotals {
         RangeTotals(self.day.clone())
+    }
+
+    /// The median fee of the last 24 hours, in satoshis: the median of the median fees (`BlockFeeStats.medianFee`) of the blocks
+    /// with more than a coinbase; of an even number the lower of the two middle ones. Null if there is no such block.
+    #[graphql(name = "medianFee24h", complexity = "costs::DAY_OF_BLOCKS")]
+    async fn median_fee_24h(&self, ctx: &Context<'_>) -> Option<Result<Sats, ApiError>> {
+        self.median_of_medians(ctx).transpose()
     }
 
     /// The number of stale blocks that the server knows at the heights of the main chain's last 30 days. It knows only

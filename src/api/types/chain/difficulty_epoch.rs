@@ -1,11 +1,18 @@
 use std::sync::Arc;
 
-use async_graphql::{ID, Object};
+use async_graphql::{Context, ID, Object};
 
 use super::range_totals::RangeTotals;
+use crate::api::context::limits;
+use crate::api::costs;
 use crate::api::error::ApiError;
+use crate::api::pagination::connection::Connection;
+use crate::api::pagination::cursor::Scope;
 use crate::api::pagination::global_id::difficulty_epoch_id;
+use crate::api::pagination::page::{PageArgs, height_at};
 use crate::api::scalars::{DateTime, Int53, UInt53, int};
+use crate::api::types::block::Block;
+use crate::api::types::enums::SortOrder;
 use crate::chain::difficulty::difficulty;
 use crate::chain::retarget::{EpochSoFar, change};
 use crate::chain::{self, BLOCKS_PER_EPOCH, Height};
@@ -66,6 +73,21 @@ impl DifficultyEpochObject {
             last_bits: last.bits,
             last_time: last.time,
         })
+    }
+
+    /// A page of its blocks so far. The row at a position is the block at that height.
+    fn blocks_page(&self, ctx: &Context<'_>, args: &PageArgs, order: SortOrder) -> Result<Connection<Block>, ApiError> {
+        let id = difficulty_epoch_id(self.blocks.first.header.block_hash());
+        let scope = Scope::new("blocks", id).filtered(format!("{order:?}"));
+        let (start, count) = (u64::from(self.epoch.first().to_u32()), self.blocks.blocks());
+        let page = args.read(&scope, &self.view, limits(ctx)?)?.of(start..start.saturating_add(count.into()), order);
+        Connection::new(
+            &scope,
+            page,
+            Some(count.into()),
+            |position| Ok(Some(self.view.block_hash(height_at(position)?)?)),
+            |position, ()| Ok(Block::new(&self.view, self.view.main_block(height_at(position)?)?)),
+        )
     }
 
     /// The height of the first block that is not in it any more.
@@ -146,6 +168,26 @@ impl DifficultyEpochObject {
     /// Totals over the epoch's blocks so far.
     async fn stats(&self) -> RangeTotals {
         RangeTotals(self.blocks.as_ref().clone())
+    }
+
+    /// The epoch's blocks so far.
+    #[graphql(complexity = "costs::page(first, last, child_complexity)")]
+    async fn blocks(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(
+            desc = "By height: descending from the newest (DESC), or ascending (ASC).",
+            default_with = "Some(SortOrder::Desc)"
+        )]
+        order: Option<SortOrder>,
+        #[graphql(desc = "Maximum number of items from the start, or after `after`; 25 without `first` and `last`.")]
+        first: Option<i32>,
+        #[graphql(desc = "Only items after the item with this cursor.")] after: Option<String>,
+        #[graphql(desc = "Maximum number of items from the end, or before `before`.")] last: Option<i32>,
+        #[graphql(desc = "Only items before the item with this cursor.")] before: Option<String>,
+    ) -> Option<Result<Connection<Block>, ApiError>> {
+        let args = PageArgs { first, after, last, before };
+        Some(self.blocks_page(ctx, &args, order.unwrap_or(SortOrder::Desc)))
     }
 
     /// Whether the last block of the epoch exists.

@@ -7,6 +7,7 @@ mod chain_tip;
 mod deployment;
 mod difficulty_adjustment;
 mod difficulty_epoch;
+mod halving;
 mod range_totals;
 mod reorg;
 mod script_type_totals;
