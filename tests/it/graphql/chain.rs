@@ -307,6 +307,16 @@ fn fees_of_the_last_day_are_told_once_there_are_transactions() {
     let paying = range["txCount"].as_u64().unwrap() - blocks;
     assert_eq!(day["averageFee"], json!(fees / paying));
     assert_eq!(day["txCount"], range["txCount"]);
+
+    let median = chain_field(&api, "summary { medianFee24h }")["medianFee24h"].take();
+    let nodes = api.data(&format!("{{ blocks(range: {{ lastBlocks: {blocks} }}, first: 100) {{ totalCount nodes {{ txCount feeStats {{ medianFee }} }} }} }}"));
+    let nodes = &nodes["blocks"];
+    assert!(nodes["totalCount"].as_u64().unwrap() <= 100, "one page has all of them");
+    let paid = nodes["nodes"].as_array().unwrap().iter().filter(|block| block["txCount"].as_u64() > Some(1));
+    let mut medians: Vec<u64> = paid.map(|block| block["feeStats"]["medianFee"].as_u64().unwrap()).collect();
+    medians.sort_unstable();
+    assert!(medians.len() > 3 && medians[0] < medians[medians.len() - 1], "{medians:?}");
+    assert_eq!(median, json!(medians[(medians.len() - 1) / 2]));
 }
 
 #[test]
@@ -317,14 +327,14 @@ fn on_a_chain_of_one_block_what_needs_time_is_null_and_the_rest_is_told() {
     assert_eq!(
         api.data(&format!(
             "{{ chain {{ id network genesisHash
-                summary {{ blockCount recentStaleBlockCount last24h {{ blockCount hashrate averageFee averageInterval }} }}
+                summary {{ blockCount medianFee24h recentStaleBlockCount last24h {{ blockCount hashrate averageFee averageInterval }} }}
                 supply {{ {SUPPLY} immatureCoinbase }}
                 range {{ blockCount averageInterval hashrate txPerSecond utxoDelta averageFeeRate }} }} }}"
         )),
         json!({ "chain": {
             "id": "Chain:main", "network": "REGTEST", "genesisHash": genesis,
             "summary": {
-                "blockCount": 1, "recentStaleBlockCount": 0,
+                "blockCount": 1, "medianFee24h": null, "recentStaleBlockCount": 0,
                 "last24h": { "blockCount": 1, "hashrate": null, "averageFee": null, "averageInterval": null },
             },
             "supply": {

@@ -206,7 +206,7 @@ async fn the_mempool_reports_its_history() {
             "{{ mempool {{ history({arguments}) {{ takenAt txCount totalVsize totalFees minFeeRate vsizeByFeeRate {{ fromRate txCount totalVsize }} }} }} }}"
         )
     };
-    let found = ask(&schema, history(format!("from: \"{from}\", to: \"{to}\", stepSeconds: 7200"))).await;
+    let found = ask(&schema, history(format!("range: {{ from: \"{from}\", to: \"{to}\" }}, stepSeconds: 7200"))).await;
     let [sample] = &found["mempool"]["history"].as_array().unwrap()[..] else { panic!("{found}") };
     let totals = head.mempool.totals();
     assert_eq!(
@@ -214,14 +214,16 @@ async fn the_mempool_reports_its_history() {
         (&json!(totals.count), &json!(totals.vsize), &json!(totals.fee))
     );
     assert_eq!(sample["vsizeByFeeRate"][0], json!({ "fromRate": 5.0, "txCount": 1, "totalVsize": totals.vsize }));
-    let empty = ask(&schema, history(format!("from: \"{from}\", to: \"{from}\""))).await;
+    let empty = ask(&schema, history(format!("range: {{ from: \"{from}\", to: \"{from}\" }}"))).await;
     assert_eq!(empty["mempool"]["history"], json!([]));
+    let day = ask(&schema, history("stepSeconds: 86400".to_owned())).await;
+    assert_eq!(day["mempool"]["history"], found["mempool"]["history"], "the day up to now, without a range");
     for (arguments, code) in [
-        (format!("from: \"{to}\", to: \"{from}\""), "BAD_USER_INPUT"),
-        (format!("from: \"{from}\", to: \"{to}\", stepSeconds: 59"), "BAD_USER_INPUT"),
-        (format!("from: \"{from}\", to: \"{to}\", stepSeconds: -60"), "BAD_USER_INPUT"),
+        (format!("range: {{ from: \"{to}\", to: \"{from}\" }}"), "BAD_USER_INPUT"),
+        (format!("range: {{ from: \"{from}\", to: \"{to}\" }}, stepSeconds: 59"), "BAD_USER_INPUT"),
+        ("stepSeconds: -60".to_owned(), "BAD_USER_INPUT"),
         (
-            "from: \"2026-01-01T00:00:00Z\", to: \"2026-02-01T00:00:00Z\", stepSeconds: 60".to_owned(),
+            "range: { from: \"2026-01-01T00:00:00Z\", to: \"2026-02-01T00:00:00Z\" }, stepSeconds: 60".to_owned(),
             "QUERY_LIMIT_EXCEEDED",
         ),
     ] {
@@ -244,7 +246,7 @@ async fn past_estimates_are_compared_with_the_blocks_after_them() {
     });
     let schema = schema(&following);
     let moment = jiff::Timestamp::from_second(i64::from(minute) * 60).unwrap();
-    let of_sample = format!("from: \"{moment}\", to: \"{moment}\", stepSeconds: 60");
+    let of_sample = format!("range: {{ from: \"{moment}\", to: \"{moment}\" }}, stepSeconds: 60");
     let fields = "targetBlocks estimateCount enoughCount averageFeeRate averageNeededFeeRate";
     let asked =
         format!("{{ mempool {{ history({of_sample}) {{ minFeeRate }} feeTrackRecord({of_sample}) {{ {fields} }} }} }}");

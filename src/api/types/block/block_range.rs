@@ -1,4 +1,5 @@
 use std::ops::Range;
+use std::time::SystemTime;
 
 use async_graphql::{InputObject, OneofObject};
 
@@ -29,12 +30,12 @@ pub(crate) struct HeightRange {
     to: Option<i32>,
 }
 
-/// Blocks from one time to another. Both ends are included, and both are optional.
+/// From one time to another. Both ends are included, and both are optional. Of blocks, the median time past counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, InputObject)]
 pub(crate) struct TimeRange {
-    /// Only blocks whose median time past is at or after this time.
+    /// Only what is at or after this time.
     from: Option<DateTime>,
-    /// Only blocks whose median time past is at or before this time.
+    /// Only what is at or before this time.
     to: Option<DateTime>,
 }
 
@@ -122,6 +123,12 @@ impl HeightRange {
 }
 
 impl TimeRange {
+    /// Both ends: now if the end is not given, and so many seconds before the end if the start is not.
+    pub(crate) fn ends_within(self, seconds: u32) -> (DateTime, DateTime) {
+        let to = self.to.unwrap_or_else(|| DateTime::from_system(SystemTime::now()));
+        (self.from.unwrap_or_else(|| DateTime::from_unix(to.to_unix().saturating_sub(seconds))), to)
+    }
+
     /// The blocks, and the first that is later: no block behind it is earlier again.
     fn blocks(&self, view: &View) -> Result<(Range<Height>, Option<Height>), ApiError> {
         if let (Some(from), Some(to)) = (self.from, self.to)

@@ -19,11 +19,11 @@ mod silent_payment_tweak;
 mod wtxid_proof;
 
 pub(crate) use block::Block;
-pub(crate) use block_fee_stats::MIDDLE;
 pub(crate) use block_at::{BlockAt, height_of};
+pub(crate) use block_fee_stats::MIDDLE;
 pub(crate) use block_filter::BlockFilter;
 pub(crate) use block_header::BlockHeader;
-pub(crate) use block_range::BlockRangeInput;
+pub(crate) use block_range::{BlockRangeInput, TimeRange};
 pub(crate) use cumulative_totals::CumulativeTotals;
 pub(crate) use merkle_proof::MerkleProofObject;
 pub(crate) use silent_payment_tweak::SilentPaymentTweak;

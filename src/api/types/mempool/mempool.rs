@@ -18,7 +18,8 @@ use crate::api::error::ApiError;
 use crate::api::pagination::connection::Connection;
 use crate::api::pagination::global_id::MEMPOOL_ID;
 use crate::api::pagination::page::{PageArgs, list_size};
-use crate::api::scalars::{DateTime, Txid};
+use crate::api::scalars::Txid;
+use crate::api::types::block::TimeRange;
 use crate::api::types::transaction::{Transaction, TransactionFilter};
 use crate::limits::Limits;
 use crate::view::{Entry, View};
@@ -29,6 +30,8 @@ pub(crate) const PROJECTED: i32 = 8;
 const BINS: usize = 100;
 /// How far apart samples are if nothing else is asked for, in seconds.
 const STEP: i32 = 600;
+/// How long the history is if no start is given, in seconds.
+const DAY: u32 = 86_400;
 
 /// The transactions that wait for a block, and the view they were found in.
 #[derive(Clone)]
@@ -217,42 +220,47 @@ impl Mempool {
     /// The mempool over time, as this server saw it: the newest sample of each step, oldest step first. The server
     /// stores one sample per minute, for 400 days by default. Steps without a sample are omitted: the server was not
     /// running, or the node was away.
-    #[graphql(complexity = "costs::list(sample::steps(from, to, step_seconds), child_complexity)")]
+    #[graphql(complexity = "costs::list(sample::steps(range.ends_within(DAY), step_seconds), child_complexity)")]
     async fn history(
         &self,
         ctx: &Context<'_>,
-        #[graphql(desc = "The start of the first step.")] from: DateTime,
         #[graphql(
-            desc = "The end: later samples are not included. At most `server.limits.pages.pointsPerSeries` steps after `from`."
+            desc = "From the start of the first step to the end, of at most `server.limits.pages.pointsPerSeries` steps. Up to now \
+                    without an end, and a day long without a start.",
+            default
         )]
-        to: DateTime,
+        range: TimeRange,
         #[graphql(desc = "The length of a step, in seconds, at least 60.", default_with = "Some(STEP)")]
         step_seconds: Option<i32>,
     ) -> Option<Result<Vec<MempoolSampleObject>, ApiError>> {
-        Some(limits(ctx).and_then(|limits| sample::history(&self.view, limits, from, to, step_seconds.unwrap_or(STEP))))
+        let (ends, step) = (range.ends_within(DAY), step_seconds.unwrap_or(STEP));
+        Some(limits(ctx).and_then(|limits| sample::history(&self.view, limits, ends, step)))
     }
 
     /// How past `recommendedFees` of this server for the next block and for one of the next three and six compare with what
     /// those blocks took, by the rule of `FeeEstimate.hitRate`: a record for each target. Each step of time has one estimate,
     /// that of its newest sample (`history`). Blocks of the main chain of now are compared.
-    #[graphql(complexity = "costs::list(sample::steps(from, to, step_seconds), 1).saturating_add(child_complexity)")]
+    #[graphql(
+        complexity = "costs::list(sample::steps(range.ends_within(DAY), step_seconds), 1).saturating_add(child_complexity)"
+    )]
     async fn fee_track_record(
         &self,
         ctx: &Context<'_>,
-        #[graphql(desc = "The start of the first step.")] from: DateTime,
         #[graphql(
-            desc = "The end: later samples are not included. At most `server.limits.pages.pointsPerSeries` steps after `from`."
+            desc = "From the start of the first step to the end, of at most `server.limits.pages.pointsPerSeries` steps. Up to now \
+                    without an end, and a day long without a start.",
+            default
         )]
-        to: DateTime,
+        range: TimeRange,
         #[graphql(desc = "The length of a step, in seconds, at least 60.", default_with = "Some(STEP)")]
         step_seconds: Option<i32>,
     ) -> Option<Result<Vec<FeeTrackRecord>, ApiError>> {
-        let step = step_seconds.unwrap_or(STEP);
+        let (ends, step) = (range.ends_within(DAY), step_seconds.unwrap_or(STEP));
         let read = |limits: &Limits| {
-            let steps = sample::steps(from, to, step_seconds);
+            let steps = sample::steps(ends, step_seconds);
             // more are refused
             costs::spend(ctx, steps.min(usize::try_from(limits.points).unwrap_or(usize::MAX)))?;
-            track_record::read(&self.view, limits, from, to, step)
+            track_record::read(&self.view, limits, ends, step)
         };
         Some(limits(ctx).and_then(read))
     }

@@ -51,7 +51,7 @@ impl MempoolSampleObject {
 }
 
 /// How many steps there are from one time to another; none if these are not in order, or the step cannot be.
-pub(crate) fn steps(from: DateTime, to: DateTime, step: Option<i32>) -> usize {
+pub(crate) fn steps((from, to): (DateTime, DateTime), step: Option<i32>) -> usize {
     let step = step.and_then(|step| u32::try_from(step).ok()).filter(|step| *step > 0).unwrap_or(MINUTE);
     let seconds = to.to_unix().checked_sub(from.to_unix());
     seconds.map_or(0, |seconds| usize::try_from(seconds / step).unwrap_or(usize::MAX).saturating_add(1))
@@ -63,11 +63,10 @@ pub(crate) fn steps(from: DateTime, to: DateTime, step: Option<i32>) -> usize {
 pub(crate) fn history(
     view: &Arc<View>,
     limits: &Limits,
-    from: DateTime,
-    to: DateTime,
+    ends: (DateTime, DateTime),
     step: i32,
 ) -> Result<Vec<MempoolSampleObject>, ApiError> {
-    let samples = read(view, limits, from, to, step)?;
+    let samples = read(view, limits, ends, step)?;
     samples.into_iter().map(|(minute, sample)| MempoolSampleObject::new(minute, sample)).collect()
 }
 
@@ -78,8 +77,7 @@ pub(crate) fn history(
 pub(super) fn read(
     view: &View,
     limits: &Limits,
-    from: DateTime,
-    to: DateTime,
+    (from, to): (DateTime, DateTime),
     step: i32,
 ) -> Result<Vec<(u32, view::MempoolSample)>, ApiError> {
     let step_seconds = count_of("stepSeconds", step)?;
@@ -88,9 +86,11 @@ pub(super) fn read(
     }
     let (first, last) = (from.to_unix(), to.to_unix());
     if first > last {
-        return Err(ApiError::bad_user_input(format!("from is {from}, which is after to, {to}")));
+        return Err(ApiError::bad_user_input(format!(
+            "range.from is {from}, and range.to is {to}, which is before it"
+        )));
     }
-    let points = u64::try_from(steps(from, to, Some(step))).unwrap_or(u64::MAX);
+    let points = u64::try_from(steps((from, to), Some(step))).unwrap_or(u64::MAX);
     if points > limits.points.into() {
         return Err(ApiError::limit_exceeded("pointsPerSeries", limits.points.into(), points));
     }

@@ -70,11 +70,10 @@ impl FeeTrackRecord {
 pub(crate) fn read(
     view: &View,
     limits: &Limits,
-    from: DateTime,
-    to: DateTime,
+    ends: (DateTime, DateTime),
     step: i32,
 ) -> Result<Vec<FeeTrackRecord>, ApiError> {
-    let samples = sample::read(view, limits, from, to, step)?;
+    let samples = sample::read(view, limits, ends, step)?;
     let tip = view.tip().height.to_u32();
     // many samples have the same next block
     let mut blocks: BTreeMap<u32, Option<Feerate>> = BTreeMap::new();
