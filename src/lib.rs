@@ -16,6 +16,7 @@
 //!   api/       the GraphQL schema  ◄────────────┘
 //!   server/    HTTP, websocket, limits, playground
 //!   webhooks/  the same events, sent to URLs
+//!   fleet/     frozen blocks of the index, published to an object store and joined from there
 //! ```
 //!
 //! `chain/` is the ground all of them stand on: Bitcoin as such, without I/O. `limits/` declares what clients may ask
@@ -29,6 +30,7 @@ pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), env!("COMMIT_IN_PAR
 
 pub mod api;
 pub mod chain;
+pub mod fleet;
 pub mod index;
 pub mod limits;
 pub mod live;

@@ -75,6 +75,8 @@ pub struct Settings {
     pub api: ApiSettings,
     /// Prices of a bitcoin.
     pub rates: RatesSettings,
+    /// Publishing the index.
+    pub publish: PublishSettings,
     /// The admin socket.
     pub admin: AdminSettings,
     /// The log.
@@ -164,6 +166,22 @@ pub struct ApiSettings {
     pub broadcast: bool,
 }
 
+/// Publishing the index.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct PublishSettings {
+    /// For how many days objects stay that no manifest names any more.
+    pub keep_days: u32,
+}
+
+impl PublishSettings {
+    /// How long objects stay that no manifest names any more.
+    #[must_use]
+    pub fn keep(&self) -> Duration {
+        Duration::from_hours(24 * u64::from(self.keep_days))
+    }
+}
+
 /// The socket where `serve` receives commands.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
@@ -224,6 +242,12 @@ impl Settings {
     #[must_use]
     pub fn index_file(&self) -> PathBuf {
         self.network_dir().join("index.redb")
+    }
+
+    /// The directory of what `publish` keeps between two times.
+    #[must_use]
+    pub fn publishing_dir(&self) -> PathBuf {
+        self.network_dir().join("index.publishing")
     }
 
     /// The directory of the webhooks' files.

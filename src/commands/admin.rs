@@ -120,7 +120,7 @@ impl Answer {
     }
 
     /// The response as a text. Waits five seconds at most. Errors: it does not arrive as a whole.
-    async fn text(self) -> io::Result<String> {
+    pub(super) async fn text(self) -> io::Result<String> {
         let mut text = String::new();
         within_patience(async { self.body.take(SHORT).read_to_string(&mut text).await }).await?;
         Ok(text)

@@ -127,7 +127,7 @@ pub(super) async fn run(
     }
     settings.node.rpc_url = living.node().url();
     info!(seed, node = settings.node.rpc_url, "a simulated chain is running; ctrl-c ends it and removes its files");
-    let served = serve::run(&settings, end).await;
+    let served = serve::run(&settings, end, serve::ServeArguments::default()).await;
     drop(living);
     let lived = match failure.try_recv() {
         Ok(error) => Err(error).or_exit(Exit::Failed, "the simulation failed"),

@@ -4,16 +4,51 @@ use btcgraph::live::Live;
 use btcgraph::settings::Settings;
 use btcgraph::sync::{self, Follow, Until, Wake};
 use btcgraph::view::Published;
+use clap::Args;
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 
 use super::failure::Failure;
+use super::fleet::{self, Joining};
 use super::pieces;
 
+#[derive(Args)]
+pub(super) struct ImportArguments {
+    /// Begin with the published blocks at this address, s3://BUCKET/PREFIX or file:///DIRECTORY; the data directory must be empty
+    #[arg(long, value_name = "URL")]
+    from: Option<String>,
+    /// With --from: take the highest published blocks without asking the node, and end there
+    #[arg(long, requires = "from")]
+    without_node: bool,
+}
+
 /// Runs until the index is at the node's tip or `stop` is cancelled. Committed blocks stay in both cases.
-pub(super) async fn run(settings: &Settings, stop: CancellationToken) -> Result<(), Failure> {
+pub(super) async fn run(
+    settings: &Settings,
+    stop: CancellationToken,
+    arguments: ImportArguments,
+) -> Result<(), Failure> {
+    let ImportArguments { from, without_node } = arguments;
+    if let Some(url) = &from {
+        match fleet::join(settings, &stop, url, !without_node).await? {
+            Joining::Joined => {}
+            Joining::Stopped => return Ok(()),
+            Joining::Present(error) => return Err(error.into()),
+        }
+    }
+    if !without_node {
+        follow(settings, &stop).await?;
+    }
+    let (settings, stopped) = (settings.clone(), stop.clone());
+    pieces::blocking(move || {
+        fleet::check_txids(&settings, &pieces::open_index(&settings)?.frozen_txids(), false, &stopped)
+    })
+    .await
+}
+
+async fn follow(settings: &Settings, stop: &CancellationToken) -> Result<(), Failure> {
     let settings = settings.clone();
-    let flag = pieces::stop_flag(&stop);
+    let flag = pieces::stop_flag(stop);
     pieces::blocking(move || {
         let mut index = pieces::open_index(&settings)?;
         let node = match pieces::connect(&settings, &flag) {

@@ -7,6 +7,7 @@ mod demo;
 mod drain;
 mod failure;
 mod flags;
+mod fleet;
 mod health;
 mod import;
 mod log;
@@ -16,6 +17,7 @@ mod metrics;
 mod notify;
 mod panics;
 mod pieces;
+mod publish;
 mod rates;
 mod serve;
 mod shutdown;
@@ -56,11 +58,13 @@ pub(crate) struct CommandLine {
 #[derive(Subcommand)]
 enum Command {
     /// Follow the node, keep the index up to date, and answer GraphQL requests
-    Serve,
+    Serve(serve::ServeArguments),
     /// Serve a simulated chain that grows by itself: no node needed, all files removed at the end
     Demo(demo::DemoArguments),
     /// Synchronise the index to the node's tip, then exit
-    Import,
+    Import(import::ImportArguments),
+    /// Upload the frozen blocks of the index to an object store, from which other machines join with `--from`
+    Publish(publish::PublishArguments),
     /// Check the index against itself and against the node; a server that has it open runs the check
     Verify(verify::VerifyArguments),
     /// Notify a running server of a new block, for the node's -blocknotify="btcgraph notify %s"
@@ -111,8 +115,15 @@ impl CommandLine {
             Command::Log(arguments) => log::run(&load(flags)?, &arguments),
             Command::Drain(arguments) => drain::run(&load(flags)?, &arguments),
             Command::Notify { hash } => notify::run(&load(flags)?, hash),
-            Command::Serve => until_stopped(&load(flags)?, serve::run),
-            Command::Import => until_stopped(&load(flags)?, import::run),
+            Command::Serve(arguments) => until_stopped(&load(flags)?, async |settings: &Settings, stop| {
+                serve::run(settings, stop, arguments).await
+            }),
+            Command::Import(arguments) => until_stopped(&load(flags)?, async |settings: &Settings, stop| {
+                import::run(settings, stop, arguments).await
+            }),
+            Command::Publish(arguments) => until_stopped(&load(flags)?, async |settings: &Settings, stop| {
+                publish::run(settings, stop, arguments).await
+            }),
             Command::Verify(arguments) => until_stopped(&load(flags)?, async |settings: &Settings, stop| {
                 verify::run(settings, stop, arguments).await
             }),

@@ -18,6 +18,7 @@ use btcgraph::server::{self, AllowedOperations, Draining, TokenPolicy, metrics::
 use btcgraph::settings::{ListenAddress, ServerSettings, Settings};
 use btcgraph::sync::{self, Follow, PersistentMempool, Until, Wake, Withheld};
 use btcgraph::view::{NodeLimits, Published};
+use clap::Args;
 use tokio::net::TcpListener;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -25,7 +26,7 @@ use tracing::{debug, info, warn};
 
 use super::failure::{Exit, Failure, OrExit};
 use super::metrics::{self, MetricSources};
-use super::{admin, logging, pieces, rates, verify, webhooks};
+use super::{admin, fleet, logging, pieces, publish, rates, verify, webhooks};
 
 /// The capacity of the queue of signals. Beyond it the loop reads the whole mempool list instead.
 const SIGNAL_CAPACITY: usize = 100_000;
@@ -34,8 +35,24 @@ const BLOCK_CHECK_TIMEOUT: Duration = Duration::from_secs(2);
 /// The pause before an unreachable node is asked again.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
-/// Runs until `stop` is cancelled. Answers from the start, for the tip of the index.
-pub(super) async fn run(settings: &Settings, stop: CancellationToken) -> Result<(), Failure> {
+#[derive(Args, Default)]
+pub(super) struct ServeArguments {
+    /// If there is no index yet, begin with the published blocks at this address, s3://BUCKET/PREFIX or file:///DIRECTORY
+    #[arg(long, value_name = "URL")]
+    from: Option<String>,
+}
+
+/// Runs until `stop` is cancelled. Answers from the start, for the tip of the index, once that was joined.
+pub(super) async fn run(
+    settings: &Settings,
+    stop: CancellationToken,
+    arguments: ServeArguments,
+) -> Result<(), Failure> {
+    if let Some(url) = &arguments.from
+        && fleet::join_and_wait(settings, &stop, url).await?.is_stopped()
+    {
+        return Ok(());
+    }
     let node_limits = NodeLimits::new(&settings.limits, settings.server.block_template);
     let published = Published::with_node_limits(node_limits).with_longest_silence(settings.longest_silence());
     let live = Live::default();
@@ -71,6 +88,7 @@ pub(super) async fn run(settings: &Settings, stop: CancellationToken) -> Result<
 
     webhooks.start(stop.clone()).or_exit(Exit::Failed, "cannot deliver webhooks")?;
     let wake = Wake::default();
+    let checking = fleet::check_in_background(settings, &index, &stop);
     let handlers = admin_of(settings, &wake, &published, options.draining.clone(), metrics.clone());
     let administering =
         tokio::spawn(until_it_ends(server::admin::serve(admin_socket, handlers, stop.clone()), stop.clone()));
@@ -127,7 +145,8 @@ pub(super) async fn run(settings: &Settings, stop: CancellationToken) -> Result<
         Ok(())
     });
     delivered.await?;
-    followed.and(served?).and(administered?)
+    let checked = checking.await;
+    followed.and(served?).and(administered?).and(checked)
 }
 
 /// The mempool of the last run; `None` if its transactions spend outputs of frozen blocks that cannot be read now, as before
@@ -176,6 +195,7 @@ fn admin_of(settings: &Settings, wake: &Wake, published: &Published, draining: D
             let (hash, wake, published) = (hash.to_owned(), wake.clone(), of_notices.clone());
             Box::pin(async move { notify(&hash, &wake, &published).await })
         }),
+        cut: publish::describe(&settings, &published),
         verify: Box::new(move |question, job| verify::answer(question, job, &settings, &published)),
         set_log: Box::new(move |filter| {
             let filter = if filter.is_empty() { &log_filter } else { filter };

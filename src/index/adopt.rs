@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bitcoin::BlockHash;
@@ -12,7 +12,7 @@ use redb::ReadableTable;
 use super::apply::forget_stale;
 use super::block::Parser;
 use super::error::IndexError;
-use super::frozen::{Generation, Generations, InForce};
+use super::frozen::{Generation, GenerationRange, Generations, InForce};
 use super::open::{Index, cache_of_generation, file, generations_directory};
 use super::optional::skip_optional;
 use super::raw::{RawStorage, read_raw_storage};
@@ -56,22 +56,14 @@ impl Index {
                 .map_or_else(|| "empty".to_owned(), |tip| format!("{} at height {}", tip.hash, tip.height));
             return Err(IndexError::NotNext { path: path.to_path_buf(), first: range.first, tip });
         }
-        let directory = generations_directory(&self.path);
-        let flush = |directory: &Path| {
-            File::open(directory).and_then(|directory| directory.sync_all()).map_err(file("flush", directory))
-        };
-        fs::create_dir_all(&directory).map_err(file("make the directory", &directory))?;
-        if let Some(parent) = directory.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-            flush(parent)?;
-        }
+        let directory = self.make_generations_directory()?;
         // two generations of the same blocks have different names
         let mut build = [0; 4];
         getrandom::fill(&mut build)?;
-        let build = u32::from_be_bytes(build);
-        let name = format!("{}-{}-{}-{build:08x}.redb", range.first, range.last.height, range.last.hash);
+        let name = file_name(range, u32::from_be_bytes(build));
         let placed = directory.join(&name);
         fs::rename(path, &placed).map_err(file("move the generation to", &placed))?;
-        let prepared = flush(&directory).and_then(|()| -> Result<Update<'_>, IndexError> {
+        let prepared = flush_directory(&directory).and_then(|()| -> Result<Update<'_>, IndexError> {
             let generation = Arc::new(open(&placed)?);
             let newest = InForce { generation, name, last: range.last, end: range.txnums.1, derived: BTreeMap::new() };
             let mut update = self.update()?;
@@ -102,6 +94,28 @@ impl Index {
     }
 }
 
+impl Index {
+    /// Makes the directory of its generations, durably.
+    pub(super) fn make_generations_directory(&self) -> Result<PathBuf, IndexError> {
+        let directory = generations_directory(&self.path);
+        fs::create_dir_all(&directory).map_err(file("make the directory", &directory))?;
+        if let Some(parent) = directory.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+            flush_directory(parent)?;
+        }
+        Ok(directory)
+    }
+}
+
+/// Makes renames within a directory durable.
+pub(super) fn flush_directory(directory: &Path) -> Result<(), IndexError> {
+    File::open(directory).and_then(|directory| directory.sync_all()).map_err(file("flush", directory))
+}
+
+/// The name of the file of a generation; `build` distinguishes two of the same blocks.
+pub(super) fn file_name(range: GenerationRange, build: u32) -> String {
+    format!("{}-{}-{}-{build:08x}.redb", range.first, range.last.height, range.last.hash)
+}
+
 impl Update<'_> {
     /// Names a generation whose blocks are live.
     fn shadow_live(&mut self, newest: InForce) -> Result<(), IndexError> {
@@ -115,7 +129,7 @@ impl Update<'_> {
     }
 
     /// Names a generation whose blocks are on top of the tip.
-    fn name_generation(&mut self, newest: InForce) -> Result<(), IndexError> {
+    pub(super) fn name_generation(&mut self, newest: InForce) -> Result<(), IndexError> {
         let generations = Arc::new(self.generations.with(newest));
         let (tip, parser) = (generations.last(), self.parser());
         self.with_tables(|tables, _| {

@@ -51,6 +51,12 @@ impl Update<'_> {
 }
 
 impl RequiredSpace {
+    /// So many bytes on the disk of this path.
+    #[must_use]
+    pub fn at(path: &Path, bytes: u64) -> Self {
+        Self { path: Arc::from(path), bytes }
+    }
+
     /// Whether that much is free. True also if the free space is unknown.
     #[must_use]
     pub fn is_free(&self) -> bool {

@@ -185,6 +185,12 @@ impl Index {
         Snapshot::open(&self.database.begin_read()?, self.network, self.salt, path, generations, pools)
     }
 
+    /// The secret of its short hashes.
+    #[must_use]
+    pub fn salt(&self) -> Salt {
+        self.salt
+    }
+
     /// Counts of the changes since it was opened.
     #[must_use]
     pub fn metrics(&self) -> IndexMetrics {

@@ -18,6 +18,7 @@ pub(crate) use connection::{OpenConnection, OutboundEndpoint};
 pub(crate) use failure::FailureReason;
 pub use fetch::{Fetch, FetchError, FetchLimits};
 pub use target::{NotATarget, Target};
+pub(crate) use tls::use_ring;
 pub use tls::{NoCertificates, TlsConfig};
 
 /// What requests send as `User-Agent`.

@@ -25,6 +25,12 @@ pub enum NoCertificates {
     Library(#[from] tokio_rustls::rustls::Error),
 }
 
+/// Has clients of this process that choose no cryptography themselves use that of ring.
+pub(crate) fn use_ring() {
+    // an error means that it was chosen before
+    let _ = ring::default_provider().install_default();
+}
+
 impl TlsConfig {
     /// The certificate authorities of the operating system, or those of `SSL_CERT_FILE` and `SSL_CERT_DIR`.
     ///

@@ -16,7 +16,7 @@ const MEMORY: ByteSize = ByteSize::new(1 << 40);
 const HIGHEST: i64 = u32::MAX as i64;
 
 /// Every whole number with its bounds.
-const NUMBERS: [(&str, RangeInclusive<i64>); 19] = [
+const NUMBERS: [(&str, RangeInclusive<i64>); 20] = [
     ("node.timeout_seconds", 1..=3_600),
     ("node.patience_seconds", 0..=86_400),
     // a node takes 16 requests at once unless its rpcthreads says otherwise; beyond some hundred its disk is the limit
@@ -41,6 +41,8 @@ const NUMBERS: [(&str, RangeInclusive<i64>); 19] = [
     ("server.ready_seconds", 1..=86_400),
     ("rates.refresh_seconds", 60..=86_400),
     ("rates.max_age_seconds", 1..=HIGHEST),
+    // shorter, and an object could be removed while another publisher uploads what its manifest names
+    ("publish.keep_days", 1..=3_650),
 ];
 
 /// Refuses a number that is too small or too large. Must precede [`Merged::read`], whose errors name types of Rust.

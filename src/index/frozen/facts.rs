@@ -113,8 +113,55 @@ pub(super) fn facts<'v>(
     facts
 }
 
+/// The format of a file of packed tables, and the version of each of its tables.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PackedFormat {
+    /// The format of the file itself.
+    pub file: u32,
+    /// The version of each table, by its name.
+    pub tables: BTreeMap<String, u32>,
+}
+
+impl PackedFormat {
+    /// Checks that this program reads generations of this format. `name` is that of the file, for the error.
+    ///
+    /// Errors: [`IndexError::WrongVersion`], `TableVersion`, `Foreign` if a table is missing.
+    pub fn check(&self, name: &Path) -> Result<(), IndexError> {
+        if self.file != FORMAT_VERSION {
+            let (path, found) = (name.to_path_buf(), self.file);
+            return Err(IndexError::WrongVersion { path, found, expected: FORMAT_VERSION });
+        }
+        check_versions(&self.tables, name, &tables::VERSIONS)
+    }
+}
+
+/// What a generation says of itself, read without knowing whose it is.
+#[derive(Clone)]
+pub struct GenerationIdentity {
+    /// The salt of its index.
+    pub salt: Salt,
+    /// Its blocks and transactions.
+    pub range: GenerationRange,
+    /// Its format.
+    pub format: PackedFormat,
+}
+
+impl GenerationIdentity {
+    /// Reads it from a file that is complete and closed.
+    ///
+    /// Errors: [`IndexError::Foreign`] if it is no generation, `WrongVersion`, `WrongNetwork`, storage errors.
+    pub fn read(path: &Path, network: Network) -> Result<Self, IndexError> {
+        let opened = Builder::new().set_cache_size(1 << 20).open_read_only(path);
+        let database = opened.map_err(|error| IndexError::opening(path, error))?;
+        let facts = FileFacts::read(path, &database.begin_read()?, network, None)?;
+        let format = PackedFormat { file: FORMAT_VERSION, tables: facts.versions };
+        Ok(Self { salt: facts.salt, range: facts.range, format })
+    }
+}
+
 /// The facts of an open file.
 pub(super) struct FileFacts {
+    salt: Salt,
     pub(super) range: GenerationRange,
     pub(super) cut_bits: CutBits,
     pub(super) counts: Vec<(String, Count)>,
@@ -144,11 +191,17 @@ impl FileFacts {
         };
         let database = opened.map_err(|error| IndexError::opening(path, error))?;
         let transaction = database.begin_read()?;
-        let facts = Self::read(path, &transaction, network, salt)?;
+        let facts = Self::read(path, &transaction, network, Some(salt))?;
         Ok((facts, database, transaction))
     }
 
-    fn read(path: &Path, transaction: &ReadTransaction, network: Network, salt: Salt) -> Result<Self, IndexError> {
+    /// `salt` is the one that it must have, `None` for any.
+    fn read(
+        path: &Path,
+        transaction: &ReadTransaction,
+        network: Network,
+        salt: Option<Salt>,
+    ) -> Result<Self, IndexError> {
         let foreign = || IndexError::Foreign { path: path.to_path_buf() };
         let facts = transaction.open_table(meta::TABLE).map_err(|_| foreign())?;
         let fact =
@@ -166,7 +219,8 @@ impl FileFacts {
             let found = String::from_utf8_lossy(&found).into_owned();
             return Err(IndexError::WrongNetwork { path: file(), found, expected: expected.into() });
         }
-        if fact(meta::SALT)? != salt.0 {
+        let found = Salt(fact(meta::SALT)?.try_into().map_err(|_| foreign())?);
+        if salt.is_some_and(|wanted| wanted != found) {
             return Err(IndexError::WrongSalt { path: file() });
         }
         let range = GenerationRange::decode(&fact(RANGE)?)?;
@@ -184,28 +238,33 @@ impl FileFacts {
             let Some(table) = name.value().strip_prefix(VERSION) else { break };
             versions.insert(table.to_owned(), Decoder::new("meta", value.value()).u32()?);
         }
-        Ok(Self { range, cut_bits, counts, versions })
+        Ok(Self { salt: found, range, cut_bits, counts, versions })
     }
 
     /// Checks that the file has these tables and no others, each in a version that is read.
     ///
     /// Errors: [`IndexError::TableVersion`], `Foreign` if one is missing.
     pub(super) fn check_versions(&self, path: &Path, tables: &[TableVersions]) -> Result<(), IndexError> {
-        for (name, found) in &self.versions {
-            match tables.iter().find(|table| table.name == name) {
-                Some(table) => table.check(path, *found)?,
-                None => return Err(unknown_table(path, name, *found)),
-            }
-        }
-        if tables.iter().all(|table| self.versions.contains_key(table.name)) {
-            Ok(())
-        } else {
-            Err(IndexError::Foreign { path: path.to_path_buf() })
-        }
+        check_versions(&self.versions, path, tables)
     }
 
     /// The version of a table.
     pub(super) fn version(&self, table: &str) -> Option<u32> {
         self.versions.get(table).copied()
+    }
+}
+
+/// Checks that a file has these tables and no others, each in a version that is read.
+fn check_versions(versions: &BTreeMap<String, u32>, path: &Path, tables: &[TableVersions]) -> Result<(), IndexError> {
+    for (name, found) in versions {
+        match tables.iter().find(|table| table.name == name) {
+            Some(table) => table.check(path, *found)?,
+            None => return Err(unknown_table(path, name, *found)),
+        }
+    }
+    if tables.iter().all(|table| versions.contains_key(table.name)) {
+        Ok(())
+    } else {
+        Err(IndexError::Foreign { path: path.to_path_buf() })
     }
 }

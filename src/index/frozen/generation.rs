@@ -107,6 +107,11 @@ impl Generation {
         self.counts.iter().map(table)
     }
 
+    /// Its file.
+    pub(in crate::index) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// The bytes of its file, `None` if the file system does not report them.
     pub(super) fn file_bytes(&self) -> Option<u64> {
         std::fs::metadata(&self.path).ok().map(|file| file.len())

@@ -29,8 +29,8 @@ mod versions;
 
 pub use derive::{BuildPhase, BuildProgress, DueTable};
 pub(super) use derived::{DerivedFile, DerivedName};
-pub use facts::GenerationRange;
 pub(super) use facts::generation_facts;
+pub use facts::{GenerationIdentity, GenerationRange, PackedFormat};
 pub use generation::Generation;
 pub(super) use generation::PackedEntries;
 pub(super) use generations::{Generations, InForce, InForceRecord};

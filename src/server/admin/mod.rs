@@ -6,6 +6,7 @@
 //!                       400 if it cannot be read; 409 while another check is running
 //!   POST /log           logs what the filter in its body says, or that of the settings if it is empty: 200 with the filter;
 //!                       400 if it is none
+//!   POST /cut           the frozen blocks of the index in its body, as JSON for `publish`: 200; 409 with the reason if there are none
 //!   POST /drain         shows the server as not ready: 200; /drain/undo ends that
 //!   GET  /metrics       the metrics of the process, for Prometheus; POST does the same
 //! ```
@@ -69,6 +70,9 @@ pub type Verify = dyn Fn(&[u8], Job) -> Result<(), String> + Send + Sync;
 /// Logs what this filter says, or that of the settings if it is empty, and returns the filter in force. Errors: why it cannot.
 pub type SetLog = dyn Fn(&str) -> Result<String, String> + Send + Sync;
 
+/// Describes the frozen blocks of the index that these bytes name. Errors: why it cannot.
+pub type DescribeCut = dyn Fn(&[u8]) -> Result<String, String> + Send + Sync;
+
 /// What the requests do.
 pub struct Admin {
     /// On `/notify`.
@@ -77,6 +81,8 @@ pub struct Admin {
     pub verify: Box<Verify>,
     /// On `/log`.
     pub set_log: Box<SetLog>,
+    /// On `/cut`.
+    pub cut: Box<DescribeCut>,
     /// On `/drain`.
     pub draining: Draining,
     /// On `/metrics`; `None` if there are none.
@@ -147,6 +153,7 @@ fn router(shared: AdminState) -> Router {
         .route("/notify/{hash}", post(notify))
         .route("/verify", post(verify))
         .route("/log", post(log))
+        .route("/cut", post(cut))
         .route("/drain", post(async |State(shared): State<AdminState>| drain(&shared, true)))
         .route("/drain/undo", post(async |State(shared): State<AdminState>| drain(&shared, false)))
         .route("/metrics", get(metrics).post(metrics))
@@ -189,6 +196,17 @@ async fn log(State(shared): State<AdminState>, request: Request) -> Response {
             filter.into_response()
         }
         Err(reason) => (StatusCode::BAD_REQUEST, reason).into_response(),
+    }
+}
+
+async fn cut(State(shared): State<AdminState>, request: Request) -> Response {
+    let index = match body_of(request).await {
+        Ok(index) => index,
+        Err(refused) => return refused,
+    };
+    match (shared.admin.cut)(&index) {
+        Ok(cut) => ([(CONTENT_TYPE, "application/json")], cut).into_response(),
+        Err(reason) => (StatusCode::CONFLICT, reason).into_response(),
     }
 }
 

@@ -163,6 +163,7 @@ impl Stage {
             notify: Box::new(|_| Box::pin(async { Ok(()) })),
             verify: Box::new(|_, _| Err("no example asks for this".into())),
             set_log: Box::new(|filter| Ok(filter.to_owned())),
+            cut: Box::new(|_| Err("no blocks are frozen".to_owned())),
             draining: Draining::default(),
             metrics: Some(Metrics::new().unwrap()),
         };

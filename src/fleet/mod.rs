@@ -1,0 +1,34 @@
+//! One index on many machines: a publisher uploads its frozen blocks to an object store, and other machines join from there.
+//!
+//! ```text
+//!   publisher: frozen files ─ checksums.rs ─ upload.rs ─► objects/<sha256>       ─ download.rs ─► joiner: Index::join
+//!              publish.rs ── manifest.rs ───────────────► manifests/<height>-…   ─ join.rs ─────►
+//!              retire.rs ───────────────────────────────► retired/<height>-…
+//! ```
+//!
+//! An object has the name of its content and never changes; a manifest names the objects of one cut of the chain. Nothing is
+//! overwritten, so that any number of publishers can share a store without coordination. Checksums prove integrity, not
+//! truth: who can write to the store is trusted, up to the merkle roots that a joiner compares (`joined.rs`).
+//! `docs/fleet.md` describes the objects.
+
+mod checksums;
+mod download;
+mod error;
+mod join;
+mod joined;
+mod manifest;
+mod names;
+mod progress;
+mod publish;
+mod retire;
+mod store;
+mod upload;
+
+pub use error::FleetError;
+pub use join::{JoinOptions, JoinOutcome, OnChain, join};
+pub use joined::{JoinedNote, TxidCheck};
+pub use manifest::{Manifest, PublishedGeneration};
+pub use names::ManifestName;
+pub use publish::{Cut, CutFile, PublishOptions, PublishOutcome, publish};
+pub use retire::Retired;
+pub use store::FleetStore;

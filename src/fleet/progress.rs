@@ -1,0 +1,45 @@
+//! Lines in the log about the progress of a transfer.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use tracing::info;
+
+/// The interval between two lines.
+const INTERVAL: Duration = Duration::from_secs(5);
+
+/// Bytes that are done, shared by the tasks that transfer them.
+pub(super) struct TransferProgress {
+    doing: &'static str,
+    all_bytes: u64,
+    done_bytes: AtomicU64,
+    began: Instant,
+    logged: Mutex<Instant>,
+}
+
+impl TransferProgress {
+    pub(super) fn new(doing: &'static str, all_bytes: u64) -> Self {
+        let now = Instant::now();
+        Self { doing, all_bytes, done_bytes: AtomicU64::new(0), began: now, logged: Mutex::new(now) }
+    }
+
+    /// So many more bytes are done. Logs a line now and then.
+    pub(super) fn add(&self, bytes: u64) {
+        let done = self.done_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        let Some(mut logged) = self.logged.try_lock().filter(|logged| logged.elapsed() >= INTERVAL) else { return };
+        *logged = Instant::now();
+        let percent = done.saturating_mul(100) / self.all_bytes.max(1);
+        let rate = done / self.began.elapsed().as_secs().max(1);
+        let left = self.all_bytes.saturating_sub(done) / rate.max(1);
+        info!(
+            percent,
+            done_mib = done >> 20,
+            all_mib = self.all_bytes >> 20,
+            kib_per_second = rate >> 10,
+            seconds_left = left,
+            "{}",
+            self.doing
+        );
+    }
+}

@@ -1,0 +1,137 @@
+//! The frozen blocks of an index as files that another machine can use, and the way back: files of another index become the
+//! generations of an empty one.
+//!
+//! ```text
+//!   Snapshot::frozen_files ─► paths, ends ─► (fleet: objects in a store) ─► paths, ends ─► Index::join
+//! ```
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::adopt::{file_name, flush_directory};
+use super::error::IndexError;
+use super::frozen::{Generation, Generations, InForce};
+use super::keys::TxNum;
+use super::open::{Index, cache_of_generation, file, generations_directory};
+use super::raw::RawSources;
+use super::snapshot::Snapshot;
+use super::sweep::SweepCursor;
+use super::update::Tip;
+use crate::chain::Height;
+
+/// The frozen blocks of an index.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FrozenFiles {
+    /// The generations in force, the oldest first; at least one.
+    pub generations: Vec<FrozenFile>,
+    /// The outputs that are unspent right above them.
+    pub utxo_count: u64,
+    /// Their value in sat.
+    pub utxo_value: u64,
+}
+
+/// A generation in force, up to its end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FrozenFile {
+    /// Its file, which never changes.
+    pub path: PathBuf,
+    /// Its highest block that counts. The file may have higher ones, which a reorganisation disconnected.
+    pub last: Tip,
+    /// The number after its last transaction that counts.
+    pub end: TxNum,
+}
+
+/// A file that becomes a generation of an empty index.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JoinedFile {
+    /// Where it is now, on the disk of the index.
+    pub path: PathBuf,
+    /// Distinguishes its name from that of another file with the same blocks.
+    pub build: u32,
+    /// Its highest block that counts.
+    pub last: Tip,
+    /// The number after its last transaction that counts.
+    pub end: TxNum,
+}
+
+impl Snapshot {
+    /// Its frozen blocks as files, `None` if no blocks are frozen.
+    ///
+    /// Errors: storage errors.
+    pub fn frozen_files(&self) -> Result<Option<FrozenFiles>, IndexError> {
+        let Some(cut) = self.frozen() else { return Ok(None) };
+        let missing = || IndexError::corrupt("blocks", format!("the row at height {} is missing", cut.height));
+        let totals = self.block(cut.height)?.ok_or_else(missing)?.running;
+        let generations = self.generations.iter().map(|in_force| FrozenFile {
+            path: in_force.generation.path().to_path_buf(),
+            last: in_force.last,
+            end: in_force.end,
+        });
+        Ok(Some(FrozenFiles {
+            generations: generations.collect(),
+            utxo_count: totals.utxo_count,
+            utxo_value: totals.utxo_value,
+        }))
+    }
+}
+
+impl Index {
+    /// Moves files of another index to those of this one, which has no blocks, and names them in one durable commit. A crash
+    /// before the commit leaves the index without blocks, and [`Index::take_back`] finds the files.
+    ///
+    /// Errors: [`IndexError::NotNext`] if the index has blocks; [`IndexError::Corrupt`] if the files do not follow each other
+    /// from the genesis block on; as [`Generation::open`]; a file cannot be moved; storage errors.
+    pub fn join(&mut self, files: &[JoinedFile]) -> Result<Tip, IndexError> {
+        let (snapshot, network, salt) = (self.snapshot()?, self.network, self.salt);
+        if let Some(tip) = snapshot.tip() {
+            let path = files.first().map(|file| file.path.clone()).unwrap_or_default();
+            let tip = format!("{} at height {}", tip.hash, tip.height);
+            return Err(IndexError::NotNext { path, first: Height::GENESIS, tip });
+        }
+        drop(snapshot);
+        let open =
+            |path: &Path, at| Generation::open(path, network, salt, cache_of_generation(self.all_cache_bytes, at));
+        let in_force = |at: usize, path: &Path, joined: &JoinedFile| -> Result<InForce, IndexError> {
+            let generation = Arc::new(open(path, at)?);
+            let name = file_name(generation.range(), joined.build);
+            Ok(InForce { generation, name, last: joined.last, end: joined.end, wtxids: None })
+        };
+        // checked where they are, so that a refused file stays there
+        let checked = files.iter().enumerate().map(|(at, joined)| in_force(at, &joined.path, joined));
+        let checked = checked.collect::<Result<Vec<_>, _>>()?;
+        let last = checked.last().map(|last| last.last);
+        let last = last.ok_or_else(|| IndexError::corrupt("meta", "there are no generations to join"))?;
+        let names: Vec<_> = checked.iter().map(|in_force| in_force.name.clone()).collect();
+        Generations::new(checked, RawSources::default()).check(Some(last))?;
+        let directory = self.make_generations_directory()?;
+        let mut placed = Vec::new();
+        for (at, (joined, name)) in files.iter().zip(&names).enumerate() {
+            let path = directory.join(name);
+            fs::rename(&joined.path, &path).map_err(file("move the generation to", &path))?;
+            placed.push(in_force(at, &path, joined)?);
+        }
+        flush_directory(&directory)?;
+        let mut update = self.update()?;
+        for in_force in placed {
+            update.name_generation(in_force)?;
+        }
+        update.commit()?;
+        self.sweep_cursor = SweepCursor::default();
+        Ok(last)
+    }
+
+    /// Moves a file that [`Index::join`] moved before a crash back to `path`, if there is one: that of these blocks and
+    /// this build in the directory of generations of the index in this file.
+    ///
+    /// Errors: the file cannot be moved.
+    pub fn take_back(index: &Path, stem: &str, build: u32, path: &Path) -> Result<(), IndexError> {
+        let placed = generations_directory(index).join(format!("{stem}-{build:08x}.redb"));
+        match fs::rename(&placed, path) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                Err(file("move the generation from", &placed)(error))
+            }
+            _ => Ok(()),
+        }
+    }
+}
