@@ -23,6 +23,9 @@ scripts/npm.sh --install-node tests/web ||
 scripts/python.sh --install-python tests/python ||
   echo "test.sh: going on without schemathesis; the test that needs it will be listed as skipped" >&2
 
+scripts/python.sh --install-python tests/s3 ||
+  echo "test.sh: going on without an S3 server; the tests that need one will be listed as skipped" >&2
+
 if chromium=$(scripts/chromium.sh); then
   export CHROMIUM_EXE=$chromium
 else

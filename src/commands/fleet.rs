@@ -134,6 +134,17 @@ pub(super) fn check_txids(
     }
 }
 
+/// Compares the txids of an index that was joined and that no process has open.
+///
+/// Errors: a block is not of the chain.
+pub(super) async fn check_after_import(settings: &Settings, stop: &CancellationToken) -> Result<(), Failure> {
+    if stop.is_cancelled() || JoinedNote::read(&settings.index_file()).is_none_or(|note| note.txids_match) {
+        return Ok(());
+    }
+    let (settings, stop) = (settings.clone(), stop.clone());
+    pieces::blocking(move || check_txids(&settings, &pieces::open_index(&settings)?.frozen_txids(), false, &stop)).await
+}
+
 fn wrong_blocks(manifest: &str, index: &Path, mismatch: &impl std::fmt::Display) -> String {
     format!(
         "the index was joined from manifest {manifest}, and is not an index of the chain: {mismatch}. The publisher had a damaged \
@@ -169,6 +180,7 @@ impl From<FleetError> for Failure {
             FleetError::Index(_)
             | FleetError::NotEmpty { .. }
             | FleetError::Importing { .. }
+            | FleetError::Existing { .. }
             | FleetError::LocalChange { .. }
             | FleetError::Salt { .. }
             | FleetError::DiskShortage(_) => Exit::Index,

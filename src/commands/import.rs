@@ -39,11 +39,7 @@ pub(super) async fn run(
     if !without_node {
         follow(settings, &stop).await?;
     }
-    let (settings, stopped) = (settings.clone(), stop.clone());
-    pieces::blocking(move || {
-        fleet::check_txids(&settings, &pieces::open_index(&settings)?.frozen_txids(), false, &stopped)
-    })
-    .await
+    fleet::check_after_import(settings, &stop).await
 }
 
 async fn follow(settings: &Settings, stop: &CancellationToken) -> Result<(), Failure> {

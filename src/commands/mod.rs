@@ -2,6 +2,7 @@
 //! that stop them. One file per command.
 
 mod admin;
+mod backup;
 mod config;
 mod demo;
 mod drain;
@@ -65,6 +66,10 @@ enum Command {
     Import(import::ImportArguments),
     /// Upload the frozen blocks of the index to an object store, from which other machines join with `--from`
     Publish(publish::PublishArguments),
+    /// Write a backup of the index to a directory, or bring it up to date, also while a server runs
+    Backup(backup::BackupArguments),
+    /// Restore a backup into a data directory without an index
+    Restore(backup::RestoreArguments),
     /// Check the index against itself and against the node; a server that has it open runs the check
     Verify(verify::VerifyArguments),
     /// Notify a running server of a new block, for the node's -blocknotify="btcgraph notify %s"
@@ -123,6 +128,12 @@ impl CommandLine {
             }),
             Command::Publish(arguments) => until_stopped(&load(flags)?, async |settings: &Settings, stop| {
                 publish::run(settings, stop, arguments).await
+            }),
+            Command::Backup(arguments) => until_stopped(&load(flags)?, async |settings: &Settings, stop| {
+                backup::run(settings, stop, arguments).await
+            }),
+            Command::Restore(arguments) => until_stopped(&load(flags)?, async |settings: &Settings, stop| {
+                backup::run_restore(settings, stop, arguments).await
             }),
             Command::Verify(arguments) => until_stopped(&load(flags)?, async |settings: &Settings, stop| {
                 verify::run(settings, stop, arguments).await

@@ -1,7 +1,6 @@
 //! `btcgraph publish`: uploads the frozen blocks of the index to an object store. While a server has the index open, that server
 //! says which files they are.
 
-use std::fs;
 use std::time::Duration;
 
 use btcgraph::fleet::{self, Cut, FleetStore, PublishOptions, PublishOutcome};
@@ -108,7 +107,7 @@ fn cut(settings: &Settings, snapshot: &Snapshot) -> Result<Cut, Failure> {
 async fn ask(settings: &Settings, in_use: &IndexError) -> Result<Cut, Failure> {
     let address = &settings.admin.listen;
     let tried = format!("{in_use}. No `btcgraph serve` responds at {address} (--admin)");
-    let index = canonical_index(settings)?;
+    let index = pieces::canonical_index(settings)?;
     let answer = admin::ask(address, "/cut", index.as_bytes()).await.or_exit(Exit::Index, tried)?;
     if answer.status != 200 {
         return Err(Failure::new(Exit::Failed, answer.reason().await));
@@ -121,7 +120,7 @@ async fn ask(settings: &Settings, in_use: &IndexError) -> Result<Cut, Failure> {
 pub(super) fn describe(settings: &Settings, published: &Published) -> Box<DescribeCut> {
     let (settings, published) = (settings.clone(), published.clone());
     Box::new(move |asked| {
-        let index = canonical_index(&settings).map_err(|failure| failure.message())?;
+        let index = pieces::canonical_index(&settings).map_err(|failure| failure.message())?;
         let asked = String::from_utf8_lossy(asked);
         if asked != index {
             return Err(format!(
@@ -132,13 +131,6 @@ pub(super) fn describe(settings: &Settings, published: &Published) -> Box<Descri
         let cut = cut(&settings, &head.chain).map_err(|failure| failure.message())?;
         serde_json::to_string(&cut).map_err(|error| error.to_string())
     })
-}
-
-fn canonical_index(settings: &Settings) -> Result<String, Failure> {
-    let file = settings.index_file();
-    let file = fs::canonicalize(&file)
-        .or_exit(Exit::Index, format!("cannot resolve the path of the index {}", file.display()))?;
-    Ok(file.to_string_lossy().into_owned())
 }
 
 /// Reads a duration of at least a second.

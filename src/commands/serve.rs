@@ -26,7 +26,7 @@ use tracing::{debug, info, warn};
 
 use super::failure::{Exit, Failure, OrExit};
 use super::metrics::{self, MetricSources};
-use super::{admin, fleet, logging, pieces, publish, rates, verify, webhooks};
+use super::{admin, backup, fleet, logging, pieces, publish, rates, verify, webhooks};
 
 /// The capacity of the queue of signals. Beyond it the loop reads the whole mempool list instead.
 const SIGNAL_CAPACITY: usize = 100_000;
@@ -196,6 +196,10 @@ fn admin_of(settings: &Settings, wake: &Wake, published: &Published, draining: D
             Box::pin(async move { notify(&hash, &wake, &published).await })
         }),
         cut: publish::describe(&settings, &published),
+        backup: {
+            let (settings, published) = (settings.clone(), published.clone());
+            Box::new(move |asked, job| backup::answer(asked, job, &settings, &published))
+        },
         verify: Box::new(move |question, job| verify::answer(question, job, &settings, &published)),
         set_log: Box::new(move |filter| {
             let filter = if filter.is_empty() { &log_filter } else { filter };

@@ -169,6 +169,26 @@ pub enum FleetError {
         /// What to do.
         remedy: &'static str,
     },
+    /// A directory has no backup that can be used.
+    #[error("{path} has no backup that can be used: {reason}", path = path.display())]
+    Backup {
+        /// The directory.
+        path: PathBuf,
+        /// Why.
+        reason: String,
+    },
+    /// A file of a backup differs from what was written.
+    #[error("{path} differs from its checksum: the backup is damaged, use another one", path = path.display())]
+    BackupDamaged {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A backup is restored into a directory that has an index.
+    #[error("{path} exists already: a backup is restored into a data directory without an index", path = path.display())]
+    Existing {
+        /// The file.
+        path: PathBuf,
+    },
     /// No blocks are frozen.
     #[error(
         "no blocks of the index are frozen yet, and only frozen blocks are published: see index.freeze_depth and index.freeze_every"

@@ -10,7 +10,11 @@
 //! overwritten, so that any number of publishers can share a store without coordination. Checksums prove integrity, not
 //! truth: who can write to the store is trusted, up to the merkle roots that a joiner compares (`joined.rs`).
 //! `docs/fleet.md` describes the objects.
+//!
+//! A backup (`backup.rs`, `restore.rs`) is a directory with all of one index: the generations, each copied once, and a copy of
+//! its live tables.
 
+mod backup;
 mod checksums;
 mod download;
 mod error;
@@ -20,15 +24,18 @@ mod manifest;
 mod names;
 mod progress;
 mod publish;
+mod restore;
 mod retire;
 mod store;
 mod upload;
 
+pub use backup::{BackupOutcome, BackupSource, back_up};
 pub use error::FleetError;
 pub use join::{JoinOptions, JoinOutcome, OnChain, join};
 pub use joined::{JoinedNote, TxidCheck};
 pub use manifest::{Manifest, PublishedGeneration};
 pub use names::ManifestName;
 pub use publish::{Cut, CutFile, PublishOptions, PublishOutcome, publish};
+pub use restore::{RestoreOutcome, restore};
 pub use retire::Retired;
 pub use store::FleetStore;

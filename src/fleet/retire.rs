@@ -65,7 +65,7 @@ pub(super) async fn retire(store: &FleetStore, publisher: &str, keep: Duration) 
     let (old, recent): (Vec<_>, Vec<_>) = tombstones.into_iter().partition(|(_, written)| is_old(*written));
     let objects = store.list(OBJECTS).await?;
     let objects = objects.iter().filter(|object| is_old(object.written));
-    let unnamed: Vec<_> = objects.filter_map(|object| object.name.parse::<ContentHash>().ok()).collect();
+    let mut unnamed: Vec<_> = objects.filter_map(|object| object.name.parse::<ContentHash>().ok()).collect();
     let mut recently_named = BTreeSet::new();
     if !unnamed.is_empty() {
         for (name, _) in &recent {
@@ -73,7 +73,10 @@ pub(super) async fn retire(store: &FleetStore, publisher: &str, keep: Duration) 
             recently_named.extend(named);
         }
     }
-    for object in unnamed.into_iter().filter(|object| !recently_named.contains(object)) {
+    unnamed.retain(|object| !recently_named.contains(object));
+    let Some(named) = named_objects(store).await? else { return Ok(retired) };
+    unnamed.retain(|object| !named.contains(object));
+    for object in unnamed {
         // listed again for each, because another publisher may have written a manifest meanwhile
         let Some(named) = named_objects(store).await? else { return Ok(retired) };
         if !named.contains(&object) {
@@ -82,6 +85,7 @@ pub(super) async fn retire(store: &FleetStore, publisher: &str, keep: Duration) 
             retired.objects += 1;
         }
     }
+    store.remove_unfinished(OBJECTS, oldest);
     for (name, _) in old {
         store.remove(&name.tombstone()).await?;
     }

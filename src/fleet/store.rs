@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::local::LocalFileSystem;
@@ -12,6 +12,7 @@ use object_store::{
     RetryConfig,
 };
 use tokio_stream::StreamExt;
+use tracing::info;
 
 use super::error::FleetError;
 use super::names::{MANIFESTS, OBJECTS, PROBE};
@@ -45,8 +46,8 @@ pub struct FleetStore {
 enum StoreKind {
     /// A bucket, with the requests of a multipart upload, and without signatures.
     Bucket { bucket: Arc<AmazonS3>, unsigned: Arc<AmazonS3> },
-    /// A directory.
-    Directory,
+    /// This directory.
+    Directory(PathBuf),
 }
 
 /// An object in a listing.
@@ -81,7 +82,12 @@ impl FleetStore {
             let store = LocalFileSystem::new_with_prefix(&path);
             let store = store.map_err(|source| FleetError::Store { doing: "open", object: url.to_owned(), source })?;
             let objects = Arc::new(store.with_fsync(true));
-            return Ok(Self { url: url.to_owned(), prefix: Path::default(), objects, kind: StoreKind::Directory });
+            return Ok(Self {
+                url: url.to_owned(),
+                prefix: Path::default(),
+                objects,
+                kind: StoreKind::Directory(path),
+            });
         }
         let Some(rest) = url.strip_prefix("s3://") else {
             return Err(invalid("it begins with neither s3:// nor file://"));
@@ -110,7 +116,7 @@ impl FleetStore {
     pub(super) fn bucket(&self) -> Option<&AmazonS3> {
         match &self.kind {
             StoreKind::Bucket { bucket, .. } => Some(bucket),
-            StoreKind::Directory => None,
+            StoreKind::Directory(_) => None,
         }
     }
 
@@ -180,6 +186,22 @@ impl FleetStore {
             found.push(ListedObject { name, bytes: object.size, written: object.last_modified.timestamp() });
         }
         Ok(found)
+    }
+
+    /// Removes what copies to a directory left that were interrupted before this time, in seconds since 1970. A bucket does
+    /// that by its own rules. What cannot be removed stays until the next time.
+    pub(super) fn remove_unfinished(&self, folder: &str, before: i64) {
+        let StoreKind::Directory(root) = &self.kind else { return };
+        for entry in std::fs::read_dir(root.join(folder)).into_iter().flatten().flatten() {
+            // `name#number` is not an object, and not listed
+            let is_unfinished = entry.file_name().to_string_lossy().contains('#');
+            let changed = entry.metadata().and_then(|metadata| metadata.modified()).ok();
+            let changed = changed.and_then(|changed| changed.duration_since(UNIX_EPOCH).ok());
+            let is_old = changed.is_some_and(|changed| i64::try_from(changed.as_secs()).is_ok_and(|at| at < before));
+            if is_unfinished && is_old && std::fs::remove_file(entry.path()).is_ok() {
+                info!(file = %entry.path().display(), "removed an unfinished copy");
+            }
+        }
     }
 
     /// Checks that a bucket does not answer requests without a signature. Writes two small objects for that.

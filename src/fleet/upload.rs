@@ -68,7 +68,7 @@ impl Uploader<'_> {
         let mut upload = self.store.objects().put_multipart(&self.store.path(name)).await.map_err(failed)?;
         let copied = self.copy_to(file, name, upload.as_mut()).await;
         if copied.is_err() {
-            // what is left of it has another name, and is removed with retired objects
+            // if that fails, what is left is not an object, and is removed with retired ones
             let _ = upload.abort().await;
         }
         copied

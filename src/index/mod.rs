@@ -26,6 +26,7 @@ mod apply;
 mod block;
 mod block_files;
 mod codec;
+mod copy;
 mod damage;
 mod disk_space;
 mod effects;
@@ -60,6 +61,7 @@ mod wtxids;
 
 pub use addresses::{AddressCandidate, AddressCandidates};
 pub use block::{ParsedBlock, Parser};
+pub use copy::CopiedRows;
 pub use damage::{catch_damage, is_catching_damage};
 pub use disk_space::{DiskShortage, RequiredSpace};
 pub use error::IndexError;

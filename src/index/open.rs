@@ -215,6 +215,12 @@ impl Index {
         self.path.with_extension("building")
     }
 
+    /// A copy of its live tables, which a backup moves away.
+    #[must_use]
+    pub fn copying_path(index: &Path) -> PathBuf {
+        index.with_extension("copying")
+    }
+
     /// The file of a generation of live blocks under construction.
     #[must_use]
     pub fn freezing_path(&self) -> PathBuf {

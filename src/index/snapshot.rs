@@ -43,6 +43,7 @@ pub struct Snapshot {
     network: Network,
     salt: Salt,
     tip: Option<Tip>,
+    pub(super) meta: ReadOnlyTable<&'static str, &'static [u8]>,
     /// What the tables below do not have.
     pub(super) generations: Arc<Generations>,
     pub(super) blocks: ReadOnlyTable<&'static [u8; 4], &'static [u8]>,
@@ -157,6 +158,7 @@ impl Snapshot {
             network,
             salt,
             tip: read_tip(&transaction.open_table(meta::TABLE)?)?,
+            meta: transaction.open_table(meta::TABLE)?,
             generations,
             blocks: transaction.open_table(blocks::TABLE)?,
             block_starts: transaction.open_table(block_starts::TABLE)?,
@@ -221,6 +223,7 @@ impl Snapshot {
             network: _,
             salt: _,
             tip: _,
+            meta: _,
             generations,
             blocks,
             block_starts,
@@ -302,6 +305,11 @@ impl Snapshot {
         let live = std::fs::metadata(&self.file).ok()?.len();
         let frozen = self.generations.file_bytes()?.saturating_add(self.generations.raw().own().bytes());
         Some(live.saturating_add(frozen))
+    }
+
+    /// The file of the index.
+    pub(super) fn file(&self) -> &Path {
+        &self.file
     }
 
     pub(super) fn salt(&self) -> Salt {

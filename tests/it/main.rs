@@ -19,6 +19,7 @@ mod demo;
 mod deriving;
 mod documented;
 mod faults;
+mod fleet;
 mod follow;
 mod freeze_failures;
 mod freezing;

@@ -4,6 +4,8 @@
 //!   POST /notify/HASH   the node has a new block: 202; 400 if that is not a block hash, 404 if the node has no such block
 //!   POST /verify        starts the check that its body describes, and streams its progress as lines of JSON: 200;
 //!                       400 if it cannot be read; 409 while another check is running
+//!   POST /backup        copies the live tables of the index in its body, and streams the progress as lines of JSON: 200;
+//!                       400 if another index is open; 409 while a check or a backup is running
 //!   POST /log           logs what the filter in its body says, or that of the settings if it is empty: 200 with the filter;
 //!                       400 if it is none
 //!   POST /cut           the frozen blocks of the index in its body, as JSON for `publish`: 200; 409 with the reason if there are none
@@ -64,7 +66,7 @@ pub enum NotNotified {
     UnknownBlock(String),
 }
 
-/// Starts the check that these bytes describe, and returns at once. Errors: why they describe none.
+/// Starts the check or the copy that these bytes describe, and returns at once. Errors: why they describe none.
 pub type Verify = dyn Fn(&[u8], Job) -> Result<(), String> + Send + Sync;
 
 /// Logs what this filter says, or that of the settings if it is empty, and returns the filter in force. Errors: why it cannot.
@@ -79,6 +81,8 @@ pub struct Admin {
     pub notify: Box<Notify>,
     /// On `/verify`.
     pub verify: Box<Verify>,
+    /// On `/backup`.
+    pub backup: Box<Verify>,
     /// On `/log`.
     pub set_log: Box<SetLog>,
     /// On `/cut`.
@@ -89,7 +93,7 @@ pub struct Admin {
     pub metrics: Option<Metrics>,
 }
 
-/// A requested check, owned by the thread that runs it. No other starts until it is finished or dropped.
+/// A requested check or backup, owned by the thread that runs it. No other starts until it is finished or dropped.
 pub struct Job {
     lines: mpsc::Sender<String>,
     stop: CancellationToken,
@@ -121,7 +125,7 @@ impl Job {
 #[derive(Clone)]
 struct AdminState {
     admin: Arc<Admin>,
-    /// One permit: a check reads all of the index.
+    /// One permit: a check or a backup reads all of the index.
     permit: Arc<Semaphore>,
     shutdown: CancellationToken,
 }
@@ -152,6 +156,7 @@ fn router(shared: AdminState) -> Router {
     Router::new()
         .route("/notify/{hash}", post(notify))
         .route("/verify", post(verify))
+        .route("/backup", post(backup))
         .route("/log", post(log))
         .route("/cut", post(cut))
         .route("/drain", post(async |State(shared): State<AdminState>| drain(&shared, true)))
@@ -232,19 +237,30 @@ async fn body_of(request: Request) -> Result<Bytes, Response> {
 }
 
 async fn verify(State(shared): State<AdminState>, request: Request) -> Response {
+    let admin = Arc::clone(&shared.admin);
+    start_job(shared, request, &admin.verify).await
+}
+
+async fn backup(State(shared): State<AdminState>, request: Request) -> Response {
+    let admin = Arc::clone(&shared.admin);
+    start_job(shared, request, &admin.backup).await
+}
+
+/// Starts a job, and streams its lines.
+async fn start_job(shared: AdminState, request: Request, start: &Verify) -> Response {
     let question = match body_of(request).await {
         Ok(question) => question,
         Err(refused) => return refused,
     };
     let Ok(permit) = shared.permit.try_acquire_owned() else {
-        let reason = "another check of the index is running: wait until it ends, or stop it";
+        let reason = "another check or backup of the index is running: wait until it ends, or stop it";
         return (StatusCode::CONFLICT, reason).into_response();
     };
     let (lines, receiver) = mpsc::channel(LINES);
     let stop = shared.shutdown.child_token();
     // goes with the body, which is dropped when it has been sent, and when the client has gone
     let guard = stop.clone().drop_guard();
-    if let Err(reason) = (shared.admin.verify)(question.as_ref(), Job { lines, stop, permit }) {
+    if let Err(reason) = start(question.as_ref(), Job { lines, stop, permit }) {
         return (StatusCode::BAD_REQUEST, reason).into_response();
     }
     let lines = stream::unfold((receiver, guard), |(mut receiver, guard)| async {

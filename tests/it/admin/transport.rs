@@ -50,6 +50,7 @@ impl Served {
                 "nonsense" => Err("that is no filter".into()),
                 filter => Ok(format!("logs {filter}")),
             }),
+            backup: Box::new(|_, _| Err("no backup is made here".into())),
             cut: Box::new(|_| Err("no blocks are frozen".into())),
             draining: draining.clone(),
             metrics: Some(Metrics::new().unwrap()),

@@ -18,6 +18,7 @@ const MODULES: &[(&str, &[&str])] = &[
     ("rates", &["outbound"]),
     ("node", &["chain"]),
     ("index", &["chain"]),
+    ("fleet", &["chain", "index", "outbound"]),
     ("mempool", &["chain"]),
     ("view", &["chain", "limits", "index", "mempool", "node"]),
     ("live", &["chain", "index", "mempool", "node", "view"]),
@@ -48,6 +49,7 @@ const ONLY_IN: &[(&str, &[&str])] = &[
     ("anyhow", &["main", "commands"]),
     ("dataloader", &["view"]),
     ("imbl", &["mempool"]),
+    ("object_store", &["fleet"]),
     ("prometheus", &["server"]),
 ];
 

@@ -1,0 +1,133 @@
+//! The program on a directory as its store.
+
+use std::fs;
+use std::time::Duration;
+
+use btcgraph::fleet::JoinedNote;
+use serde_json::json;
+
+use super::stage::{Stage, run, salted};
+use crate::support::bitcoind::wait_for;
+use crate::support::served::Served;
+
+#[test]
+fn a_joined_index_has_the_rows_of_the_publisher() {
+    let stage = Stage::start(60);
+    let published = stage.publish();
+    published.assert_success();
+    let height = stage.height() - 5;
+    assert_eq!(published.logged("published", "height"), json!(height));
+    // two generations with their checksums
+    assert_eq!(published.logged("published", "uploaded_objects"), json!(4));
+    let manifests = stage.objects("manifests");
+    assert_eq!(manifests.len(), 1);
+    assert_eq!(manifests[0].0.file_name().unwrap().to_str(), Some(published.printed.trim_end()));
+
+    let (joined, directory) = stage.join(&[]);
+    joined.assert_success();
+    assert_eq!(joined.logged("joined: the index has the published blocks", "height"), json!(height));
+    let tip = joined.logged("the index is at the node's tip", "height");
+    assert_eq!(tip, json!(stage.height().to_string()));
+    assert!(JoinedNote::read(&directory.path().join("regtest/index.redb")).unwrap().txids_match, "{}", joined.stderr);
+    assert_eq!(stage.rows(directory.path()), stage.rows(stage.publisher.path()));
+    assert!(!directory.path().join("regtest/index.joining").exists());
+}
+
+#[test]
+fn publishing_again_uploads_nothing_but_what_is_new() {
+    let stage = Stage::start(40);
+    stage.publish().assert_success();
+    let before = (stage.objects("objects"), stage.objects("manifests"));
+    let again = stage.publish();
+    again.assert_success();
+    assert_eq!(again.logged("published", "uploaded_objects"), json!(0));
+    assert_eq!(again.logged("published", "is_new"), json!(false));
+    assert_eq!((stage.objects("objects"), stage.objects("manifests")), before);
+
+    stage.mine(15);
+    stage.import(&[]).assert_success();
+    let more = stage.publish();
+    assert_eq!(more.logged("published", "uploaded_objects"), json!(2), "{}", more.stderr);
+    assert_eq!(stage.objects("manifests").len(), 2);
+    // and what a joiner has is what the publisher had
+    let (joined, directory) = stage.join(&[]);
+    joined.assert_success();
+    let published = run(stage.program(directory.path(), &["publish", "--to", &stage.url()]));
+    assert_eq!(published.logged("published", "uploaded_objects"), json!(0), "{}", published.stderr);
+    // its own manifest, for it is another publisher
+    assert_eq!(stage.objects("manifests").len(), 3);
+}
+
+#[test]
+fn a_running_server_is_published_and_joined_by_another() {
+    let stage = Stage::start(40);
+    let variables = [("BTCGRAPH_INDEX__FREEZE_DEPTH", "5"), ("BTCGRAPH_NODE__POLL_SECONDS", "1")];
+    let mut served = Served::start_on(&stage.login(), stage.publisher.path(), &salted(&stage, &variables));
+    served.wait_for_height(stage.height());
+    stage.publish().assert_success();
+    // a server that is published goes on
+    stage.mine(1);
+    served.wait_for_height(stage.height());
+
+    let directory = tempfile::tempdir().unwrap();
+    let start = || {
+        let mut program =
+            stage.program(directory.path(), &["serve", "--from", &stage.url(), "--listen", "127.0.0.1:0"]);
+        program.arg("--port-file").arg(directory.path().join("port"));
+        let _ = fs::remove_file(directory.path().join("port"));
+        let log = fs::File::options().create(true).append(true).open(directory.path().join("log")).unwrap();
+        program.stderr(log).spawn().unwrap()
+    };
+    let tip = || {
+        let port = fs::read_to_string(directory.path().join("port")).ok()?;
+        let answer = ureq::post(format!("http://127.0.0.1:{port}/graphql"))
+            .header("content-type", "application/json")
+            .send(json!({ "query": "{ tip { height } }" }).to_string())
+            .ok()?;
+        let answer: serde_json::Value = serde_json::from_str(&answer.into_body().read_to_string().ok()?).ok()?;
+        (answer["data"]["tip"]["height"] == json!(stage.height())).then_some(())
+    };
+    for _ in 0..2 {
+        // the second time there is an index already
+        let mut replica = start();
+        wait_for("the replica to follow", Duration::from_mins(1), tip);
+        let index = directory.path().join("regtest/index.redb");
+        wait_for("the txids to be compared", Duration::from_mins(1), || {
+            JoinedNote::read(&index).filter(|note| note.txids_match)
+        });
+        replica.kill().unwrap();
+        replica.wait().unwrap();
+        stage.mine(1);
+    }
+    let log = fs::read_to_string(directory.path().join("log")).unwrap();
+    assert!(log.contains("the index has blocks already, so --from has no effect"), "{log}");
+    assert!(served.stop().success());
+}
+
+#[test]
+fn joining_without_a_node_ends_with_the_published_blocks() {
+    let stage = Stage::start(40);
+    stage.publish().assert_success();
+    let (joined, directory) = stage.join(&["--without-node", "--rpc-url", "http://127.0.0.1:9"]);
+    joined.assert_success();
+    let tip = stage.open(directory.path()).snapshot().unwrap().tip().unwrap();
+    assert_eq!(tip.height.to_u32(), stage.height() - 5);
+    // the node is followed from there
+    run(stage.program(directory.path(), &["import"])).assert_success();
+    assert_eq!(stage.rows(directory.path()), stage.rows(stage.publisher.path()));
+}
+
+#[test]
+fn a_generation_that_a_reorganisation_shortened_is_joined_up_to_its_end() {
+    let stage = Stage::start(60);
+    // into the second generation
+    let mut hostile = btcgraph::sim::Hostile::new(5);
+    stage.node.with(|world| world.change_chain(|chain| hostile.branch(chain, 9, 11))).unwrap().unwrap();
+    stage.import(&[]).assert_success();
+    stage.mine(20);
+    stage.import(&[]).assert_success();
+    stage.publish().assert_success();
+    let (joined, directory) = stage.join(&[]);
+    joined.assert_success();
+    assert_eq!(stage.rows(directory.path()), stage.rows(stage.publisher.path()));
+}
