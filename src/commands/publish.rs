@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use btcgraph::fleet::{self, Cut, FleetStore, PublishOptions, PublishOutcome};
+use btcgraph::fleet::{self, FleetStore, PublishOptions, PublishOutcome, PublishedCut};
 use btcgraph::index::{Index, IndexError, IndexOptions, Snapshot};
 use btcgraph::server::admin::DescribeCut;
 use btcgraph::settings::Settings;
@@ -83,7 +83,7 @@ async fn publish(settings: &Settings, stop: &CancellationToken, store: &FleetSto
 }
 
 /// The frozen blocks of the index of the settings.
-async fn cut_of(settings: &Settings) -> Result<Cut, Failure> {
+async fn cut_of(settings: &Settings) -> Result<PublishedCut, Failure> {
     let here = settings.clone();
     let found = pieces::blocking(move || {
         let options = IndexOptions { cache_bytes: CACHE_BYTES, ..pieces::index_options(&here) };
@@ -98,13 +98,13 @@ async fn cut_of(settings: &Settings) -> Result<Cut, Failure> {
     }
 }
 
-fn cut(settings: &Settings, snapshot: &Snapshot) -> Result<Cut, Failure> {
+fn cut(settings: &Settings, snapshot: &Snapshot) -> Result<PublishedCut, Failure> {
     let frozen = snapshot.frozen_files()?.ok_or(fleet::FleetError::NothingFrozen)?;
-    Ok(Cut::new(settings.network, frozen)?)
+    Ok(PublishedCut::new(settings.network, frozen)?)
 }
 
 /// Asks the server that has the index open.
-async fn ask(settings: &Settings, in_use: &IndexError) -> Result<Cut, Failure> {
+async fn ask(settings: &Settings, in_use: &IndexError) -> Result<PublishedCut, Failure> {
     let address = &settings.admin.listen;
     let tried = format!("{in_use}. No `btcgraph serve` responds at {address} (--admin)");
     let index = pieces::canonical_index(settings)?;

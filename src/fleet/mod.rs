@@ -35,7 +35,7 @@ pub use join::{JoinOptions, JoinOutcome, OnChain, join};
 pub use joined::{JoinedNote, TxidCheck};
 pub use manifest::{Manifest, PublishedGeneration};
 pub use names::ManifestName;
-pub use publish::{Cut, CutFile, PublishOptions, PublishOutcome, publish};
+pub use publish::{CutFile, PublishOptions, PublishOutcome, PublishedCut, publish};
 pub use restore::{RestoreOutcome, restore};
 pub use retire::Retired;
 pub use store::FleetStore;

@@ -28,7 +28,7 @@ const ROUNDS: usize = 3;
 /// The frozen blocks of an index, as a running server reports them. The salt is in the files.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Cut {
+pub struct PublishedCut {
     /// The network, as the settings spell it.
     pub network: String,
     /// The generations in force, the oldest first.
@@ -53,7 +53,7 @@ pub struct CutFile {
     pub transactions: u32,
 }
 
-impl Cut {
+impl PublishedCut {
     /// The cut of an index of this network.
     ///
     /// Errors: a path cannot be made absolute.
@@ -119,7 +119,11 @@ struct PreparedGeneration {
 /// Publishes this cut of an index, and then removes what this publisher has retired.
 ///
 /// Errors: [`FleetError`]. What was uploaded stays, and is not uploaded again.
-pub async fn publish(store: &FleetStore, cut: &Cut, options: &PublishOptions) -> Result<PublishOutcome, FleetError> {
+pub async fn publish(
+    store: &FleetStore,
+    cut: &PublishedCut,
+    options: &PublishOptions,
+) -> Result<PublishOutcome, FleetError> {
     let directory = &options.directory;
     fs::create_dir_all(directory).map_err(FleetError::of_file("make the directory", directory))?;
     let _lock = lock(directory)?;
@@ -199,7 +203,7 @@ fn salt_of(prepared: &[PreparedGeneration]) -> Result<Salt, FleetError> {
 }
 
 /// Computes the checksums of the files that were not published before.
-async fn prepare(cut: &Cut, options: &PublishOptions) -> Result<Vec<PreparedGeneration>, FleetError> {
+async fn prepare(cut: &PublishedCut, options: &PublishOptions) -> Result<Vec<PreparedGeneration>, FleetError> {
     let expected = network::name(options.network);
     if cut.network != expected {
         let (object, found, expected) = ("the index".to_owned(), cut.network.clone(), expected.to_owned());

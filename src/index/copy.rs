@@ -33,16 +33,16 @@ pub struct CopiedRows {
     pub total: u64,
 }
 
-type Progress<'p> = &'p mut dyn FnMut(CopiedRows) -> ControlFlow<()>;
+type CopyProgress<'p> = &'p mut dyn FnMut(CopiedRows) -> ControlFlow<()>;
 
 /// A copy under way.
-struct Copy<'c> {
+struct TableCopy<'c> {
     transaction: &'c WriteTransaction,
     rows: CopiedRows,
-    progress: Progress<'c>,
+    progress: CopyProgress<'c>,
 }
 
-impl Copy<'_> {
+impl TableCopy<'_> {
     fn table<K: Key + 'static, V: Value + 'static>(
         &mut self,
         definition: TableDefinition<'static, K, V>,
@@ -70,7 +70,7 @@ impl Snapshot {
     /// Writes its live tables to a new index file at `path`, durably. `Break` ends it, and removes the file.
     ///
     /// Errors: [`IndexError::Interrupted`]; storage errors. The file is removed then.
-    pub fn copy_to(&self, path: &Path, progress: Progress<'_>) -> Result<(), IndexError> {
+    pub fn copy_to(&self, path: &Path, progress: CopyProgress<'_>) -> Result<(), IndexError> {
         remove_if_exists(path)?;
         let copied = self.write_copy(path, progress);
         if copied.is_err() {
@@ -80,13 +80,13 @@ impl Snapshot {
         copied
     }
 
-    fn write_copy(&self, path: &Path, progress: Progress<'_>) -> Result<(), IndexError> {
+    fn write_copy(&self, path: &Path, progress: CopyProgress<'_>) -> Result<(), IndexError> {
         let total =
             self.tables()?.iter().filter(|table| !table.name.starts_with("frozen.")).map(|table| table.rows).sum();
         let database = Builder::new().set_cache_size(CACHE_BYTES).create(path);
         let database = database.map_err(|error| IndexError::opening(path, error))?;
         let transaction = database.begin_write()?;
-        let mut copy = Copy { transaction: &transaction, rows: CopiedRows { done: 0, total }, progress };
+        let mut copy = TableCopy { transaction: &transaction, rows: CopiedRows { done: 0, total }, progress };
         copy.table(meta::TABLE, Some(&self.meta))?;
         copy.table(blocks::TABLE, Some(&self.blocks))?;
         copy.table(block_starts::TABLE, Some(&self.block_starts))?;

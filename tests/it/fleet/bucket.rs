@@ -1,14 +1,16 @@
 //! The program on a bucket of an S3 server, also through a connection that fails.
 
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use btcgraph::sim::SimChain;
 use serde_json::json;
 
 use super::s3::{FlakyProxy, S3Server};
 use super::stage::{Ended, Stage, run};
+use crate::support::bitcoind::wait_for;
 
 fn program(stage: &Stage, endpoint: &str, directory: &Path, command: &[&str]) -> Command {
     let mut program = stage.program(directory, command);
@@ -102,6 +104,37 @@ fn a_bucket_that_always_fails_ends_the_command_with_the_reason() {
 }
 
 #[test]
+fn an_upload_in_parts_continues_behind_the_parts_that_the_bucket_has() {
+    let Some(server) = S3Server::start() else { return };
+    let mut chain = SimChain::new(9);
+    // a generation of three parts
+    chain.mine_empty(26_000).unwrap();
+    let (stage, proxy) = (Stage::of_chain(chain), FlakyProxy::start(&server));
+    proxy.stall("partNumber=2");
+    let command = ["publish", "--to", "s3://private/chain"];
+    let mut command = program(&stage, &proxy.endpoint(), stage.publisher.path(), &command);
+    let mut process = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let noted = || {
+        let files = std::fs::read_dir(stage.publisher.path().join("regtest/index.publishing")).ok()?;
+        let note =
+            files.map(|file| file.unwrap().path()).find(|path| path.extension().is_some_and(|it| it == "upload"))?;
+        (std::fs::read_to_string(note).unwrap().lines().count() == 3).then_some(())
+    };
+    wait_for("two of three parts", Duration::from_mins(2), noted);
+    process.kill().unwrap();
+    process.wait().unwrap();
+    proxy.stall("");
+    thread::sleep(Duration::from_millis(100));
+    let published = publish(&stage, &proxy.endpoint(), "s3://private/chain");
+    published.assert_success();
+    assert_eq!((proxy.passed("?uploads"), proxy.passed("partNumber=1&"), proxy.passed("partNumber=3&")), (1, 1, 1));
+    assert!(proxy.passed("partNumber=2&") >= 1);
+    let directory = tempfile::tempdir().unwrap();
+    join(&stage, &proxy.endpoint(), directory.path()).assert_success();
+    assert_eq!(stage.rows(directory.path()), stage.rows(stage.publisher.path()));
+}
+
+#[test]
 fn a_signal_ends_a_transfer_to_a_slow_bucket_and_the_next_continues() {
     let Some(server) = S3Server::start() else { return };
     let (stage, proxy) = (Stage::start(60), FlakyProxy::start(&server));
@@ -112,8 +145,7 @@ fn a_signal_ends_a_transfer_to_a_slow_bucket_and_the_next_continues() {
         program(&stage, &proxy.endpoint(), directory.path(), &["import", "--from", "s3://private/chain"]),
     ];
     for mut command in commands {
-        let mut process =
-            command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null()).spawn().unwrap();
+        let mut process = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         thread::sleep(Duration::from_millis(1_500));
         let began = Instant::now();
         let stop = Command::new("kill").args(["-TERM", &process.id().to_string()]).status().unwrap();

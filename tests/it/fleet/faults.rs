@@ -188,6 +188,8 @@ fn txids_that_are_not_those_of_the_headers_are_reported() {
 
 /// Changes the first txid behind the genesis coinbase in the file of a generation.
 fn change_a_txid(path: &Path) {
+    use redb::ReadableTable;
+
     const TXIDS: redb::TableDefinition<'static, &[u8; 4], &[u8]> = redb::TableDefinition::new("txids");
     let database = redb::Database::open(path).unwrap();
     let transaction = database.begin_write().unwrap();

@@ -66,7 +66,7 @@ fn an_object_stays_while_a_retired_manifest_has_named_it_lately() {
             keep: Duration::from_secs(keep),
             stop: tokio_util::sync::CancellationToken::new(),
         };
-        let cut = btcgraph::fleet::Cut::new(options.network, frozen).unwrap();
+        let cut = btcgraph::fleet::PublishedCut::new(options.network, frozen).unwrap();
         super::stage::runtime().block_on(btcgraph::fleet::publish(&store, &cut, &options)).unwrap().retired.objects
     };
     assert_eq!(publish_other(3_600), 0);

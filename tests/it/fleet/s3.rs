@@ -4,8 +4,8 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
@@ -70,6 +70,10 @@ struct Flakiness {
     delay: AtomicU32,
     requests: AtomicUsize,
     failed: AtomicUsize,
+    /// What a request must have in its first line to get no answer; empty for none.
+    stalled: Mutex<String>,
+    /// The first lines of the requests that were passed on.
+    passed: Mutex<Vec<String>>,
 }
 
 impl FlakyProxy {
@@ -98,6 +102,16 @@ impl FlakyProxy {
         self.shared.delay.store(milliseconds, Ordering::Relaxed);
     }
 
+    /// Gives requests no answer that have this in their first line.
+    pub(super) fn stall(&self, what: &str) {
+        what.clone_into(&mut self.shared.stalled.lock().unwrap());
+    }
+
+    /// How many requests were passed on that have this in their first line.
+    pub(super) fn passed(&self, what: &str) -> usize {
+        self.shared.passed.lock().unwrap().iter().filter(|line| line.contains(what)).count()
+    }
+
     pub(super) fn failed(&self) -> usize {
         self.shared.failed.load(Ordering::Relaxed)
     }
@@ -121,6 +135,14 @@ fn serve(mut client: TcpStream, target: u16, shared: &Flakiness) {
         return;
     }
     thread::sleep(Duration::from_millis(shared.delay.load(Ordering::Relaxed).into()));
+    let first = text.lines().next().unwrap_or_default().to_owned();
+    loop {
+        let stalled = shared.stalled.lock().unwrap().clone();
+        if stalled.is_empty() || !first.contains(&stalled) {
+            break;
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
     let (number, one_in) =
         (shared.requests.fetch_add(1, Ordering::Relaxed), shared.fails_one_in.load(Ordering::Relaxed));
     if one_in > 0 && number % one_in == 0 {
@@ -129,6 +151,7 @@ fn serve(mut client: TcpStream, target: u16, shared: &Flakiness) {
             client.write_all(b"HTTP/1.1 500 Internal Server Error\r\nConnection: close\r\nContent-Length: 0\r\n\r\n");
         return;
     }
+    shared.passed.lock().unwrap().push(first);
     let Ok(mut server) = TcpStream::connect(("127.0.0.1", target)) else { return };
     let head = text.replacen("\r\n", "\r\nConnection: close\r\n", 1);
     if server.write_all(head.as_bytes()).and_then(|()| server.write_all(&body)).is_ok() {

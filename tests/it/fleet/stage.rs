@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 
-use btcgraph::fleet::{Cut, FleetStore, PublishOptions, PublishOutcome};
+use btcgraph::fleet::{FleetStore, PublishOptions, PublishOutcome, PublishedCut};
 use btcgraph::index::{Index, IndexOptions};
-use btcgraph::sim::{Mining, SimNode, SimNodeOptions, World};
+use btcgraph::sim::{Mining, SimChain, SimNode, SimNodeOptions, World};
 use btcgraph::sync::read_frozen_blocks;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -56,11 +56,16 @@ pub(super) struct Stage {
 impl Stage {
     /// A chain of so many blocks, all but five of which the publisher has frozen in two generations.
     pub(super) fn start(blocks: u32) -> Self {
-        let (chain, _) = hostile_chain(71, blocks);
+        let stage = Self::of_chain(hostile_chain(71, blocks).0);
+        stage.mine(20);
+        stage.import(&[]).assert_success();
+        stage
+    }
+
+    /// A chain all but five of whose blocks the publisher has frozen in one generation.
+    pub(super) fn of_chain(chain: SimChain) -> Self {
         let node = SimNode::start(Arc::new(Mutex::new(World::new(chain))), SimNodeOptions::default()).unwrap();
         let stage = Self { node, publisher: tempfile::tempdir().unwrap(), store: tempfile::tempdir().unwrap() };
-        stage.import(&[]).assert_success();
-        stage.mine(20);
         stage.import(&[]).assert_success();
         stage
     }
@@ -150,7 +155,7 @@ impl Stage {
             keep: std::time::Duration::from_secs(keep_seconds),
             stop: CancellationToken::new(),
         };
-        let cut = Cut::new(options.network, frozen).unwrap();
+        let cut = PublishedCut::new(options.network, frozen).unwrap();
         runtime().block_on(btcgraph::fleet::publish(&store, &cut, &options)).unwrap()
     }
 }
