@@ -176,7 +176,7 @@ fn remove_unlisted(to: &Path, list: &BackupList) {
     for directory in [to.to_path_buf(), to.join(FROZEN)] {
         for entry in fs::read_dir(&directory).into_iter().flatten().flatten() {
             let name = entry.file_name().to_string_lossy().into_owned();
-            if name.ends_with(".redb") && !is_listed(&name) {
+            if entry.path().extension().is_some_and(|extension| extension == "redb") && !is_listed(&name) {
                 let _ = fs::remove_file(entry.path());
             }
         }

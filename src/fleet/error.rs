@@ -25,7 +25,7 @@ pub enum FleetError {
         /// The address.
         url: String,
         /// Why.
-        source: object_store::Error,
+        source: Box<object_store::Error>,
     },
     /// The store fails.
     #[error("cannot {doing} {object}: {source}; run the command again to continue")]
@@ -35,7 +35,7 @@ pub enum FleetError {
         /// The name of the object.
         object: String,
         /// The error of the store.
-        source: object_store::Error,
+        source: Box<object_store::Error>,
     },
     /// The store denies access.
     #[error(
@@ -48,7 +48,7 @@ pub enum FleetError {
         /// The name of the object.
         object: String,
         /// The error of the store.
-        source: object_store::Error,
+        source: Box<object_store::Error>,
     },
     /// Anyone can read the store.
     #[error(
@@ -234,12 +234,13 @@ impl FleetError {
     /// The error of an operation on an object.
     pub(super) fn of_store(doing: &'static str, object: &str, source: object_store::Error) -> Self {
         let object = object.to_owned();
-        match source {
+        let source = Box::new(source);
+        match *source {
             object_store::Error::NotFound { .. } => Self::Gone { object },
             object_store::Error::PermissionDenied { .. } | object_store::Error::Unauthenticated { .. } => {
                 Self::Denied { doing, object, source }
             }
-            source => Self::Store { doing, object, source },
+            _ => Self::Store { doing, object, source },
         }
     }
 

@@ -35,7 +35,7 @@ impl ContentHash {
 
     /// Bytes in lowercase hexadecimal digits.
     pub(super) fn hex_of(bytes: &[u8]) -> String {
-        bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+        bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat()
     }
 
     /// The name of the object with this content.

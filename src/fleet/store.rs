@@ -80,7 +80,11 @@ impl FleetStore {
                 std::fs::create_dir_all(&path).map_err(FleetError::of_file("make the directory", &path))?;
             }
             let store = LocalFileSystem::new_with_prefix(&path);
-            let store = store.map_err(|source| FleetError::Store { doing: "open", object: url.to_owned(), source })?;
+            let store = store.map_err(|source| FleetError::Store {
+                doing: "open",
+                object: url.to_owned(),
+                source: Box::new(source),
+            })?;
             let objects = Arc::new(store.with_fsync(true));
             return Ok(Self {
                 url: url.to_owned(),
@@ -98,7 +102,7 @@ impl FleetStore {
         }
         let prefix = Path::parse(prefix.trim_end_matches('/')).map_err(|error| invalid(&error.to_string()))?;
         outbound::use_ring();
-        let failed = |source| FleetError::Settings { url: url.to_owned(), source };
+        let failed = |source| FleetError::Settings { url: url.to_owned(), source: Box::new(source) };
         let builder = bucket_builder(bucket, environment);
         let signed = Arc::new(builder.clone().build().map_err(failed)?);
         let unsigned = Arc::new(builder.with_skip_signature(true).build().map_err(failed)?);
@@ -126,7 +130,7 @@ impl FleetStore {
 
     /// Where an object is in the store.
     pub(super) fn path(&self, name: &str) -> Path {
-        name.split('/').fold(self.prefix.clone(), |path, part| path.join(part))
+        name.split('/').fold(self.prefix.clone(), Path::join)
     }
 
     /// The bytes of an object, `None` if it is not there.

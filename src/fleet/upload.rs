@@ -97,12 +97,11 @@ impl Uploader<'_> {
         let failed = |error| FleetError::of_store("write", name, error);
         let path = self.store.path(name);
         let note = self.directory.join(format!("{}.upload", file.object));
-        let mut parts = match PartsNote::read(&note, self.store.url()) {
-            Some(parts) => parts,
-            None => {
-                let id = bucket.create_multipart(&path).await.map_err(failed)?;
-                PartsNote::begin(&note, self.store.url(), id, part_bytes(file.bytes))?
-            }
+        let mut parts = if let Some(parts) = PartsNote::read(&note, self.store.url()) {
+            parts
+        } else {
+            let id = bucket.create_multipart(&path).await.map_err(failed)?;
+            PartsNote::begin(&note, self.store.url(), id, part_bytes(file.bytes))?
         };
         let (bytes, part_bytes) = (file.bytes, parts.part_bytes);
         let count = bytes.div_ceil(part_bytes);
@@ -128,26 +127,14 @@ impl Uploader<'_> {
                     self.progress.add(length_of(part));
                     parts.add(part, id.content_id)?;
                 }
-                (_, Err(error)) => return Err(self.part_failed(name, &note, error)),
+                (_, Err(error)) => return Err(part_failed(name, &note, error)),
             }
         }
         let ids = parts.done.values().map(|id| PartId { content_id: id.clone() }).collect();
         if let Err(error) = bucket.complete_multipart(&path, &parts.id, ids).await {
-            return Err(self.part_failed(name, &note, error));
+            return Err(part_failed(name, &note, error));
         }
         fs::remove_file(&note).map_err(FleetError::of_file("remove", &note))
-    }
-
-    /// A bucket that does not know the upload has removed it: the next attempt begins a new one.
-    fn part_failed(&self, name: &str, note: &Path, error: Error) -> FleetError {
-        match error {
-            Error::NotFound { .. } => {
-                let _ = fs::remove_file(note);
-                let source = Error::Generic { store: "S3", source: "the upload was removed by the bucket".into() };
-                FleetError::Store { doing: "write", object: name.to_owned(), source }
-            }
-            error => FleetError::of_store("write", name, error),
-        }
     }
 
     async fn unless_stopped<T>(&self, work: impl Future<Output = T>) -> Result<T, FleetError> {
@@ -155,6 +142,18 @@ impl Uploader<'_> {
             done = work => Ok(done),
             () = self.stop.cancelled() => Err(FleetError::Stopped),
         }
+    }
+}
+
+/// A bucket that does not know the upload has removed it: the next attempt begins a new one.
+fn part_failed(name: &str, note: &Path, error: Error) -> FleetError {
+    match error {
+        Error::NotFound { .. } => {
+            let _ = fs::remove_file(note);
+            let source = Error::Generic { store: "S3", source: "the upload was removed by the bucket".into() };
+            FleetError::Store { doing: "write", object: name.to_owned(), source: Box::new(source) }
+        }
+        error => FleetError::of_store("write", name, error),
     }
 }
 

@@ -108,6 +108,7 @@ fn without_any_source_the_defaults_apply() {
             allow_private: false,
             max_age_seconds: 172_800,
         },
+        publish: PublishSettings { keep_days: 7 },
         admin: AdminSettings { listen: AdminAddress::default_in(Path::new("/home/alice/data/btcgraph/mainnet")) },
         log: LogSettings { format: LogFormat::Human, filter: "info".to_owned() },
         limits: Limits::default(),

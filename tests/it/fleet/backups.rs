@@ -131,7 +131,7 @@ fn damaged_foreign_and_absent_backups_are_refused() {
     refused("it has format 2, but this version reads format 1", 1);
     let index = serde_json::from_str::<serde_json::Value>(&text).unwrap()["index"]["name"].as_str().unwrap().to_owned();
     fs::write(&list, text.replace(&index, "../../secret")).unwrap();
-    refused("names the file \\\"../../secret\\\"", 1);
+    refused("names the file \"../../secret\"", 1);
     fs::write(&list, text).unwrap();
     restore(&stage, backup.path()).0.assert_success();
 }

@@ -8,6 +8,7 @@ use serde_json::json;
 
 use super::stage::{Stage, run, salted};
 use crate::support::bitcoind::wait_for;
+use crate::support::program::btcgraph;
 use crate::support::served::Served;
 
 #[test]
@@ -25,7 +26,7 @@ fn a_joined_index_has_the_rows_of_the_publisher() {
 
     let (joined, directory) = stage.join(&[]);
     joined.assert_success();
-    assert_eq!(joined.logged("joined: the index has the published blocks", "height"), json!(height));
+    assert_eq!(joined.logged("joined: the index has the published blocks", "height"), json!(height.to_string()));
     let tip = joined.logged("the index is at the node's tip", "height");
     assert_eq!(tip, json!(stage.height().to_string()));
     assert!(JoinedNote::read(&directory.path().join("regtest/index.redb")).unwrap().txids_match, "{}", joined.stderr);
@@ -108,8 +109,11 @@ fn a_running_server_is_published_and_joined_by_another() {
 fn joining_without_a_node_ends_with_the_published_blocks() {
     let stage = Stage::start(40);
     stage.publish().assert_success();
-    let (joined, directory) = stage.join(&["--without-node", "--rpc-url", "http://127.0.0.1:9"]);
-    joined.assert_success();
+    let directory = tempfile::tempdir().unwrap();
+    let arguments = ["import", "--from", &stage.url(), "--without-node", "--rpc-url", "http://127.0.0.1:9"];
+    let mut program = btcgraph(directory.path(), &arguments);
+    program.env_remove("BTCGRAPH_INDEX__SALT");
+    run(program).assert_success();
     let tip = stage.open(directory.path()).snapshot().unwrap().tip().unwrap();
     assert_eq!(tip.height.to_u32(), stage.height() - 5);
     // the node is followed from there

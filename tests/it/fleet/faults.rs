@@ -2,12 +2,14 @@
 
 use std::fs::{self, File};
 use std::path::Path;
+use std::process::Command;
 
 use btcgraph::fleet::JoinedNote;
 use serde_json::json;
 use sha2::{Digest, Sha256};
 
 use super::stage::{Ended, Stage, run};
+use crate::support::program::run as run_program;
 
 /// The one manifest of the store, changed and named by its new content.
 fn rewrite_manifest(stage: &Stage, change: impl Fn(&mut serde_json::Value)) {
@@ -15,7 +17,7 @@ fn rewrite_manifest(stage: &Stage, change: impl Fn(&mut serde_json::Value)) {
     let mut manifest = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
     change(&mut manifest);
     let bytes = serde_json::to_vec(&manifest).unwrap();
-    let sum: String = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+    let sum = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat();
     let name = path.file_name().unwrap().to_str().unwrap();
     let (head, _) = name.rsplit_once('-').unwrap();
     fs::remove_file(path).unwrap();
@@ -83,12 +85,13 @@ fn manifests_of_other_networks_formats_and_versions_are_refused() {
     let stage = Stage::start(40);
     stage.publish().assert_success();
     let directory = tempfile::tempdir().unwrap();
-    let signet =
-        run(stage
-            .program(directory.path(), &["import", "--from", &stage.url(), "--without-node", "--network", "signet"]));
-    assert_eq!(signet.code, Some(1), "{}", signet.stderr);
-    assert!(signet.stderr.contains("is of network regtest (genesis 0f9188f1"), "{}", signet.stderr);
-    assert!(signet.stderr.contains("not signet: set another --network or another store"), "{}", signet.stderr);
+    let mut program = Command::new(env!("CARGO_BIN_EXE_btcgraph"));
+    program.args(["import", "--from", &stage.url(), "--without-node", "--network", "signet", "--data-dir"]);
+    program.arg(directory.path());
+    let (code, printed) = run_program(&mut program);
+    assert_eq!(code, Some(1), "{printed}");
+    assert!(printed.contains("is of network regtest (genesis 0f9188f1"), "{printed}");
+    assert!(printed.contains("not signet: set another --network or another store"), "{printed}");
 
     rewrite_manifest(&stage, |manifest| manifest["generations"][0]["tables"]["history"] = json!(99));
     let (joined, directory) = stage.join(&[]);

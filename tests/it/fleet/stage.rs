@@ -162,7 +162,14 @@ impl Stage {
 
 /// The salt that the index of the publisher has, as the helper sets another one.
 pub(super) fn salted<'v>(stage: &Stage, variables: &[(&'v str, &'v str)]) -> Vec<(&'v str, &'v str)> {
-    let salt: String = stage.open(stage.publisher.path()).salt().0.iter().map(|byte| format!("{byte:02x}")).collect();
+    let salt = stage
+        .open(stage.publisher.path())
+        .salt()
+        .0
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect::<Vec<_>>()
+        .concat();
     [variables, &[("BTCGRAPH_INDEX__SALT", &*salt.leak())]].concat()
 }
 
