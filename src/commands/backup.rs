@@ -92,6 +92,7 @@ pub(super) async fn run(
     }
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "it is the result of the commands that call it")]
 fn stopped() -> Result<(), Failure> {
     info!("stopped; run the command again to complete the backup");
     Ok(())

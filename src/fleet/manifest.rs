@@ -244,7 +244,9 @@ mod tests {
 
     #[test]
     fn manifests_that_contradict_themselves_are_refused() {
-        let cases: [(fn(&mut Manifest), &str); 8] = [
+        type Change = fn(&mut Manifest);
+
+        let cases: [(Change, &str); 8] = [
             (|manifest| manifest.format = 2, "has manifest format 2, but this version of btcgraph reads format 1"),
             (|manifest| manifest.network = "mainnet".to_owned(), "is of network mainnet (genesis 0f9188f1"),
             (|manifest| manifest.salt.truncate(30), "its salt is not 32 hexadecimal digits"),

@@ -232,7 +232,10 @@ mod tests {
     fn parts_are_whole_blocks_and_not_too_many() {
         for bytes in [PART + 1, 1 << 30, 80 << 30, 5 << 40] {
             let part = part_bytes(bytes);
-            assert!(part % wide(BLOCK) == 0 && part >= PART && bytes.div_ceil(part) <= MOST_PARTS, "{bytes}: {part}");
+            assert!(
+                part.is_multiple_of(wide(BLOCK)) && part >= PART && bytes.div_ceil(part) <= MOST_PARTS,
+                "{bytes}: {part}"
+            );
         }
     }
 

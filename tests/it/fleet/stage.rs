@@ -127,6 +127,7 @@ impl Stage {
         rows(&index, directory)
     }
 
+    #[expect(clippy::unused_self, reason = "it reads as the other steps of a stage")]
     pub(super) fn open(&self, directory: &Path) -> Index {
         Index::open(&IndexOptions { salt: None, ..options(&directory.join("regtest")) }).unwrap()
     }
