@@ -126,8 +126,8 @@ impl Subjects {
         while addresses.len() < count {
             let txnum = TxNum(u32::try_from(rng.between(first.into(), u64::from(end) - 1))?);
             let transaction = view.transaction_at(txnum)?;
-            let scripts = transaction.parts.output.iter().map(|output| output.script_pubkey.as_script());
-            let Some(address) = scripts.filter_map(|script| address_of(script, Network::Regtest)).next() else {
+            let mut scripts = transaction.parts.output.iter().map(|output| output.script_pubkey.as_script());
+            let Some(address) = scripts.find_map(|script| address_of(script, Network::Regtest)) else {
                 continue;
             };
             txids.push(transaction.txid.to_string());

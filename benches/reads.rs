@@ -16,7 +16,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use bitcoin::{Network, Script};
 use btcgraph::chain::{Height, address_of};
 use btcgraph::node::{Auth, Node, NodeOptions};

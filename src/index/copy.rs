@@ -14,9 +14,9 @@ use super::frozen::builder::remove_if_exists;
 use super::open::generations_directory;
 use super::snapshot::Snapshot;
 use super::tables::{
-    block_files, block_hashes, block_observed, block_starts, blocks, departed, first_seen, history, mempool,
-    mempool_samples, meta, miner_blocks, overwritten, p2pk, payouts, raw_blocks, reorgs, spends, stale_blocks,
-    stale_transactions, transactions, txids, unspent, wtxids,
+    address_prefixes, block_files, block_hashes, block_observed, block_starts, blocks, departed, first_seen, history,
+    mempool, mempool_samples, meta, miner_blocks, op_returns, overwritten, p2pk, payouts, raw_blocks, reorgs, spends,
+    stale_blocks, stale_transactions, transactions, txids, unspent, wtxids,
 };
 
 /// Memory for the pages of the copy.
@@ -110,7 +110,9 @@ impl Snapshot {
         copy.table(mempool_samples::TABLE, Some(&self.mempool_samples))?;
         copy.table(block_files::TABLE, self.block_files.as_ref())?;
         copy.table(raw_blocks::TABLE, self.raw_blocks.as_ref())?;
-        copy.table(wtxids::TABLE, self.wtxids.as_ref())?;
+        copy.table(wtxids::TABLE, self.optional.wtxids.as_ref())?;
+        copy.table(address_prefixes::TABLE, self.optional.address_prefixes.as_deref())?;
+        copy.table(op_returns::TABLE, self.optional.op_returns.as_ref())?;
         copy.table(miner_blocks::TABLE, self.miner_blocks.as_ref())?;
         transaction.commit()?;
         Ok(())

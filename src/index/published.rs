@@ -5,6 +5,7 @@
 //!   Snapshot::frozen_files ─► paths, ends ─► (fleet: objects in a store) ─► paths, ends ─► Index::join
 //! ```
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -95,7 +96,7 @@ impl Index {
         let in_force = |at: usize, path: &Path, joined: &JoinedFile| -> Result<InForce, IndexError> {
             let generation = Arc::new(open(path, at)?);
             let name = file_name(generation.range(), joined.build);
-            Ok(InForce { generation, name, last: joined.last, end: joined.end, wtxids: None })
+            Ok(InForce { generation, name, last: joined.last, end: joined.end, derived: BTreeMap::new() })
         };
         // checked where they are, so that a refused file stays there
         let checked = files.iter().enumerate().map(|(at, joined)| in_force(at, &joined.path, joined));

@@ -113,7 +113,12 @@ export const typePolicies: TypePolicies = {
   DescriptorInfo: { keyFields: false, merge: true },
   DescriptorMatch: { keyFields: false, merge: true },
   DifficultyAdjustment: { keyFields: false, merge: true },
-  DifficultyEpoch: { keyFields: ['id'] },
+  DifficultyEpoch: {
+    keyFields: ['id'],
+    fields: {
+      blocks: connection('order'),
+    },
+  },
   DifficultyEpochConnection: { keyFields: false, merge: true },
   DifficultyEpochEdge: { keyFields: false, merge: true },
   DiskShortage: { keyFields: false, merge: true },
@@ -121,6 +126,7 @@ export const typePolicies: TypePolicies = {
   FeeBin: { keyFields: false, merge: true },
   FeeEstimate: { keyFields: false, merge: true },
   FeeTrackRecord: { keyFields: false, merge: true },
+  Halving: { keyFields: false, merge: true },
   Input: { keyFields: false, merge: true },
   InputConnection: { keyFields: false, merge: true },
   InputEdge: { keyFields: false, merge: true },

@@ -63,6 +63,7 @@ export const keys: KeyingConfig = {
   FeeBin: isPart,
   FeeEstimate: isPart,
   FeeTrackRecord: isPart,
+  Halving: isPart,
   Input: isPart,
   InputConnection: isPart,
   InputEdge: isPart,

@@ -174,8 +174,10 @@ fn a_combo_has_the_scripts_and_outputs_that_the_node_finds() {
     node.mine(1);
     api.follow(&client);
 
-    let fields: String =
-        (2..8).map(|branch| format!(" b{branch}: addresses(branch: {branch}, first: 6) {{ address path }}")).collect();
+    let fields: String = (2..8)
+        .map(|branch| format!(" b{branch}: addresses(branch: {branch}, first: 6) {{ address path }}"))
+        .collect::<Vec<_>>()
+        .concat();
     let found = api.data(&format!(
         "{{ descriptor(text: {0}) {{ scriptType usedCount balance {{ confirmed }}
                 branches {{ index path isChange usedCount nextUnused {{ address }} }} }}

@@ -97,7 +97,9 @@ fn no_request_fails_while_a_replica_drains_and_stops() {
     fleet.mine();
     more(40);
     stop.store(true, Ordering::Release);
-    clients.into_iter().for_each(|client| client.join().unwrap());
+    for client in clients {
+        client.join().unwrap();
+    }
 }
 
 const EVENTS: &str = "subscription ($after: String) { chainEvents(after: $after) { \

@@ -73,7 +73,8 @@ fn nginx_file(directory: &Path, target: &str, address: &str) -> PathBuf {
     let temporary: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
         .iter()
         .map(|kind| format!("{kind}_temp_path {}/{kind};\n", directory.display()))
-        .collect();
+        .collect::<Vec<_>>()
+        .concat();
     let file = directory.join("nginx.conf");
     let frame = format!(
         "daemon off;\nmaster_process off;\npid {0}/pid;\nerror_log {0}/error warn;\nevents {{}}\nhttp {{\naccess_log off;\n{temporary}{site}}}\n",

@@ -67,11 +67,11 @@ export type SeriesGroup =
   /** The blocks from one halving to the next: 210,000, or 150 on regtest. */
   | 'HALVING';
 
-/** Blocks from one time to another. Both ends are included, and both are optional. */
+/** From one time to another. Both ends are included, and both are optional. Of blocks, the median time past counts. */
 export type TimeRange = {
-  /** Only blocks whose median time past is at or after this time. */
+  /** Only what is at or after this time. */
   from?: string | null | undefined;
-  /** Only blocks whose median time past is at or before this time. */
+  /** Only what is at or before this time. */
   to?: string | null | undefined;
 };
 

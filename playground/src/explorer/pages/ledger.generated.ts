@@ -198,11 +198,11 @@ export type SpendObstacle =
   /** A mempool transaction spends it. */
   | 'SPENT_IN_MEMPOOL';
 
-/** Blocks from one time to another. Both ends are included, and both are optional. */
+/** From one time to another. Both ends are included, and both are optional. Of blocks, the median time past counts. */
 export type TimeRange = {
-  /** Only blocks whose median time past is at or after this time. */
+  /** Only what is at or after this time. */
   from?: string | null | undefined;
-  /** Only blocks whose median time past is at or before this time. */
+  /** Only what is at or before this time. */
   to?: string | null | undefined;
 };
 

@@ -70,7 +70,7 @@ query MempoolPage($from: DateTime!, $to: DateTime!, $step: Int!, $order: Mempool
       medianFeeRate
       feeRatePercentiles
     }
-    history(from: $from, to: $to, stepSeconds: $step) {
+    history(range: { from: $from, to: $to }, stepSeconds: $step) {
       takenAt
       txCount
       totalVsize
