@@ -2,7 +2,6 @@
 
 import { type ReactNode, useEffect, useRef, useState } from 'react';
 import { change, count, difficulty, percent, rate, scaled, span, things } from '../format';
-import { halving } from '../halving';
 import { Histogram } from '../histogram';
 import { Age, Amount, Badge, Empty, Facts, Failure, FeeRate, Hash, Head, Loading, Panel } from '../parts';
 import { useLive, usePage } from '../page';
@@ -151,7 +150,7 @@ function Figures({ data, blocks, projected, fresh }: { data: HomeQuery; blocks: 
         </Panel>
         <div className="stack">
           {chain && <Difficulty chain={chain} />}
-          {chain && tip && <Halving network={chain.network} tip={tip} interval={chain.difficultyAdjustment.averageInterval} />}
+          {chain?.halving && <Halving halving={chain.halving} />}
         </div>
       </div>
     </>
@@ -183,16 +182,18 @@ function Difficulty({ chain }: { chain: NonNullable<HomeQuery['chain']> }) {
   );
 }
 
-function Halving({ network, tip, interval }: { network: string; tip: { height: number; subsidy: number }; interval: number | null }) {
-  const { next, remaining, progress } = halving(network, tip.height);
+function Halving({ halving }: { halving: NonNullable<NonNullable<HomeQuery['chain']>['halving']> }) {
+  const { index, subsidy, nextHeight, remainingBlockCount, estimatedAt } = halving;
+  // each halving is as many blocks after the one before
+  const progress = 1 - (remainingBlockCount + 1) / (nextHeight / (index + 1));
   return (
     <Panel title="Halving">
       <Progress share={progress} label={`${percent(progress)} of the way to the next halving`} />
       <Facts
         facts={[
-          ['Subsidy', <Amount sats={tip.subsidy} />],
-          ['Halves at', <span className="numeric">{count(next)}</span>],
-          ['In', <>{things(remaining, 'block')}{interval !== null && <span className="quiet"> · about {span(remaining * interval)}</span>}</>],
+          ['Subsidy', <Amount sats={subsidy} />],
+          ['Halves at', <span className="numeric">{count(nextHeight)}</span>],
+          ['In', <>{things(remainingBlockCount + 1, 'block')}{estimatedAt && <span className="quiet"> · <Age time={estimatedAt} /></span>}</>],
         ]}
       />
     </Panel>
