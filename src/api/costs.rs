@@ -71,7 +71,7 @@ pub(crate) const CLUSTER_STEPS: u64 = 200;
 const TRANSACTIONS: usize = 3_000;
 /// Finding the bounds of a period of a series: the rows of some ten blocks.
 pub(crate) const PERIOD: usize = 5;
-/// How many headers a list is taken to have, if it does not say how many: `limits.headers` by default.
+/// How many headers a list is taken to have at most: `limits.headers` by default. Each is charged as it is read.
 pub(crate) const HEADERS: usize = 2_000;
 /// Reading the rows of the blocks of a day.
 pub(crate) const DAY_OF_BLOCKS: usize = 200;

@@ -22,6 +22,8 @@ mod period;
 pub mod pools;
 pub mod psbt;
 pub mod raw;
+#[cfg(test)]
+mod real_blocks;
 pub mod retarget;
 pub mod script;
 mod secrets;

@@ -341,6 +341,7 @@ fn a_number_out_of_bounds_is_refused_with_what_it_may_be() {
         ("mempool.history_days", "0", "36500"),
         ("rates.refresh_seconds", "60", "86400"),
         ("rates.max_age_seconds", "1", "4294967295"),
+        ("publish.keep_days", "1", "3650"),
     ];
     let mut section = "";
     let mut numbers = Vec::new();

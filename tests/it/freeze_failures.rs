@@ -211,6 +211,8 @@ fn blocks_that_the_node_has_pruned_stay_live_until_it_has_them_again() {
     }
     // files with the blocks that are to be frozen, of another node
     followed.blocks_dir = Some(files.path().to_owned());
+    // a freeze that failed is tried again after some minutes, or a restart
+    followed.restart();
     followed.catch_up();
     assert_eq!(frozen_height(&followed), tip - BOUNDS.depth);
     assert_agrees(&followed.indexed.index.snapshot().unwrap(), &model);

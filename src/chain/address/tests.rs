@@ -1,4 +1,5 @@
-use bitcoin::bech32::{self, Hrp};
+use bitcoin::bech32::primitives::decode::CheckedHrpstring;
+use bitcoin::bech32::{self, Bech32, Hrp};
 use proptest::prelude::*;
 use serde_json::Value;
 
@@ -252,6 +253,20 @@ fn messages_name_the_cause_and_the_position() {
     }
 }
 
+/// Whether a text is in the older variant once the two characters at these positions are replaced.
+fn is_bech32_but_for(address: &str, positions: &[usize]) -> bool {
+    let [one, other] = positions else { return false };
+    let values = || (0..32).map(|value| Fe32::try_from(value).unwrap().to_char());
+    let mut address: Vec<char> = address.chars().collect();
+    values().any(|first| {
+        address[*one] = first;
+        values().any(|second| {
+            address[*other] = second;
+            CheckedHrpstring::new::<Bech32>(&address.iter().collect::<String>()).is_ok()
+        })
+    })
+}
+
 proptest! {
     #[test]
     fn every_script_with_an_address_comes_back_from_it(
@@ -287,8 +302,9 @@ proptest! {
         let error = refusal(&address);
         // a version of the other variant may leave one character to replace
         if let AddressError::Checksum { positions: found } = &error && found.len() == positions.len() {
-            prop_assert_eq!(found, &positions);
-            prop_assert_eq!(error.positions(&address), positions);
+            prop_assert_eq!(&error.positions(&address), found);
+            // Core tries bech32 first: it wins a draw against bech32m
+            prop_assert!(found == &positions || is_bech32_but_for(&address, found), "{found:?} of {positions:?}");
         } else {
             prop_assert!(positions.contains(&3), "{:?} of {}", error, address);
         }

@@ -123,6 +123,13 @@ pub struct PackedFormat {
 }
 
 impl PackedFormat {
+    /// The format that this program writes.
+    #[must_use]
+    pub fn newest() -> Self {
+        let tables = tables::VERSIONS.iter().map(|table| (table.name.to_owned(), table.newest())).collect();
+        Self { file: FORMAT_VERSION, tables }
+    }
+
     /// Checks that this program reads generations of this format. `name` is that of the file, for the error.
     ///
     /// Errors: [`IndexError::WrongVersion`], `TableVersion`, `Foreign` if a table is missing.

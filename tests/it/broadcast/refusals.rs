@@ -73,6 +73,8 @@ fn while_it_is_switched_off_the_setting_is_named_and_asking_goes_on() {
     let features = [
         json!({ "name": "BROADCAST", "enabled": false, "setting": "api.broadcast" }),
         json!({ "name": "WTXIDS", "enabled": false, "setting": "index.wtxids" }),
+        json!({ "name": "ADDRESS_PREFIXES", "enabled": false, "setting": "index.address_prefixes" }),
+        json!({ "name": "OP_RETURNS", "enabled": false, "setting": "index.op_returns" }),
         json!({ "name": "BLOCK_TEMPLATE", "enabled": false, "setting": "server.block_template" }),
         json!({ "name": "RATES", "enabled": false, "setting": "rates.file" }),
     ];

@@ -449,7 +449,7 @@ fn an_invalid_text_is_described_with_its_fault() {
         ("wpkh(é)".to_owned(), "INVALID_CHARACTER", Some(5), None, false),
         ("raw(deadbeef)#89f8spxq".to_owned(), "WRONG_CHECKSUM", Some(14), None, false),
         (format!("wpkh({PRIVATE}/0/*)"), "PRIVATE_KEY", None, None, true),
-        ("combo(hello)".to_owned(), "UNSUPPORTED", None, None, false),
+        ("musig(hello)".to_owned(), "UNSUPPORTED", None, None, false),
         (format!("wpkh({}/*)", &key.to_string()[..110]), "INVALID_KEY", None, None, false),
         (format!("tr({xpub}/*)"), "WRONG_NETWORK", None, Some("MAINNET"), false),
         (format!("wpkh({key}/0h/*)"), "HARDENED_DERIVATION", None, None, false),

@@ -49,14 +49,14 @@ impl BlockRangeInput {
         }
     }
 
-    /// How many blocks these are at most, `unknown` if that follows from the chain alone.
-    pub(crate) fn most_blocks(&self, unknown: usize) -> usize {
+    /// How many blocks these are at most, as far as the range says so, and no more than `most`.
+    pub(crate) fn most_blocks(&self, most: usize) -> usize {
         let blocks = match self {
             Self::Heights(HeightRange { from, to: Some(to) }) => to.saturating_sub(from.unwrap_or(0)).saturating_add(1),
             Self::LastBlocks(count) => *count,
-            Self::Heights(_) | Self::Times(_) => return unknown,
+            Self::Heights(_) | Self::Times(_) => return most,
         };
-        usize::try_from(blocks).unwrap_or(0)
+        usize::try_from(blocks).unwrap_or(0).min(most)
     }
 
     /// The heights of those of these blocks that exist; of all blocks without a range. Which they are is as lasting as the
