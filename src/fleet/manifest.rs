@@ -260,14 +260,18 @@ mod tests {
             let error = refusal(change);
             assert!(error.contains(expected), "{error}");
         }
-        let error = refusal(|manifest| drop(manifest.generations[0].tables.remove("txids")));
+        let error = refusal(|manifest| {
+            manifest.generations[0].tables.remove("txids");
+        });
         assert!(error.contains("but not an index of btcgraph"), "{error}");
         assert_eq!(refusal(|_| {}), "none");
     }
 
     #[test]
     fn tables_that_are_not_read_are_named() {
-        let error = refusal(|manifest| drop(manifest.generations[1].tables.insert("txids".to_owned(), 9)));
+        let error = refusal(|manifest| {
+            manifest.generations[1].tables.insert("txids".to_owned(), 9);
+        });
         assert!(error.contains("has version 9 of table `txids`"), "{error}");
         let error = refusal(|manifest| manifest.generations[0].file_format = 99);
         assert!(error.contains("has index format 99"), "{error}");

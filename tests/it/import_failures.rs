@@ -148,17 +148,9 @@ fn an_import_whose_unfinished_generation_is_damaged_starts_again() {
         let length = fs::metadata(&path).unwrap().len();
         assert!(left < length);
         OpenOptions::new().write(true).open(&path).unwrap().set_len(left).unwrap();
-        if left == 0 {
-            let printed = stage.assert_goes_on();
-            assert!(printed.contains("the import that was interrupted starts again"), "{printed}");
-            assert!(printed.contains("the file of the unfinished import is damaged: it is empty"), "{printed}");
-            continue;
-        }
-        // bytes that may be of something else are not removed
-        let printed = stage.run(&["import"], 4);
-        assert!(printed.contains(path.to_str().unwrap()) && printed.contains("Move it away"), "{printed}");
-        fs::remove_file(&path).unwrap();
-        stage.assert_goes_on();
+        let printed = stage.assert_goes_on();
+        assert!(printed.contains("the import that was interrupted starts again"), "{left}: {printed}");
+        assert!(printed.contains("the file of the unfinished import is damaged: "), "{left}: {printed}");
     }
 }
 

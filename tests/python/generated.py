@@ -28,6 +28,7 @@ from graphql import (
     ArgumentNode,
     FieldNode,
     InlineFragmentNode,
+    IntValueNode,
     NameNode,
     NullValueNode,
     ObjectFieldNode,
@@ -182,19 +183,23 @@ SCALARS = {
 
 class Amended(Visitor):
     """The document, in which every object is asked for its type, first of all, and inputs of which one field must be given
-    (`@oneOf`, which is unknown to those who made it) have one, or are null."""
+    (`@oneOf`, which is unknown to those who made it) have one, or are null, or stand for the newest block where they must not be."""
 
     @staticmethod
-    def one_of(value):
+    def one_of(value, is_required=False):
         given_ = [field for field in value.fields if not isinstance(field.value, NullValueNode)]
+        if not given_ and is_required:
+            given_ = [ObjectFieldNode(name=NameNode(value="lastBlocks"), value=IntValueNode(value="1"))]
         return ObjectValueNode(fields=tuple(given_[:1])) if given_ else NullValueNode()
 
     def leave_argument(self, node, _key, _parent, _path, ancestors):
         field = next(found for found in reversed(ancestors) if isinstance(found, FieldNode))
         is_range = node.name.value == "range" or (field.name.value == "range" and node.name.value == "of")
-        if (node.name.value != "at" and not is_range) or not isinstance(node.value, ObjectValueNode):
+        # a range of times has both ends
+        is_of_times = field.name.value in ("history", "feeTrackRecord")
+        if (node.name.value != "at" and not is_range) or is_of_times or not isinstance(node.value, ObjectValueNode):
             return None
-        return ArgumentNode(name=node.name, value=self.one_of(node.value))
+        return ArgumentNode(name=node.name, value=self.one_of(node.value, field.name.value == "headers"))
 
     def leave_object_field(self, node, *_):
         if node.name.value != "range" or not isinstance(node.value, ObjectValueNode):

@@ -120,7 +120,7 @@ pub(crate) fn unchanged(
     ];
     let mut response = (StatusCode::NOT_MODIFIED, headers).into_response();
     if let Some(tip) = tip {
-        tip_header::add(&mut response, tip);
+        tip_header::add(&mut response, api::CarriedTip(tip));
     }
     Some(response)
 }

@@ -285,7 +285,7 @@ impl GraphqlEndpoint {
                 // a mutation answers from states of its own, of which none is newer
                 let tip = if is_query { reads.tip() } else { schema.readiness().indexed_tip };
                 if let Some(tip) = tip.filter(|_| !(may_store && validity == Validity::Of(Freshness::Immutable))) {
-                    tip_header::add(&mut response, tip);
+                    tip_header::add(&mut response, api::CarriedTip(tip));
                 }
                 Whole { response, is_refused: is_refusal(&executed), code: outcome(&executed) }
             }

@@ -13,13 +13,12 @@ use axum::response::Response;
 
 use crate::api::{CarriedTip, code};
 use crate::server::error::error;
-use crate::view::Tip;
 
 const TIP: HeaderName = HeaderName::from_static("x-btcgraph-tip");
 
 /// Names the state of an answer.
-pub(crate) fn add(response: &mut Response, tip: Tip) {
-    if let Ok(value) = HeaderValue::from_str(&CarriedTip(tip).to_string()) {
+pub(crate) fn add(response: &mut Response, tip: CarriedTip) {
+    if let Ok(value) = HeaderValue::from_str(&tip.to_string()) {
         response.headers_mut().insert(TIP, value);
     }
 }

@@ -143,6 +143,7 @@ fn blocks_end_in_block() {
         .filter(|field| field.base() == "Block" && field.name != "block" && !field.name.ends_with("Block"));
     assert_only(
         &[
+            ("blockAtTime", "and by what it is found"),
             ("blocksByHash", "several, and by what they are found"),
             ("node", "Relay names it"),
             ("nodes", "Relay names it"),

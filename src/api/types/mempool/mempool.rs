@@ -220,20 +220,21 @@ impl Mempool {
     /// The mempool over time, as this server saw it: the newest sample of each step, oldest step first. The server
     /// stores one sample per minute, for 400 days by default. Steps without a sample are omitted: the server was not
     /// running, or the node was away.
-    #[graphql(complexity = "costs::list(sample::steps(range.ends_within(DAY), step_seconds), child_complexity)")]
+    #[graphql(
+        complexity = "costs::list(sample::steps(range.unwrap_or_default().ends_within(DAY), step_seconds), child_complexity)"
+    )]
     async fn history(
         &self,
         ctx: &Context<'_>,
         #[graphql(
             desc = "From the start of the first step to the end, of at most `server.limits.pages.pointsPerSeries` steps. Up to now \
-                    without an end, and a day long without a start.",
-            default
+                    without an end, and a day long without a start."
         )]
-        range: TimeRange,
+        range: Option<TimeRange>,
         #[graphql(desc = "The length of a step, in seconds, at least 60.", default_with = "Some(STEP)")]
         step_seconds: Option<i32>,
     ) -> Option<Result<Vec<MempoolSampleObject>, ApiError>> {
-        let (ends, step) = (range.ends_within(DAY), step_seconds.unwrap_or(STEP));
+        let (ends, step) = (range.unwrap_or_default().ends_within(DAY), step_seconds.unwrap_or(STEP));
         Some(limits(ctx).and_then(|limits| sample::history(&self.view, limits, ends, step)))
     }
 
@@ -241,21 +242,20 @@ impl Mempool {
     /// those blocks took, by the rule of `FeeEstimate.hitRate`: a record for each target. Each step of time has one estimate,
     /// that of its newest sample (`history`). Blocks of the main chain of now are compared.
     #[graphql(
-        complexity = "costs::list(sample::steps(range.ends_within(DAY), step_seconds), 1).saturating_add(child_complexity)"
+        complexity = "costs::list(sample::steps(range.unwrap_or_default().ends_within(DAY), step_seconds), 1).saturating_add(child_complexity)"
     )]
     async fn fee_track_record(
         &self,
         ctx: &Context<'_>,
         #[graphql(
             desc = "From the start of the first step to the end, of at most `server.limits.pages.pointsPerSeries` steps. Up to now \
-                    without an end, and a day long without a start.",
-            default
+                    without an end, and a day long without a start."
         )]
-        range: TimeRange,
+        range: Option<TimeRange>,
         #[graphql(desc = "The length of a step, in seconds, at least 60.", default_with = "Some(STEP)")]
         step_seconds: Option<i32>,
     ) -> Option<Result<Vec<FeeTrackRecord>, ApiError>> {
-        let (ends, step) = (range.ends_within(DAY), step_seconds.unwrap_or(STEP));
+        let (ends, step) = (range.unwrap_or_default().ends_within(DAY), step_seconds.unwrap_or(STEP));
         let read = |limits: &Limits| {
             let steps = sample::steps(ends, step_seconds);
             // more are refused
