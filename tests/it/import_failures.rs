@@ -142,7 +142,7 @@ fn an_import_with_a_truncated_run_starts_again() {
 /// The generation under construction has the checkpoint.
 #[test]
 fn an_import_whose_unfinished_generation_is_damaged_starts_again() {
-    for left in [0, 1_000, 100_000] {
+    for left in [0, 1_000, 50_000] {
         let stage = Stage::interrupted();
         let path = stage.path("index.building");
         let length = fs::metadata(&path).unwrap().len();

@@ -193,7 +193,7 @@ mod tests {
             "+1".to_owned(),
             "4294967296000".to_owned(),
             "é".repeat(5_000),
-            "ab1".repeat(50),
+            "xyz".repeat(50),
             format!("{hash}:"),
             format!("{hash}:-1"),
             format!("{hash}:+1"),
