@@ -10,13 +10,13 @@
 // figures that are printed with two decimals
 #![allow(clippy::cast_precision_loss)]
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Result, ensure};
 use bitcoin::Network;
 use btcgraph::chain::{Height, address_of};
-use btcgraph::node::{Auth, Node, NodeOptions};
 use btcgraph::sim::Rng;
 use btcgraph::view::{TxNum, View};
 use clap::Parser;
@@ -30,7 +30,7 @@ use generation::{Figures, IndexMaker, LIVE, Opened, simulated, time};
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// An account key of nobody's.
+/// The descriptor of an account that no transaction pays.
 const ACCOUNT: &str = "wpkh(tpubD6NzVbkrYhZ4XgiXtGrdW5XDAPFCL9h7we1vwNCpn8tGbBcgfVYjXyhWo4E1xkh56hjod1RhGjxbaTLV3X4FyWuejifB9jusQ46QzG87VKp/<0;1>/*)";
 
 const PLAIN_NESTED: &str =
@@ -66,9 +66,7 @@ fn main() -> Result<()> {
     let arguments = Arguments::parse();
     std::fs::create_dir_all(&arguments.directory)?;
     let directory = tempfile::tempdir_in(&arguments.directory)?;
-    let sim = simulated(directory.path(), arguments.transactions)?;
-    let auth = Auth::UserPassword { user: "user".into(), password: "password".into() };
-    let node = Node::connect(NodeOptions::new(Network::Regtest, sim.url(), auth))?;
+    let (_sim, node) = simulated(directory.path(), arguments.transactions)?;
     let path = directory.path().join("index").join("index.redb");
     let maker = IndexMaker { node, blocks_dir: directory.path().join("blocks"), path, freezes: true };
     maker.make()?;
@@ -144,8 +142,8 @@ impl Subjects {
         let texts = |texts: &[String]| texts.iter().map(|text| json!(text)).collect::<Vec<_>>();
         let heights = self.heights.iter().map(|height| json!(height)).collect::<Vec<_>>();
         let few = &nothing[..nothing.len().min(20)];
-        let pages = explorer::pages();
-        let page = |name: &str| pages.get(name).cloned().unwrap_or_default();
+        let pages = explorer_pages();
+        let page = |name: &str| pages.get(name).copied().unwrap_or_default().to_owned();
         vec![
             ("25 transactions of a block: prevouts, outputs, spend status", BLOCK_PAGE.to_owned(), of("height", &heights)),
             ("blocks { transactions { inputs { prevout } outputs } } with default pages", PLAIN_NESTED.to_owned(), few.to_vec()),
@@ -173,58 +171,18 @@ impl Subjects {
     }
 }
 
-/// The operations of the built-in explorer.
-mod explorer {
-    use std::collections::BTreeMap;
-
-    /// The documents beside the pages of the explorer, each whole with its fragments.
-    const DOCUMENTS: [&str; 7] = [
-        include_str!("../playground/src/explorer/pages/home.graphql"),
-        include_str!("../playground/src/explorer/pages/block.graphql"),
-        include_str!("../playground/src/explorer/pages/transaction.graphql"),
-        include_str!("../playground/src/explorer/pages/ledger.graphql"),
-        include_str!("../playground/src/explorer/pages/charts.graphql"),
-        include_str!("../playground/src/explorer/pages/miner.graphql"),
-        include_str!("../playground/src/explorer/pages/status.graphql"),
+/// The queries of the pages of the built-in explorer by name, as it sends them.
+fn explorer_pages() -> BTreeMap<&'static str, &'static str> {
+    const PAGES: [&str; 7] = [
+        include_str!("../playground/src/explorer/pages/home.generated.ts"),
+        include_str!("../playground/src/explorer/pages/block.generated.ts"),
+        include_str!("../playground/src/explorer/pages/transaction.generated.ts"),
+        include_str!("../playground/src/explorer/pages/ledger.generated.ts"),
+        include_str!("../playground/src/explorer/pages/charts.generated.ts"),
+        include_str!("../playground/src/explorer/pages/miner.generated.ts"),
+        include_str!("../playground/src/explorer/pages/status.generated.ts"),
     ];
-
-    /// Each query by its name, with the fragments of its file that it needs.
-    pub(crate) fn pages() -> BTreeMap<String, String> {
-        let mut pages = BTreeMap::new();
-        for document in DOCUMENTS {
-            let definitions = definitions(document);
-            let fragments: Vec<_> = definitions.iter().filter(|(kind, ..)| *kind == "fragment").collect();
-            for (_, name, text) in definitions.iter().filter(|(kind, ..)| *kind == "query") {
-                let (mut page, mut found) = ((*text).to_owned(), vec![false; fragments.len()]);
-                while let Some(at) =
-                    (0..fragments.len()).find(|at| !found[*at] && page.contains(&format!("...{}\n", fragments[*at].1)))
-                {
-                    found[at] = true;
-                    page += fragments[at].2;
-                }
-                pages.insert((*name).to_owned(), page);
-            }
-        }
-        pages
-    }
-
-    /// The definitions of a document: keyword, name and text. Each begins at the start of a line, and ends with a brace there.
-    fn definitions(document: &str) -> Vec<(&str, &str, &str)> {
-        let mut found = Vec::new();
-        for part in document.split_inclusive("\n}\n") {
-            let Some(start) = ["query ", "fragment ", "subscription "]
-                .iter()
-                .filter_map(|word| {
-                    if part.starts_with(word) { Some(0) } else { part.find(&format!("\n{word}")).map(|at| at + 1) }
-                })
-                .min()
-            else {
-                continue;
-            };
-            let text = &part[start..];
-            let mut words = text.split([' ', '(', '{']);
-            found.push((words.next().unwrap_or_default(), words.next().unwrap_or_default(), text));
-        }
-        found
-    }
+    // export const HomeDocument = document<…>(`query Home …`);
+    let exports = PAGES.iter().flat_map(|page| page.split("export const ").skip(1));
+    exports.filter_map(|export| Some((export.split_once("Document")?.0, export.split('`').nth(1)?))).collect()
 }

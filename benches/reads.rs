@@ -19,7 +19,6 @@ use std::sync::Arc;
 use anyhow::Result;
 use bitcoin::{Network, Script};
 use btcgraph::chain::{Height, address_of};
-use btcgraph::node::{Auth, Node, NodeOptions};
 use btcgraph::sim::Rng;
 use btcgraph::view::{TxNum, View};
 use clap::Parser;
@@ -62,9 +61,7 @@ fn main() -> Result<()> {
     let arguments = Arguments::parse();
     std::fs::create_dir_all(&arguments.directory)?;
     let directory = tempfile::tempdir_in(&arguments.directory)?;
-    let sim = simulated(directory.path(), arguments.transactions)?;
-    let auth = Auth::UserPassword { user: "user".into(), password: "password".into() };
-    let node = Node::connect(NodeOptions::new(Network::Regtest, sim.url(), auth))?;
+    let (_sim, node) = simulated(directory.path(), arguments.transactions)?;
     let indexes = [("live", false), ("frozen", true)].map(|(name, freezes)| {
         let path = directory.path().join(name).join("index.redb");
         IndexMaker { node: node.clone(), blocks_dir: directory.path().join("blocks"), path, freezes }

@@ -19,7 +19,7 @@ use btcgraph::index::{Import, ImportOptions, Index, IndexOptions, ObservedLimits
 use btcgraph::limits::Limits;
 use btcgraph::live::Live;
 use btcgraph::mempool::MempoolSnapshot;
-use btcgraph::node::{BlockSource, Node};
+use btcgraph::node::{Auth, BlockSource, Node, NodeOptions};
 use btcgraph::sim::blkfile::{BlockFiles, BlockFilesLayout};
 use btcgraph::sim::{LoadGenerator, LoadProfile, SimChain, SimNode, SimNodeOptions, World};
 use btcgraph::sync::read_frozen_blocks;
@@ -37,8 +37,8 @@ pub(crate) const LIVE: u32 = 30;
 /// Blocks of a commit.
 const COMMIT: usize = 8;
 
-/// A node with a chain in block files.
-pub(crate) fn simulated(directory: &Path, transactions: u64) -> Result<SimNode> {
+/// A node with a chain in block files, and the connection to it.
+pub(crate) fn simulated(directory: &Path, transactions: u64) -> Result<(SimNode, Node)> {
     let mut files = BlockFiles::create(&directory.join("blocks"), BlockFilesLayout::default())?;
     let mut chain = SimChain::new(1).keeping(10);
     let blocks = u32::try_from(100 + transactions.div_ceil(BLOCK))?;
@@ -51,7 +51,10 @@ pub(crate) fn simulated(directory: &Path, transactions: u64) -> Result<SimNode> 
     }
     files.flush()?;
     let options = SimNodeOptions { files: Some(files), ..SimNodeOptions::default() };
-    Ok(SimNode::start(Arc::new(Mutex::new(World::new(chain))), options)?)
+    let sim = SimNode::start(Arc::new(Mutex::new(World::new(chain))), options)?;
+    let auth = Auth::UserPassword { user: "user".into(), password: "password".into() };
+    let node = Node::connect(NodeOptions::new(Network::Regtest, sim.url(), auth))?;
+    Ok((sim, node))
 }
 
 /// An index to make and to open.

@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{error, info};
 
 use super::failure::{Exit, Failure, OrExit};
-use super::{admin, pieces};
+use super::{in_use, pieces};
 
 /// Copying reads every row once, so it needs little memory.
 const CACHE_BYTES: usize = 64 << 20;
@@ -61,15 +61,15 @@ pub(super) async fn run(
     let opened = pieces::blocking(move || {
         let options = IndexOptions { cache_bytes: CACHE_BYTES, ..pieces::index_options(&here) };
         match Index::open_existing(&options) {
-            Err(in_use @ IndexError::InUse { .. }) => Ok(Err(in_use)),
+            Err(error @ IndexError::InUse { .. }) => Ok(Err(error)),
             index => Ok(Ok(copy(&here, &index?.snapshot()?, &to_stop, &mut |_| {})?)),
         }
     });
     let source = match opened.await {
         Err(_) if stop.is_cancelled() => return stopped(),
         Ok(Ok(source)) => source,
-        Ok(Err(in_use)) => tokio::select! {
-            source = ask(settings, &in_use) => source?,
+        Ok(Err(error)) => tokio::select! {
+            source = ask(settings, &error) => source?,
             () = stop.cancelled() => return stopped(),
         },
         Err(failure) => return Err(failure),
@@ -152,15 +152,9 @@ fn copy(
 }
 
 /// Asks the server that has the index open for a copy.
-async fn ask(settings: &Settings, in_use: &IndexError) -> Result<BackupSource, Failure> {
-    let address = &settings.admin.listen;
-    let tried = format!("{in_use}. No `btcgraph serve` responds at {address} (--admin)");
-    let index = pieces::canonical_index(settings)?;
-    let answer = admin::ask(address, "/backup", index.as_bytes()).await.or_exit(Exit::Index, tried)?;
-    if answer.status != 200 {
-        return Err(Failure::new(Exit::Failed, answer.reason().await));
-    }
-    info!(socket = %address, "the server that has the index open copies it");
+async fn ask(settings: &Settings, error: &IndexError) -> Result<BackupSource, Failure> {
+    let answer = in_use::ask_about_index(settings, "/backup", error).await?;
+    info!(socket = %settings.admin.listen, "the server that has the index open copies it");
     let broken = "the server ended the copy early; its log may say why";
     let mut lines = answer.lines();
     while let Some(line) = lines.next_line().await.or_exit(Exit::Failed, broken)? {
@@ -178,11 +172,7 @@ async fn ask(settings: &Settings, in_use: &IndexError) -> Result<BackupSource, F
 
 /// Copies the live tables of a running server, for [`ask`], on a thread of its own. Errors: it has another index open.
 pub(super) fn answer(asked: &[u8], job: Job, settings: &Settings, published: &Published) -> Result<(), String> {
-    let index = pieces::canonical_index(settings).map_err(|failure| failure.message())?;
-    let asked = String::from_utf8_lossy(asked);
-    if asked != index {
-        return Err(format!("the server at this socket has the index {index} open, not {asked}: set another --admin"));
-    }
+    in_use::check_asked_text(settings, asked)?;
     let head = published.head().ok_or("the index is empty yet: wait until the server has indexed a block")?;
     let settings = settings.clone();
     let work = move || {

@@ -11,6 +11,7 @@ mod flags;
 mod fleet;
 mod health;
 mod import;
+mod in_use;
 mod log;
 mod logging;
 mod manual;

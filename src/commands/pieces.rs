@@ -43,14 +43,6 @@ pub(super) fn optional_tables(settings: &Settings) -> OptionalTables {
     }
 }
 
-/// The path of the index of the settings, as commands and a running server name it to each other.
-pub(super) fn canonical_index(settings: &Settings) -> Result<String, Failure> {
-    let file = settings.index_file();
-    let resolved = std::fs::canonicalize(&file);
-    let resolved = resolved.or_exit(Exit::Index, format!("cannot resolve the path of the index {}", file.display()))?;
-    Ok(resolved.to_string_lossy().into_owned())
-}
-
 /// The mining pools: those of the file of the settings, if there is one, and those that are known without it.
 pub(super) fn pools(settings: &Settings) -> Result<Pools, Failure> {
     let Some(file) = settings.index.pools_file() else { return Ok(Pools::known(settings.network)) };

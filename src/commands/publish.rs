@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use super::failure::{Exit, Failure, OrExit};
-use super::{admin, config, fleet as stores, pieces};
+use super::{config, fleet as stores, in_use, pieces};
 
 /// Reading which blocks are frozen needs little memory.
 const CACHE_BYTES: usize = 16 << 20;
@@ -88,13 +88,13 @@ async fn cut_of(settings: &Settings) -> Result<PublishedCut, Failure> {
     let found = pieces::blocking(move || {
         let options = IndexOptions { cache_bytes: CACHE_BYTES, ..pieces::index_options(&here) };
         match Index::open_existing(&options) {
-            Err(in_use @ IndexError::InUse { .. }) => Ok(Err(in_use)),
+            Err(error @ IndexError::InUse { .. }) => Ok(Err(error)),
             index => Ok(Ok(cut(&here, &index?.snapshot()?)?)),
         }
     });
     match found.await? {
         Ok(cut) => Ok(cut),
-        Err(in_use) => ask(settings, &in_use).await,
+        Err(error) => ask(settings, &error).await,
     }
 }
 
@@ -104,14 +104,8 @@ fn cut(settings: &Settings, snapshot: &Snapshot) -> Result<PublishedCut, Failure
 }
 
 /// Asks the server that has the index open.
-async fn ask(settings: &Settings, in_use: &IndexError) -> Result<PublishedCut, Failure> {
-    let address = &settings.admin.listen;
-    let tried = format!("{in_use}. No `btcgraph serve` responds at {address} (--admin)");
-    let index = pieces::canonical_index(settings)?;
-    let answer = admin::ask(address, "/cut", index.as_bytes()).await.or_exit(Exit::Index, tried)?;
-    if answer.status != 200 {
-        return Err(Failure::new(Exit::Failed, answer.reason().await));
-    }
+async fn ask(settings: &Settings, error: &IndexError) -> Result<PublishedCut, Failure> {
+    let answer = in_use::ask_about_index(settings, "/cut", error).await?;
     let text = answer.text().await.or_exit(Exit::Failed, "the response of the server ended early")?;
     serde_json::from_str(&text).or_exit(Exit::Failed, "the server has another version")
 }
@@ -120,13 +114,7 @@ async fn ask(settings: &Settings, in_use: &IndexError) -> Result<PublishedCut, F
 pub(super) fn describe(settings: &Settings, published: &Published) -> Box<DescribeCut> {
     let (settings, published) = (settings.clone(), published.clone());
     Box::new(move |asked| {
-        let index = pieces::canonical_index(&settings).map_err(|failure| failure.message())?;
-        let asked = String::from_utf8_lossy(asked);
-        if asked != index {
-            return Err(format!(
-                "the server at this socket has the index {index} open, not {asked}: set another --admin"
-            ));
-        }
+        in_use::check_asked_text(&settings, asked)?;
         let head = published.head().ok_or("the index is empty yet: wait until the server has indexed a block")?;
         let cut = cut(&settings, &head.chain).map_err(|failure| failure.message())?;
         serde_json::to_string(&cut).map_err(|error| error.to_string())

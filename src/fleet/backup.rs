@@ -8,21 +8,17 @@
 //! ```
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::io::{Read, Write};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bitcoin::BlockHash;
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
 
 use super::error::FleetError;
-use super::names::ContentHash;
+use super::files::{copy_file, flush, lock, write_whole};
 use super::progress::TransferProgress;
-use super::publish::{lock, write_whole};
-use crate::chain::wide;
 
 /// The format of the list.
 const BACKUP_FORMAT: u32 = 1;
@@ -181,40 +177,6 @@ fn remove_unlisted(to: &Path, list: &BackupList) {
             }
         }
     }
-}
-
-/// Copies a file to one that is there when it is complete and on the disk. Returns the checksum of what was read.
-pub(super) fn copy_file(
-    from: &Path,
-    to: &Path,
-    progress: &TransferProgress,
-    stop: &CancellationToken,
-) -> Result<ContentHash, FleetError> {
-    let (read, written) = (FleetError::of_file("read", from), FleetError::of_file("write", to));
-    let mut source = File::open(from).map_err(&read)?;
-    let unfinished = to.with_extension("new");
-    let mut target = File::create(&unfinished).map_err(&written)?;
-    let (mut sum, mut buffer) = (Sha256::new(), vec![0; 1 << 20]);
-    loop {
-        if stop.is_cancelled() {
-            return Err(FleetError::Stopped);
-        }
-        let length = source.read(&mut buffer).map_err(&read)?;
-        if length == 0 {
-            break;
-        }
-        sum.update(&buffer[..length]);
-        target.write_all(&buffer[..length]).map_err(&written)?;
-        progress.add(wide(length));
-    }
-    target.sync_all().map_err(&written)?;
-    fs::rename(&unfinished, to).map_err(&written)?;
-    Ok(ContentHash(sum.finalize().into()))
-}
-
-/// Makes renames within a directory durable.
-pub(super) fn flush(directory: &Path) -> Result<(), FleetError> {
-    File::open(directory).and_then(|directory| directory.sync_all()).map_err(FleetError::of_file("flush", directory))
 }
 
 #[cfg(test)]

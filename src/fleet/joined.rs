@@ -15,8 +15,8 @@ use tokio_util::sync::CancellationToken;
 use tracing::info;
 
 use super::error::FleetError;
+use super::files::write_whole;
 use super::names::ManifestName;
-use super::publish::write_whole;
 use crate::chain::Height;
 use crate::index::{FrozenTxids, IndexError, TxidMismatch};
 

@@ -8,7 +8,7 @@
 //!
 //! An object has the name of its content and never changes; a manifest names the objects of one cut of the chain. Nothing is
 //! overwritten, so that any number of publishers can share a store without coordination. Checksums prove integrity, not
-//! truth: who can write to the store is trusted, up to the merkle roots that a joiner compares (`joined.rs`).
+//! truth: a party with write access to the store is trusted, up to the merkle roots that a joiner compares (`joined.rs`).
 //! `docs/fleet.md` describes the objects.
 //!
 //! A backup (`backup.rs`, `restore.rs`) is a directory with all of one index: the generations, each copied once, and a copy of
@@ -18,6 +18,7 @@ mod backup;
 mod checksums;
 mod download;
 mod error;
+mod files;
 mod join;
 mod joined;
 mod manifest;

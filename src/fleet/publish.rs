@@ -1,7 +1,7 @@
 //! Publishes the frozen blocks of an index: objects that the store does not have, then a manifest.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,6 +13,7 @@ use tracing::{info, warn};
 
 use super::checksums::BlockChecksums;
 use super::error::FleetError;
+use super::files::{lock, write_whole};
 use super::manifest::{Manifest, PublishedGeneration};
 use super::names::{ContentHash, ManifestName};
 use super::progress::TransferProgress;
@@ -160,17 +161,6 @@ pub async fn publish(
     Ok(PublishOutcome { manifest: name, is_new, objects, bytes: uploaded, retired })
 }
 
-/// A lock on a directory of transfers, while the file is open.
-pub(super) fn lock(directory: &Path) -> Result<File, FleetError> {
-    let path = directory.join("lock");
-    let file = File::create(&path).map_err(FleetError::of_file("make", &path))?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(fs::TryLockError::WouldBlock) => Err(FleetError::Locked { path: directory.to_path_buf() }),
-        Err(fs::TryLockError::Error(error)) => Err(FleetError::of_file("lock", &path)(error)),
-    }
-}
-
 /// The name of this publisher, which is drawn once.
 fn publisher(directory: &Path) -> Result<String, FleetError> {
     let path = directory.join("publisher");
@@ -184,13 +174,6 @@ fn publisher(directory: &Path) -> Result<String, FleetError> {
     let name = ContentHash::hex_of(&random);
     write_whole(&path, format!("{name}\n").as_bytes())?;
     Ok(name)
-}
-
-/// Writes a file that is there as a whole or not at all.
-pub(super) fn write_whole(path: &Path, content: &[u8]) -> Result<(), FleetError> {
-    let unfinished = path.with_extension("new");
-    fs::write(&unfinished, content).map_err(FleetError::of_file("write", &unfinished))?;
-    fs::rename(&unfinished, path).map_err(FleetError::of_file("write", path))
 }
 
 /// The salt that all generations have.

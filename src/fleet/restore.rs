@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use bitcoin::{BlockHash, Network};
 use tokio_util::sync::CancellationToken;
 
-use super::backup::{BackupFile, BackupList, FROZEN, copy_file, flush};
+use super::backup::{BackupFile, BackupList, FROZEN};
 use super::error::FleetError;
+use super::files::{copy_file, flush, lock};
 use super::progress::TransferProgress;
-use super::publish::lock;
 use crate::chain::network;
 
 /// What was restored.

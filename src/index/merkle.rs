@@ -1,5 +1,5 @@
 //! Compares the txids of frozen blocks with the merkle roots of their headers, and the headers with each other down to the
-//! genesis block. Whoever knows the hash of the highest block thereby knows that all txids are those of its chain.
+//! genesis block. With the hash of the highest block, that proves that all txids are those of its chain.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;

@@ -8,16 +8,14 @@ use std::sync::Arc;
 
 use bitcoin::hashes::Hash;
 use bitcoin::{BlockHash, Network, Txid};
-use redb::{
-    Key, ReadOnlyTable, ReadTransaction, ReadableTableMetadata, StorageError, TableError, TableHandle, TableStats,
-    Value,
-};
+use redb::{ReadOnlyTable, ReadTransaction, ReadableTableMetadata, StorageError, TableError, TableHandle, TableStats};
 
 use super::error::IndexError;
 use super::frozen::Generations;
 use super::keys::{Position, Salt, TxNum};
 use super::miners;
 use super::optional::OptionalReads;
+use super::table_rows::TableRows;
 use super::tables::block_hashes::BlockPlace;
 use super::tables::block_starts::BlockStart;
 use super::tables::blocks::BlockRow;
@@ -30,8 +28,8 @@ use super::tables::{
     stale_transactions, transactions, txids, unspent,
 };
 use super::update::{Tip, read_tip};
+use crate::chain::Height;
 use crate::chain::pools::Pools;
-use crate::chain::{Height, wide};
 
 /// The rows of the miners of blocks.
 pub(super) type MinerBlocksTable = ReadOnlyTable<&'static [u8; 6], &'static [u8; 24]>;
@@ -75,30 +73,6 @@ pub struct Snapshot {
     pub(super) miner_blocks: Option<MinerBlocksTable>,
     /// What its rows are.
     pub(super) miners_state: MinersState,
-}
-
-/// A table, its number of rows and their size.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TableRows {
-    /// Its name, as in the description of the file format.
-    pub name: String,
-    /// Its rows.
-    pub rows: u64,
-    /// The bytes of its keys and values. `None` if they are of different sizes, so that only reading the table tells
-    /// ([`Snapshot::table_bytes`]).
-    pub bytes: Option<u64>,
-}
-
-impl TableRows {
-    pub(super) fn of<K: Key + 'static, V: Value + 'static>(
-        name: &str,
-        table: Option<&ReadOnlyTable<K, V>>,
-    ) -> Result<Self, IndexError> {
-        let rows = table.map_or(Ok(0), ReadOnlyTable::len)?;
-        let row_bytes = K::fixed_width().zip(V::fixed_width()).map(|(key, value)| wide(key.saturating_add(value)));
-        let bytes = if rows == 0 { Some(0) } else { row_bytes.map(|bytes| rows.saturating_mul(bytes)) };
-        Ok(Self { name: name.to_owned(), rows, bytes })
-    }
 }
 
 /// A transaction of the active chain.

@@ -37,8 +37,10 @@ pub(crate) struct SearchQuery {
 /// when more is found later.
 type SearchHits = Vec<(u64, SearchResultUnion)>;
 
-/// The place of the first pool of the table; places of other meanings are below.
+/// The place of the first pool of the table, behind the meanings of the whole text.
 const POOLS_AT: u64 = 1 << 32;
+/// The place of the first address that begins with the text, behind all others.
+const ADDRESSES_AT: u64 = 1 << 63;
 
 impl SearchQuery {
     async fn find(&self, ctx: &Context<'_>, view: &Arc<View>, text: &str) -> Result<SearchHits, ApiError> {
@@ -123,14 +125,12 @@ impl SearchQuery {
 
 /// The first used addresses that begin with a text.
 fn find_addresses(view: &Arc<View>, prefix: &str) -> Result<SearchHits, ApiError> {
-    // behind all other meanings, in the order of the addresses
-    const PLACES: u64 = 1 << 63;
     let count = |bytes| view.count(bytes).map_err(ApiError::from);
     // what this server does not look up is not found
     let found = view.addresses_with_prefix(prefix, costs::MOST_ADDRESSES, count)?.unwrap_or_default();
     let addresses = found.into_iter().filter_map(|found| {
         let address = Address::of(view, found.script)?;
-        Some((PLACES | found.position, SearchResultUnion::Address(address)))
+        Some((ADDRESSES_AT | found.position, SearchResultUnion::Address(address)))
     });
     Ok(addresses.collect())
 }

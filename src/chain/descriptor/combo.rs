@@ -1,16 +1,15 @@
 //! `combo` (BIP384): one key, and the scripts that wallets have made of a key.
 
 use bitcoin::Network;
-use miniscript::descriptor::{DescriptorPublicKey, SinglePubKey};
 
 use super::derive::{DescriptorForm, OutputDescriptor};
 use super::error::DescriptorError;
 use super::parse::{MOST_BRANCHES, with_checksum};
 
 /// The forms that `combo` stands for, in the order of BIP384, with what closes them. The last two need a compressed key.
-const FORMS: [(&str, &str); 4] = [("pk(", ")"), ("pkh(", ")"), ("wpkh(", ")"), ("sh(wpkh(", "))")];
+const COMBO_FORMS: [(&str, &str); 4] = [("pk(", ")"), ("pkh(", ")"), ("wpkh(", ")"), ("sh(wpkh(", "))")];
 
-/// How many of [`FORMS`] there are for an uncompressed key.
+/// How many of [`COMBO_FORMS`] there are for an uncompressed key.
 const UNCOMPRESSED_FORMS: usize = 2;
 
 impl OutputDescriptor {
@@ -19,8 +18,8 @@ impl OutputDescriptor {
     /// Errors: what `pk` of the key is refused for, or more branches than are derived.
     pub(super) fn of_combo(key: &str, network: Network) -> Result<Self, DescriptorError> {
         let parse = |(open, close): &(&str, &str)| Self::of_keys(&format!("{open}{key}{close}"), network);
-        let (open, close) = &FORMS[0];
-        let first = parse(&FORMS[0]).map_err(|error| match error {
+        let (open, close) = &COMBO_FORMS[0];
+        let first = parse(&COMBO_FORMS[0]).map_err(|error| match error {
             DescriptorError::Malformed { reason, position } => {
                 let shift = "combo(".len().saturating_sub(open.len());
                 DescriptorError::Malformed { reason, position: position.map(|at| at.saturating_add(shift)) }
@@ -29,9 +28,9 @@ impl OutputDescriptor {
         })?;
         let canonical = first.text().split('#').next().and_then(|text| text.strip_prefix(open)?.strip_suffix(close));
         let text = with_checksum(&format!("combo({})", canonical.unwrap_or(key)));
-        let count = if first.has_uncompressed_key() { UNCOMPRESSED_FORMS } else { FORMS.len() };
+        let count = if first.has_uncompressed_key() { UNCOMPRESSED_FORMS } else { COMBO_FORMS.len() };
         let mut parts = vec![first];
-        for form in FORMS.iter().take(count).skip(1) {
+        for form in COMBO_FORMS.iter().take(count).skip(1) {
             parts.push(parse(form)?);
         }
         let branches = parts.iter().map(Self::branches).sum();
@@ -40,10 +39,4 @@ impl OutputDescriptor {
         }
         Ok(Self::new(text, DescriptorForm::Combo(parts), branches))
     }
-}
-
-/// Whether a key is a single one in its uncompressed form. Children of extended keys are compressed (BIP32).
-pub(super) fn is_uncompressed(key: &DescriptorPublicKey) -> bool {
-    let DescriptorPublicKey::Single(single) = key else { return false };
-    matches!(single.key, SinglePubKey::FullKey(key) if !key.compressed)
 }

@@ -13,7 +13,6 @@ use bitcoin::{NetworkKind, PublicKey, ScriptBuf};
 use miniscript::descriptor::{DescriptorPublicKey, SinglePubKey};
 use miniscript::{Descriptor, ForEachKey, Translator, hash256};
 
-use super::combo::is_uncompressed;
 use super::error::DescriptorError;
 use super::tap_leaves;
 use crate::chain::script::multisig;
@@ -146,7 +145,12 @@ impl OutputDescriptor {
     /// Whether a key is in its uncompressed form.
     pub(super) fn has_uncompressed_key(&self) -> bool {
         let DescriptorForm::Keys(descriptor, _) = &self.form else { return false };
-        descriptor.iter_pk().any(|key| is_uncompressed(&key))
+        // children of extended keys are compressed (BIP32)
+        let is_uncompressed = |key: DescriptorPublicKey| {
+            let DescriptorPublicKey::Single(single) = key else { return false };
+            matches!(single.key, SinglePubKey::FullKey(key) if !key.compressed)
+        };
+        descriptor.iter_pk().any(is_uncompressed)
     }
 
     /// Its keys and the number of its branches; `None` without keys.

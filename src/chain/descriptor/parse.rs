@@ -60,9 +60,7 @@ impl OutputDescriptor {
                 Ok(Self::of_script(&format!("raw({})", script.to_hex_string()), script))
             }
             name if FORMS.contains(&name) => {
-                if let Some((prefix, position)) = account_key_inside(body) {
-                    return Err(DescriptorError::AccountKeyInside { prefix: prefix.to_owned(), position });
-                }
+                refuse_account_keys(body)?;
                 if body.contains(tap_leaves::SORTED) {
                     Self::of_sorted_leaves(body, network)
                 } else {
@@ -70,15 +68,11 @@ impl OutputDescriptor {
                 }
             }
             "combo" => {
-                if let Some((prefix, position)) = account_key_inside(body) {
-                    return Err(DescriptorError::AccountKeyInside { prefix: prefix.to_owned(), position });
-                }
+                refuse_account_keys(body)?;
                 Self::of_combo(inside(body)?, network)
             }
             name if VARIANTS.iter().any(|(variant, ..)| *variant == name) => {
-                if let Some((prefix, position)) = account_key_inside(body) {
-                    return Err(DescriptorError::AccountKeyInside { prefix: prefix.to_owned(), position });
-                }
+                refuse_account_keys(body)?;
                 Self::of_variant(name, body, network)
             }
             name => Err(DescriptorError::Unsupported { name: name.chars().take(20).collect() }),
@@ -139,6 +133,14 @@ impl OutputDescriptor {
         let (descriptor, branches) = parsed.into_keys().ok_or_else(lost)?;
         let form = DescriptorForm::Keys(descriptor, ScriptVariant::SortedLeaves(sorted));
         Ok(Self::new(with_checksum(&text), form, branches))
+    }
+}
+
+/// Errors: a key is one that says itself what its scripts are (SLIP-132).
+fn refuse_account_keys(body: &str) -> Result<(), DescriptorError> {
+    match account_key_inside(body) {
+        Some((prefix, position)) => Err(DescriptorError::AccountKeyInside { prefix: prefix.to_owned(), position }),
+        None => Ok(()),
     }
 }
 

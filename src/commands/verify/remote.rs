@@ -3,7 +3,6 @@
 //! The command sends a [`VerifyRequest`], the server answers with a [`Line`] of JSON for each step and one for the end. When
 //! the command ends early, so does the check.
 
-use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use tracing::{error, info};
 
 use super::super::failure::{Exit, Failure, OrExit};
-use super::super::{admin, pieces};
+use super::super::{in_use, pieces};
 use super::check::{Asked, CheckResult, Outcome, Subject, VerifyArguments, ask_node, check};
 use super::watch::Watch;
 
@@ -56,20 +55,15 @@ enum Line {
 pub(super) async fn ask(
     settings: &Settings,
     arguments: VerifyArguments,
-    in_use: &IndexError,
+    error: &IndexError,
 ) -> Result<Outcome, Failure> {
-    let address = &settings.admin.listen;
     let directory = &settings.index.temporary_dir;
     let temporary_dir =
         std::path::absolute(directory).or_exit(Exit::Usage, format!("--temporary-dir {}", directory.display()))?;
-    let request = VerifyRequest { index: canonical_index(settings)?, temporary_dir, arguments };
+    let request = VerifyRequest { index: in_use::canonical_index(settings)?, temporary_dir, arguments };
     let question = serde_json::to_vec(&request).or_exit(Exit::Failed, "cannot encode the request")?;
-    let tried = format!("{in_use}. No `btcgraph serve` responds at {address} (--admin)");
-    let answer = admin::ask(address, "/verify", &question).await.or_exit(Exit::Index, tried)?;
-    if answer.status != 200 {
-        return Err(Failure::new(Exit::Failed, answer.reason().await));
-    }
-    info!(socket = %address, "the server that has the index open checks it");
+    let answer = in_use::ask(settings, "/verify", &question, error).await?;
+    info!(socket = %settings.admin.listen, "the server that has the index open checks it");
     let (mut lines, mut watch) = (answer.lines(), Watch::default());
     let broken = "the server ended the check early; its log may say why";
     while let Some(line) = lines.next_line().await.or_exit(Exit::Failed, broken)? {
@@ -126,14 +120,7 @@ fn answer_checked(
     published: &Published,
     stop: &StopFlag,
 ) -> Result<Outcome, Failure> {
-    let index = canonical_index(settings)?;
-    if question.index != index {
-        let (ours, asked) = (index.display(), question.index.display());
-        return Err(Failure::new(
-            Exit::Index,
-            format!("the server at this socket has the index {ours} open, not {asked}: set another --admin"),
-        ));
-    }
+    in_use::check_asked(settings, &question.index)?;
     let mut head = newest(published)?;
     let mut asked = None;
     if !question.arguments.without_node {
@@ -176,11 +163,6 @@ fn ask_at_tip(
         *head = newest(published)?;
     }
     ask_node(settings, stop, Some(head.tip))
-}
-
-fn canonical_index(settings: &Settings) -> Result<PathBuf, Failure> {
-    let file = settings.index_file();
-    fs::canonicalize(&file).or_exit(Exit::Index, format!("cannot resolve the path of the index {}", file.display()))
 }
 
 fn json(line: &Line) -> String {

@@ -13,7 +13,7 @@ use super::super::damage::catch_damage;
 use super::super::error::IndexError;
 use super::super::keys::{Salt, TxNum};
 use super::super::optional::OptionalTable;
-use super::super::snapshot::TableRows;
+use super::super::table_rows::TableRows;
 use super::builder::{Count, remove_if_exists};
 use super::facts::{FileFacts, GenerationRange};
 use super::generations::InForce;

@@ -11,7 +11,8 @@ use redb::{ReadOnlyDatabase, ReadOnlyTable, TableHandle};
 
 use super::super::error::IndexError;
 use super::super::keys::{OutputPosition, Position, Salt, ScriptKey, TxNum};
-use super::super::snapshot::{Occurrence, SpendingInput, TableRows};
+use super::super::snapshot::{Occurrence, SpendingInput};
+use super::super::table_rows::TableRows;
 use super::super::tables::block_hashes::{self, BlockPlace};
 use super::super::tables::block_starts::{self, BlockStart};
 use super::super::tables::blocks::BlockRow;

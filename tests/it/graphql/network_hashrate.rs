@@ -15,8 +15,8 @@ fn the_hashrate_of_random_ranges_is_that_of_the_node() {
     for (seed, interval) in [(95, 600), (96, 37)] {
         let mut chain = SimChain::new(seed).with_clock(1_700_000_000, interval);
         for block in chain.mine_empty(200).unwrap() {
-            let told = node.must("submitblock", &[json!(serialize_hex(block.as_ref()))]);
-            assert!(told == Value::Null || told == json!("inconclusive"), "{told}");
+            let answer = node.must("submitblock", &[json!(serialize_hex(block.as_ref()))]);
+            assert!(answer == Value::Null || answer == json!("inconclusive"), "{answer}");
         }
         if json!(chain.tip().to_string()) != node.must("getbestblockhash", &[]) {
             // of two chains with the same work the node stays on the first

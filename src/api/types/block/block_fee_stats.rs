@@ -12,7 +12,7 @@ use crate::chain::float::to_f64;
 use crate::view::{self, QUANTILES, View};
 
 /// Where the middle of a distribution stands.
-pub(crate) const MIDDLE: usize = QUANTILES / 2;
+const MIDDLE: usize = QUANTILES / 2;
 
 /// The fees of a block.
 pub(crate) struct BlockFeeStats {
@@ -24,6 +24,11 @@ impl BlockFeeStats {
     pub(crate) fn of(view: &Arc<View>, block: &Arc<view::Block>) -> Self {
         Self { view: view.clone(), block: block.clone() }
     }
+}
+
+/// The median fee of the transactions of a block but its coinbase, in satoshis.
+pub(crate) fn median_fee(row: &view::BlockRow) -> u64 {
+    row.fee_quantiles[MIDDLE]
 }
 
 fn sat_per_vb(sat_per_kvb: u64) -> f64 {
@@ -48,7 +53,7 @@ impl BlockFeeStats {
     /// The median fee per transaction, in satoshis. For an even number of transactions, the mean of the two middle
     /// fees, rounded down.
     async fn median_fee(&self) -> Result<Sats, ApiError> {
-        Sats::new(self.block.row.fee_quantiles[MIDDLE])
+        Sats::new(median_fee(&self.block.row))
     }
 
     /// The lowest fee, in satoshis.

@@ -20,7 +20,7 @@ mod wtxid_proof;
 
 pub(crate) use block::Block;
 pub(crate) use block_at::{BlockAt, height_of};
-pub(crate) use block_fee_stats::MIDDLE;
+pub(crate) use block_fee_stats::median_fee;
 pub(crate) use block_filter::BlockFilter;
 pub(crate) use block_header::BlockHeader;
 pub(crate) use block_range::{BlockRangeInput, TimeRange};

@@ -6,7 +6,7 @@ use super::range_totals::RangeTotals;
 use crate::api::costs;
 use crate::api::error::ApiError;
 use crate::api::scalars::{Sats, int};
-use crate::api::types::block::{CumulativeTotals, MIDDLE};
+use crate::api::types::block::{CumulativeTotals, median_fee};
 use crate::chain::difficulty::difficulty;
 use crate::view::{BlockRange, BlockRow, View};
 
@@ -26,14 +26,14 @@ impl ChainSummary {
         Ok(Self { view: view.clone(), day })
     }
 
-    fn median_of_medians(&self, ctx: &Context<'_>) -> Result<Option<Sats>, ApiError> {
+    fn median_of_blocks(&self, ctx: &Context<'_>) -> Result<Option<Sats>, ApiError> {
         let mut medians = Vec::new();
         for height in self.day.from.to_u32()..=self.day.to.to_u32() {
             costs::spend(ctx, 1)?;
             self.view.count(size_of::<BlockRow>())?;
             let row = self.view.main_block(height.into())?.row;
             if row.transactions > 1 {
-                medians.push(row.fee_quantiles[MIDDLE]);
+                medians.push(median_fee(&row));
             }
         }
         medians.sort_unstable();
@@ -71,7 +71,7 @@ impl ChainSummary {
     /// with more than a coinbase; of an even number the lower of the two middle ones. Null if there is no such block.
     #[graphql(name = "medianFee24h", complexity = "costs::DAY_OF_BLOCKS")]
     async fn median_fee_24h(&self, ctx: &Context<'_>) -> Option<Result<Sats, ApiError>> {
-        self.median_of_medians(ctx).transpose()
+        self.median_of_blocks(ctx).transpose()
     }
 
     /// The number of stale blocks that the server knows at the heights of the main chain's last 30 days. It knows only

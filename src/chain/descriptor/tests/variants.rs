@@ -24,7 +24,7 @@ fn keys_of_a_sorted_multisig_are_sorted_at_each_index() {
     }
 }
 
-/// The key of BIP341 that nobody can sign for.
+/// The internal key of BIP341 whose private key is not known.
 const UNSPENDABLE: &str = "50929b74c1a04954b78b4b6035e97a5e078a5a0f28ec96d547bfee9ace803ac0";
 
 #[test]
