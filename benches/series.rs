@@ -1,5 +1,5 @@
-//! What the history of a ledger takes: its balance over a year day by day, and its newest transactions, of an address with very
-//! many transactions, of one with about 30, and of sets.
+//! What histories take: of the chain, day by day over a year and as one range; and of a ledger, its balance over a year day by
+//! day, and its newest transactions, of an address with very many transactions, of one with about 30, and of sets.
 //!
 //! ```text
 //! cargo bench --bench series -- --transactions 1000000
@@ -45,6 +45,11 @@ const LIVE: u32 = 30;
 const COMMIT: usize = 400;
 
 const TYPENAME: &str = "{ __typename }";
+const CHAIN_DAYS: &str =
+    "{ chain { series(range: { lastBlocks: 52560 }, group: DAY) { startAt endAt blockCount difficulty utxoSet { height
+    unspentCount totalValue } stats { txCount outputCount fees size hashrate averageFeeRatePercentiles totalsByType {
+    type createdCount } } } } }";
+const CHAIN_RANGE: &str = "{ chain { range { txCount outputCount fees size hashrate averageFeeRatePercentiles } } }";
 const DAYS: &str =
     "query($id: [String!]!) { ledgerSet(of: { addresses: $id }) { balanceHistory(range: { lastBlocks: 52560 },
     group: DAY, includeEmpty: true) { startAt balanceAfter turnover { received spent } } } }";
@@ -175,6 +180,8 @@ impl Owners {
         let baseline = measure(runtime, &schema, TYPENAME, &busy, queries)?;
         println!("{form}, p50 and p99: {{ __typename }} {baseline}");
         for (what, query, ids) in [
+            ("365 days of the chain", CHAIN_DAYS, &busy),
+            ("the whole chain as one range", CHAIN_RANGE, &busy),
             ("365 days of the busiest address", DAYS, &busy),
             ("365 days of a quiet address", DAYS, &quiet),
             ("365 days of 100 addresses", DAYS, &sets(100)),
@@ -214,7 +221,7 @@ fn measure(runtime: &Runtime, schema: &Schema, query: &str, ids: &[Value], count
     // the first round fills the caches
     for round in 0..2 {
         for id in ids.iter().cycle().take(count) {
-            let variables = if query == TYPENAME { json!({}) } else { json!({ "id": id }) };
+            let variables = if query.contains("$id") { json!({ "id": id }) } else { json!({}) };
             let request = Request::new(query).variables(Variables::from_json(variables));
             let started = Instant::now();
             let answer = runtime.block_on(schema.execute(request));

@@ -87,6 +87,7 @@ pub(super) fn check_several(data: &Value) -> Checked {
     let members = data.as_object().unwrap().iter().filter(|(name, _)| name.starts_with("member"));
     let members: Vec<_> = members.map(|(_, member)| member).collect();
     let set = at(data, "ledger");
+    members.iter().try_for_each(|member| check_counts(member))?;
     for part in ["confirmed", "immature", "spentInMempool", "pendingIn", "unconfirmedDelta", "total", "spendable"] {
         let path = format!("balance.{part}");
         same(&path, int(set, &path), sum(members.iter().copied(), &path))?;
@@ -121,10 +122,21 @@ fn check(data: &Value) -> Checked {
     same("delta", balance("pendingIn") - balance("spentInMempool"), balance("unconfirmedDelta"))?;
     same("total", balance("confirmed") + balance("unconfirmedDelta"), balance("total"))?;
     holds("more can be spent than is mature", balance("spendable") <= balance("confirmed") - balance("immature"))?;
-    let used = stats("receivedCount") > 0 || balance("pendingIn") > 0;
-    holds("paid and not used", !used || flag(ledger, "stats.used"))?;
+    check_counts(ledger)?;
     check_coins(ledger, int(data, "tip.height"))?;
     check_entries(ledger, int(data, "tip.height"))
+}
+
+/// What holds of the counts of a ledger by themselves.
+fn check_counts(ledger: &Value) -> Checked {
+    let stats = |part: &str| int(ledger, &format!("stats.{part}"));
+    let used = stats("receivedCount") > 0 || int(ledger, "balance.pendingIn") > 0;
+    holds("paid and not used", !used || flag(ledger, "stats.used"))?;
+    let entries = stats("receivedCount") + stats("spentCount");
+    holds("more transactions than entries", stats("txCount") <= entries)?;
+    holds("paid by no transaction", (stats("txCount") == 0) == (entries == 0))?;
+    holds("more coinbases than outputs", stats("minedBlockCount") <= stats("receivedCount"))?;
+    holds("more coinbases than transactions", stats("minedBlockCount") <= stats("txCount"))
 }
 
 fn check_coins(ledger: &Value, tip: i128) -> Checked {
