@@ -4,8 +4,8 @@
 //! cargo bench --bench answers -- --transactions 1000000
 //! ```
 //!
-//! makes a chain of the shape of mainnet and an index of it whose blocks are in a generation but for the last, and asks it in
-//! this process. The baseline is `{ __typename }`. The figures stand in `benches/README.md`.
+//! makes a chain of the shape of mainnet, an index of it whose blocks are in a generation but for the last, and a mempool, and
+//! asks in this process. The baseline is `{ __typename }`. The figures stand in `benches/README.md`.
 
 // figures that are printed with two decimals
 #![allow(clippy::cast_precision_loss)]
@@ -17,6 +17,7 @@ use std::sync::Arc;
 use anyhow::{Result, ensure};
 use bitcoin::Network;
 use btcgraph::chain::{Height, address_of};
+use btcgraph::mempool::{Mempool, MempoolLimits, MempoolSnapshot, NodeMempool};
 use btcgraph::sim::Rng;
 use btcgraph::view::{TxNum, View};
 use clap::Parser;
@@ -24,8 +25,10 @@ use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
 mod generation;
+mod transaction_maker;
 
 use generation::{Figures, IndexMaker, LIVE, Opened, simulated, time};
+use transaction_maker::Maker;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -54,6 +57,12 @@ struct Arguments {
     /// Requests of each kind.
     #[arg(long, default_value_t = 300)]
     requests: usize,
+    /// Unconfirmed transactions.
+    #[arg(long, default_value_t = 20_000)]
+    unconfirmed: usize,
+    /// Only kinds of requests whose name contains this.
+    #[arg(long, default_value = "")]
+    only: String,
     /// Where the chain and the index are written; they are removed at the end.
     #[arg(long, default_value = "target/bench")]
     directory: PathBuf,
@@ -71,7 +80,7 @@ fn main() -> Result<()> {
     let maker = IndexMaker { node, blocks_dir: directory.path().join("blocks"), path, freezes: true };
     maker.make()?;
     maker.assign_miners()?;
-    let opened = maker.open()?;
+    let opened = maker.open(mempool(arguments.unconfirmed)?)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let subjects = Subjects::pick(&opened, arguments.requests)?;
     let nothing = vec![json!({}); arguments.requests];
@@ -80,7 +89,8 @@ fn main() -> Result<()> {
         "p50 and p99 of {} requests, and p50 as a multiple of that of {{ __typename }}, {baseline}",
         arguments.requests
     );
-    for (name, query, variables) in subjects.requests(&nothing) {
+    let requests = subjects.requests(&nothing).into_iter();
+    for (name, query, variables) in requests.filter(|(name, ..)| name.contains(&arguments.only)) {
         // the first round fills the caches
         measured(&runtime, &opened, &query, &variables)?;
         let before = processor_seconds();
@@ -91,6 +101,18 @@ fn main() -> Result<()> {
         println!("  {name}: {figures}, {each}, {:.0}", figures.p50.as_secs_f64() / baseline.p50.as_secs_f64());
     }
     Ok(())
+}
+
+/// A mempool of so many transactions, as if the node had reported it.
+fn mempool(transactions: usize) -> Result<MempoolSnapshot> {
+    let (mut mempool, mut maker) = (Mempool::new(MempoolLimits::default()), Maker::new());
+    for _ in 0..transactions {
+        mempool.add(maker.arrival())?;
+    }
+    let relayed =
+        NodeMempool { min_fee_rate: 1.0, min_relay_fee_rate: 1.0, incremental_fee_rate: 1.0, ..NodeMempool::default() };
+    mempool.set_node(NodeMempool { max_memory: 300_000_000, memory_usage: 60_000_000, loaded: true, ..relayed });
+    Ok(mempool.snapshot())
 }
 
 /// User and system time of this process so far, on Linux: hundredths of a second.

@@ -19,6 +19,7 @@ use std::sync::Arc;
 use anyhow::Result;
 use bitcoin::{Network, Script};
 use btcgraph::chain::{Height, address_of};
+use btcgraph::mempool::MempoolSnapshot;
 use btcgraph::sim::Rng;
 use btcgraph::view::{TxNum, View};
 use clap::Parser;
@@ -70,7 +71,7 @@ fn main() -> Result<()> {
         index.make()?;
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-    let opened = [indexes[0].open()?, indexes[1].open()?];
+    let opened = [indexes[0].open(MempoolSnapshot::default())?, indexes[1].open(MempoolSnapshot::default())?];
     let subjects = Subjects::pick(&opened[1], arguments.queries)?;
     println!("p50 and p99 of {} queries, each by both indexes in turn", arguments.queries);
     for (what, query, ids) in subjects.queries() {
@@ -90,7 +91,7 @@ fn main() -> Result<()> {
                 println!("  pages that are not in memory are measured by root on Linux alone");
                 return Ok(());
             }
-            let opened = index.open()?;
+            let opened = index.open(MempoolSnapshot::default())?;
             times.push(time(&runtime, &opened.schema, BLOCK_PAGE, &json!({ "id": id }))?);
         }
     }

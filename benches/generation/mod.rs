@@ -151,12 +151,12 @@ impl IndexMaker {
         Ok(transactions)
     }
 
-    pub(crate) fn open(&self) -> Result<Opened> {
+    pub(crate) fn open(&self, mempool: MempoolSnapshot) -> Result<Opened> {
         let index = Index::open(&self.options())?;
         let blocks = read_frozen_blocks(&index, &self.node, Some(self.blocks_dir.clone()))?;
         let hashes = self.node.active_hashes(Height::from(u32::MAX))?;
         blocks.locate(Height::GENESIS, &hashes, &mut |_| {})?;
-        let head = Head::after(None, Arc::new(index.snapshot()?), MempoolSnapshot::default());
+        let head = Head::after(None, Arc::new(index.snapshot()?), mempool);
         let head = Arc::new(head.context("there are blocks")?);
         let published = Published::default();
         published.publish(Arc::clone(&head));

@@ -53,6 +53,7 @@ impl View {
             unconfirmed: None,
             departed: None,
             replaced_in: None,
+            is_newest: false,
             is_foreign: true,
             submitted_as,
         })

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use bitcoin::constants::COINBASE_MATURITY;
-use bitcoin::{OutPoint, Script};
+use bitcoin::{OutPoint, Script, TxOut};
 
 use super::{Block, Transaction, View};
 use crate::chain::Height;
 use crate::chain::script::never_spendable;
-use crate::index::{IndexError, TxNum};
+use crate::index::{IndexError, SpendingInput, TxNum};
 use crate::mempool::Entry;
 
 /// Why an output can never be spent (the kinds of Core's coinstatsindex).
@@ -46,6 +46,9 @@ pub struct Spender {
     pub vin: u32,
     /// The height of its block.
     pub height: Height,
+    /// Whether the active chain has no later copy of the spending transaction, as far as the output says: if it is of the newest
+    /// copy of its own transaction, no later transaction can spend it again.
+    pub is_newest: bool,
 }
 
 /// The lowest height of a block that may spend the coinbase of this height: 100 above it (Core `COINBASE_MATURITY`).
@@ -67,23 +70,25 @@ impl View {
     /// The input on the active chain that spends this output, `None` while there is none.
     pub fn spender(&self, transaction: &Transaction, vout: u32) -> Result<Option<Spender>, IndexError> {
         let Some(place) = transaction.place else { return Ok(None) };
-        let Some(spender) = self.head.chain.spender(place.txnum, vout)? else { return Ok(None) };
+        self.spender_of_copy(place.txnum, vout, transaction.is_newest)
+    }
+
+    fn spender_of_copy(&self, funding: TxNum, vout: u32, is_newest: bool) -> Result<Option<Spender>, IndexError> {
+        let Some(spender) = self.head.chain.spender(funding, vout)? else { return Ok(None) };
         let height = self.head.chain.occurrence(spender.txnum)?.height;
-        Ok(Some(Spender { txnum: spender.txnum, vin: spender.vin, height }))
+        Ok(Some(Spender { txnum: spender.txnum, vin: spender.vin, height, is_newest }))
     }
 
     /// The input on the active chain that spends an output, `None` while there is none. For a txid that the chain
     /// contains twice (BIP30) the newest copy counts.
     pub fn spender_of_outpoint(&self, outpoint: &OutPoint) -> Result<Option<Spender>, IndexError> {
         let Some(funding) = self.latest_position(&outpoint.txid)? else { return Ok(None) };
-        let Some(spender) = self.head.chain.spender(funding, outpoint.vout)? else { return Ok(None) };
-        let height = self.head.chain.occurrence(spender.txnum)?.height;
-        Ok(Some(Spender { txnum: spender.txnum, vin: spender.vin, height }))
+        self.spender_of_copy(funding, outpoint.vout, true)
     }
 
     /// The transaction of a spending input.
     pub fn spending_transaction(&self, spender: Spender) -> Result<Transaction, IndexError> {
-        self.transaction_at(spender.txnum)
+        if spender.is_newest { self.newest_at(spender.txnum) } else { self.transaction_at(spender.txnum) }
     }
 
     /// The input of a transaction of the mempool that spends this output, and that transaction; `None` while there is none.
@@ -103,12 +108,12 @@ impl View {
         let Some(output) = usize::try_from(vout).ok().and_then(|vout| transaction.parts.output.get(vout)) else {
             return Ok(None);
         };
-        let status = if transaction.unconfirmed.is_none() {
-            self.spend_status_at(transaction, vout, &self.tip_block()?)?
-        } else if never_spendable(&output.script_pubkey) {
-            Some(SpendStatus::Unspendable)
-        } else {
-            Some(SpendStatus::Unspent)
+        let status = match transaction.place {
+            _ if transaction.unconfirmed.is_some() => Some(status_of(output, || Ok(None))?),
+            Some(place) if transaction.is_newest && place.txnum != TxNum(0) => {
+                Some(status_of(output, || self.head.chain.spender(place.txnum, vout))?)
+            }
+            _ => self.spend_status_at(transaction, vout, &self.tip_block()?)?,
         };
         let is_spent = status == Some(SpendStatus::Unspent) && self.spender_in_mempool(transaction, vout).is_some();
         Ok(if is_spent { Some(SpendStatus::SpentInMempool) } else { status })
@@ -151,7 +156,8 @@ impl View {
             return Ok(Some(reason));
         }
         let Some(place) = transaction.place else { return Ok(None) };
-        let overwritten = self.latest_position(&transaction.txid)?.is_some_and(|latest| latest > place.txnum)
+        let overwritten = !transaction.is_newest
+            && self.latest_position(&transaction.txid)?.is_some_and(|latest| latest > place.txnum)
             && self.head.chain.spender(place.txnum, vout)?.is_none();
         Ok(overwritten.then_some(UnspendableReason::Bip30Overwritten))
     }
@@ -163,6 +169,18 @@ impl View {
         !transaction.parts.is_coinbase()
             || transaction.mature_at().is_some_and(|height| height <= self.tip().height.next())
     }
+}
+
+/// The status of an output of the newest copy of its transaction, whose spender on the active chain is looked up if there can be
+/// one.
+fn status_of(
+    output: &TxOut,
+    spender: impl FnOnce() -> Result<Option<SpendingInput>, IndexError>,
+) -> Result<SpendStatus, IndexError> {
+    if never_spendable(&output.script_pubkey) {
+        return Ok(SpendStatus::Unspendable);
+    }
+    Ok(if spender()?.is_some() { SpendStatus::Spent } else { SpendStatus::Unspent })
 }
 
 fn unspendable_script(script: &Script) -> Option<UnspendableReason> {

@@ -2,9 +2,10 @@
 //!
 //! For a txid that the chain contains twice (BIP30) the latest copy counts.
 
+use std::ops::Range;
 use std::sync::Arc;
 
-use bitcoin::consensus::deserialize;
+use bitcoin::consensus::{deserialize, deserialize_partial};
 use bitcoin::{BlockHash, Txid, Wtxid};
 
 use super::block::Block;
@@ -36,6 +37,8 @@ pub struct Transaction {
     pub departed: Option<Arc<Departed>>,
     /// Its block, if this is a copy that a later transaction with the same txid replaced (BIP30).
     pub replaced_in: Option<BlockHash>,
+    /// Whether it is known that the active chain has no later copy of it. False where that was not looked up.
+    pub is_newest: bool,
     /// Whether it is unknown apart from the bytes that a client submitted.
     pub is_foreign: bool,
     /// Its wtxid, if a client submitted its bytes and no known transaction has the same.
@@ -77,6 +80,23 @@ pub enum TransactionState {
 }
 
 impl Transaction {
+    /// One of the active chain.
+    fn on_chain(txid: Txid, parts: bitcoin::Transaction, raw: Vec<u8>, place: ConfirmedPlace) -> Self {
+        Self {
+            txid,
+            parts,
+            bytes_read: raw.len(),
+            raw,
+            place: Some(place),
+            unconfirmed: None,
+            departed: None,
+            replaced_in: None,
+            is_newest: false,
+            is_foreign: false,
+            submitted_as: None,
+        }
+    }
+
     /// Its current state.
     #[must_use]
     pub fn state(&self) -> TransactionState {
@@ -122,7 +142,7 @@ impl View {
     /// The transaction with this txid; `None` if the index does not know it.
     pub fn transaction(&self, txid: &Txid) -> Result<Option<Transaction>, IndexError> {
         if let Some(stored) = self.head.chain.newest(txid)? {
-            return Self::placed(stored).map(Some);
+            return Self::newest_placed(stored).map(Some);
         }
         if let Some(entry) = self.head.mempool.get(txid) {
             return Ok(self.unconfirmed(entry));
@@ -170,6 +190,7 @@ impl View {
             unconfirmed: Some(Arc::clone(entry)),
             departed: None,
             replaced_in: None,
+            is_newest: false,
             is_foreign: false,
             submitted_as: None,
             bytes_read: entry.raw.len(),
@@ -223,7 +244,7 @@ impl View {
         if !block.is_main() {
             let Some(stale) = self.stale_transaction(block, index)? else { return Ok(None) };
             return match self.latest_position(&stale.txid)? {
-                Some(txnum) => self.transaction_at(txnum).map(Some),
+                Some(txnum) => self.newest_at(txnum).map(Some),
                 None => Ok(Some(stale)),
             };
         }
@@ -233,12 +254,53 @@ impl View {
         self.newest_copy(TxNum(block.first_txnum()?.0.saturating_add(index))).map(Some)
     }
 
+    /// The transactions with these indices in a block, each as [`block_transaction`](Self::block_transaction) finds it. Those of a
+    /// block of the active chain are read at once.
+    ///
+    /// Errors: those of the index, and the byte budget.
+    pub fn block_transactions<E>(&self, block: &Block, indices: Range<u32>) -> Result<Vec<Transaction>, E>
+    where
+        E: From<IndexError> + From<BudgetExceeded>,
+    {
+        let end = indices.end.min(block.row.transactions);
+        let mut found = Vec::with_capacity(indices.len());
+        if !block.is_main() {
+            for index in indices.start..end {
+                self.count(0)?;
+                let transaction = self.block_transaction(block, index)?;
+                self.count(transaction.as_ref().map_or(0, |transaction| transaction.bytes_read))?;
+                found.extend(transaction);
+            }
+            return Ok(found);
+        }
+        self.count(0)?;
+        let first = block.first_txnum()?.0.saturating_add(indices.start);
+        let mut raw = Vec::new();
+        let rows = self.head.chain.read_transactions(TxNum(first), end.saturating_sub(indices.start), &mut raw)?;
+        let mut rest = raw.as_slice();
+        for ((txid, fee), (index, txnum)) in rows.into_iter().zip((indices.start..end).zip(first..)) {
+            let (parts, length) = deserialize_partial(rest)
+                .map_err(|error| corrupt("transactions", format!("{txid} is not a transaction: {error}")))?;
+            let (raw, behind) = rest.split_at(length);
+            rest = behind;
+            let place = ConfirmedPlace { txnum: TxNum(txnum), height: block.height, index, fee };
+            let own = Transaction::on_chain(txid, parts, raw.to_vec(), place);
+            let newest = match self.latest_position(&txid)? {
+                Some(latest) if latest != place.txnum => self.newest_at(latest)?,
+                _ => Transaction { is_newest: true, ..own },
+            };
+            self.count(newest.bytes_read)?;
+            found.push(newest);
+        }
+        Ok(found)
+    }
+
     /// The transaction at an existing position, or a later one with the same txid (BIP30).
     pub fn newest_copy(&self, txnum: TxNum) -> Result<Transaction, IndexError> {
         let transaction = self.transaction_at(txnum)?;
         match self.latest_position(&transaction.txid)? {
-            Some(latest) if latest != txnum => self.transaction_at(latest),
-            _ => Ok(transaction),
+            Some(latest) if latest != txnum => self.newest_at(latest),
+            _ => Ok(Transaction { is_newest: true, ..transaction }),
         }
     }
 
@@ -320,21 +382,20 @@ impl View {
         Self::placed(stored.ok_or_else(|| corrupt("transactions", format!("row {txnum} is missing")))?)
     }
 
+    /// The transaction at the position of the newest copy of its txid.
+    pub(super) fn newest_at(&self, txnum: TxNum) -> Result<Transaction, IndexError> {
+        Ok(Transaction { is_newest: true, ..self.transaction_at(txnum)? })
+    }
+
+    /// A transaction of the active chain that was found as the newest copy of its txid.
+    pub(super) fn newest_placed(stored: StoredTransaction) -> Result<Transaction, IndexError> {
+        Ok(Transaction { is_newest: true, ..Self::placed(stored)? })
+    }
+
     pub(super) fn placed(stored: StoredTransaction) -> Result<Transaction, IndexError> {
         let Occurrence { height, index } = stored.at;
         let place = ConfirmedPlace { txnum: stored.txnum, height, index, fee: stored.fee };
-        Ok(Transaction {
-            txid: stored.txid,
-            parts: decode("transactions", &stored.raw)?,
-            bytes_read: stored.raw.len(),
-            raw: stored.raw,
-            place: Some(place),
-            unconfirmed: None,
-            departed: None,
-            replaced_in: None,
-            is_foreign: false,
-            submitted_as: None,
-        })
+        Ok(Transaction::on_chain(stored.txid, decode("transactions", &stored.raw)?, stored.raw, place))
     }
 
     /// A transaction from the bytes of a stale block.
@@ -349,6 +410,7 @@ impl View {
             unconfirmed: None,
             departed: None,
             replaced_in: None,
+            is_newest: false,
             is_foreign: false,
             submitted_as: None,
             bytes_read: raw.len(),

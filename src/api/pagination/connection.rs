@@ -1,9 +1,11 @@
 //! Connections: a page of rows with a cursor each (Relay cursor connections specification).
 
+use std::sync::Arc;
+
 use async_graphql::{OutputType, SimpleObject};
 use bitcoin::BlockHash;
 
-use super::cursor::Scope;
+use super::cursor::{Cursor, RowPlace, Scope};
 use super::page::{Cut, Page};
 use crate::api::error::ApiError;
 use crate::api::scalars::{Txid, UInt53};
@@ -25,10 +27,10 @@ pub(crate) struct PageInfo {
     has_previous_page: bool,
     /// The cursor of the first item of this page. Null on an empty page. If a backward read stopped at a limit, the
     /// cursor of the last item read, even if a filter excludes it from the page.
-    start_cursor: Option<String>,
+    start_cursor: Option<Cursor>,
     /// The cursor of the last item of this page. Null on an empty page. If a forward read stopped at a limit, the
     /// cursor of the last item read, even if a filter excludes it from the page.
-    end_cursor: Option<String>,
+    end_cursor: Option<Cursor>,
 }
 
 /// An item of a page, with its cursor.
@@ -57,7 +59,7 @@ pub(crate) struct Edge<N: OutputType> {
     /// The cursor of this item. Pass it as `after` or `before` to continue from here. It is valid while the block that
     /// contains the item is on the main chain. The cursor of an unconfirmed item is valid while the item stays
     /// unconfirmed and no new block confirms other items of its list.
-    cursor: String,
+    cursor: Cursor,
     /// The item.
     node: N,
 }
@@ -113,7 +115,10 @@ where
         block: impl Fn(u64) -> Result<Option<BlockHash>, ApiError>,
         node: impl FnMut(u64, R) -> Result<N, ApiError>,
     ) -> Result<Self, ApiError> {
-        Self::with_cursors(page, total_count, |position| Ok(scope.cursor(position, block(position)?)), node)
+        let scope = Arc::new(scope.clone());
+        let place = |position| Ok::<_, ApiError>(RowPlace { position, block: block(position)? });
+        let cursor = |position| Ok(Cursor::Of(Arc::clone(&scope), place(position)?));
+        Self::paged(page, total_count, cursor, node)
     }
 
     /// The same for a list with cursors of its own, which `cursor` writes.
@@ -121,6 +126,15 @@ where
         page: Page<R, P>,
         total_count: Option<UInt53>,
         cursor: impl Fn(P) -> Result<String, ApiError>,
+        node: impl FnMut(P, R) -> Result<N, ApiError>,
+    ) -> Result<Self, ApiError> {
+        Self::paged(page, total_count, |position| cursor(position).map(Cursor::Text), node)
+    }
+
+    fn paged<R, P: Copy>(
+        page: Page<R, P>,
+        total_count: Option<UInt53>,
+        cursor: impl Fn(P) -> Result<Cursor, ApiError>,
         mut node: impl FnMut(P, R) -> Result<N, ApiError>,
     ) -> Result<Self, ApiError> {
         let edge = |(position, row)| Ok::<_, ApiError>(Edge { cursor: cursor(position)?, node: node(position, row)? });

@@ -12,6 +12,12 @@
 //! A list whose rows are not bound to blocks says something else between version and seal ([`Scope::sealed`]), as lists
 //! of the mempool do, and those that go on into it ([`mixed`](super::pending_list)).
 
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use async_graphql::parser::types::Field;
+use async_graphql::registry::Registry;
+use async_graphql::{ContextSelectionSet, OutputType, Positioned, ServerResult, Value};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bitcoin::BlockHash;
@@ -42,6 +48,36 @@ pub(crate) struct Scope {
 pub(crate) struct RowPlace {
     pub(crate) position: u64,
     pub(crate) block: Option<BlockHash>,
+}
+
+/// The cursor of a row. That of a row in a list of the chain is written when it is asked for, which it seldom is.
+#[derive(Clone, Debug)]
+pub(crate) enum Cursor {
+    Text(String),
+    Of(Arc<Scope>, RowPlace),
+}
+
+impl Cursor {
+    fn text(&self) -> String {
+        match self {
+            Self::Text(text) => text.clone(),
+            Self::Of(scope, place) => scope.cursor(place.position, place.block),
+        }
+    }
+}
+
+impl OutputType for Cursor {
+    fn type_name() -> Cow<'static, str> {
+        <String as OutputType>::type_name()
+    }
+
+    fn create_type_info(registry: &mut Registry) -> String {
+        <String as OutputType>::create_type_info(registry)
+    }
+
+    async fn resolve(&self, _: &ContextSelectionSet<'_>, _: &Positioned<Field>) -> ServerResult<Value> {
+        Ok(Value::String(self.text()))
+    }
 }
 
 impl Scope {

@@ -22,6 +22,7 @@ use super::super::tables::{overwritten, p2pk, payouts, spends as live_spends};
 use super::builder::Count;
 use super::facts::{FileFacts, GenerationRange};
 use super::recent::RecentTransactions;
+use super::tables::positions::BlockOffset;
 use super::tables::spends::OutputState;
 use super::tables::txid_prefixes::CutBits;
 use super::tables::{self, blocks, history, late_spends, positions, spends, txid_prefixes, txids};
@@ -55,6 +56,15 @@ pub struct Generation {
     unspent: ReadOnlyTable<&'static unspent::UnspentKeyBytes, &'static unspent::UnspentValue>,
     payouts: ReadOnlyTable<&'static payouts::PayoutKey, ()>,
     p2pk: ReadOnlyTable<&'static p2pk::P2pkKey, &'static [u8; 4]>,
+}
+
+/// Transactions of a block that follow each other.
+pub(super) struct ConsecutiveTransactions {
+    /// Where the first of them is.
+    pub(super) first: Occurrence,
+    pub(super) txnums: Range<TxNum>,
+    pub(super) txids: Vec<Txid>,
+    pub(super) offsets: Vec<BlockOffset>,
 }
 
 impl Generation {
@@ -230,6 +240,28 @@ impl Generation {
     pub fn block_offset(&self, txnum: TxNum) -> Result<Option<(u32, u32, Option<u64>)>, IndexError> {
         let position = positions::read(&self.positions, txnum)?;
         Ok(position.map(|positions::BlockOffset { offset, length, fee }| (offset, length, fee)))
+    }
+
+    /// One of its transactions and those behind it, up to the end of their block and to this number at most.
+    pub(super) fn consecutive(&self, from: TxNum, end: TxNum) -> Result<ConsecutiveTransactions, IndexError> {
+        let first = self.occurrence(from)?;
+        let first =
+            first.ok_or_else(|| IndexError::corrupt("block_starts", format!("transaction {from} is missing")))?;
+        let behind = TxNum(from.0.saturating_add(1));
+        let next_block = self.block_starts.range::<&[u8; 4]>(&behind.to_key()..)?.next().transpose()?;
+        let block_end = next_block.map_or(self.range.txnums.1, |(key, _)| TxNum::from_key(*key.value()));
+        let txnums = from..end.min(block_end).min(self.range.txnums.1);
+        let count = usize::try_from(txnums.end.0.saturating_sub(from.0)).unwrap_or_default();
+        let (mut txids, mut offsets) = (Vec::with_capacity(count), Vec::with_capacity(count));
+        txids::read_consecutive(&self.txids, self.range.txnums.0, txnums.clone(), &mut txids)?;
+        positions::read_consecutive(&self.positions, txnums.clone(), &mut offsets)?;
+        if txids.len() != count || offsets.len() != count {
+            return Err(IndexError::corrupt(
+                "positions",
+                format!("a transaction from {from} to {} is missing", txnums.end),
+            ));
+        }
+        Ok(ConsecutiveTransactions { first, txnums, txids, offsets })
     }
 
     /// The input that spends an output, if the output is of this or an older generation and the input of this one.

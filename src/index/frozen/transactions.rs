@@ -44,7 +44,7 @@ impl Generations {
     }
 
     fn read(&self, found: &Located) -> Result<StoredTransaction, IndexError> {
-        let check = |raw: Vec<u8>| found.check(&raw).map(|()| raw);
+        let check = |raw: Vec<u8>| check(&raw, &found.txid, found.offset).map(|()| raw);
         let raw = self.raw().read(found.block, found.offset, found.length, check)?;
         let at = Occurrence { height: found.block.height, index: found.index };
         Ok(StoredTransaction { txnum: found.txnum, txid: found.txid, at, fee: found.fee, raw })
@@ -125,32 +125,25 @@ impl Generations {
     ) -> Result<(), IndexError> {
         let mut from = txnums.start;
         while from < txnums.end {
-            let first = self.located(from)?;
-            let (mut length, mut next) = (0_u32, from);
-            let mut transactions = Vec::new();
-            while next < txnums.end {
-                let found = self.located(next)?;
-                if found.block != first.block {
-                    break;
-                }
-                length = length.saturating_add(found.length);
-                visit(found.txid, found.fee);
-                transactions.push(found);
-                next = TxNum(next.0 + 1);
-            }
+            let in_force = self.of(from).ok_or_else(|| missing("transactions", from))?;
+            let found = in_force.generation.consecutive(from, txnums.end.min(in_force.end))?;
+            let height = found.first.height;
+            let hash = in_force.generation.block_hash(height)?.ok_or_else(|| missing("blocks", from))?;
             let check = |raw: Vec<u8>| {
                 let mut rest = raw.as_slice();
-                for found in &transactions {
-                    let length = usize::try_from(found.length).unwrap_or(0).min(rest.len());
+                for (txid, at) in found.txids.iter().zip(&found.offsets) {
+                    let length = usize::try_from(at.length).unwrap_or(0).min(rest.len());
                     let (transaction, behind) = rest.split_at(length);
-                    found.check(transaction)?;
+                    check(transaction, txid, at.offset)?;
                     rest = behind;
                 }
                 Ok(raw)
             };
-            let raw = self.raw().read(first.block, first.offset, length, check)?;
-            bytes.extend(raw);
-            from = next;
+            let offset = found.offsets.first().map_or(0, |first| first.offset);
+            let length = found.offsets.iter().fold(0_u32, |length, at| length.saturating_add(at.length));
+            bytes.extend(self.raw().read(Tip { height, hash }, offset, length, check)?);
+            found.txids.iter().zip(&found.offsets).for_each(|(txid, at)| visit(*txid, at.fee));
+            from = found.txnums.end;
         }
         Ok(())
     }
@@ -238,12 +231,10 @@ struct Located {
     fee: Option<u64>,
 }
 
-impl Located {
-    /// The error says what the bytes are not.
-    fn check(&self, raw: &[u8]) -> Result<(), String> {
-        if RawTransaction::parse_whole(raw).is_ok_and(|transaction| transaction.txid() == self.txid) {
-            return Ok(());
-        }
-        Err(format!("the bytes at offset {} are not transaction {}", self.offset, self.txid))
+/// Whether bytes from this offset of a block are a transaction. The error says what they are not.
+fn check(raw: &[u8], txid: &Txid, offset: u32) -> Result<(), String> {
+    if RawTransaction::parse_whole(raw).is_ok_and(|transaction| transaction.txid() == *txid) {
+        return Ok(());
     }
+    Err(format!("the bytes at offset {offset} are not transaction {txid}"))
 }

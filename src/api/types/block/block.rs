@@ -116,18 +116,25 @@ impl Block {
         let count = self.block.row.transactions;
         let page = args.read(&scope, &self.view, limits(ctx)?)?.of(0..count.into(), SortOrder::Asc);
         self.view.count(self.block.bytes_to_open())?;
+        let indices = match page.rows.as_slice() {
+            [(first, ()), .., (last, ())] => index(*first)?..index(*last)?.saturating_add(1),
+            [(only, ())] => index(*only)?..index(*only)?.saturating_add(1),
+            [] => 0..0,
+        };
+        let mut found = self.view.block_transactions::<ApiError>(&self.block, indices)?.into_iter();
+        let mut next = || found.next().ok_or_else(|| ApiError::internal("a transaction of a block is missing"));
         Connection::new(
             &scope,
             page,
             Some(count.into()),
             |_| Ok(held_by),
-            |index, ()| Ok(Transaction::new(&self.view, self.transaction_in(index)?)),
+            |_, ()| Ok(Transaction::new(&self.view, next()?)),
         )
     }
 
-    /// The transaction with this index, which must be there.
-    fn transaction_in(&self, index: u64) -> Result<view::Transaction, ApiError> {
-        let index = u32::try_from(index).map_err(|_| ApiError::internal("a block has too many transactions"))?;
+    /// The transaction at this place of the list, which must be there.
+    fn transaction_in(&self, at: u64) -> Result<view::Transaction, ApiError> {
+        let index = index(at)?;
         let found = find_transaction(&self.view, |view| view.block_transaction(&self.block, index))?;
         found.ok_or_else(|| ApiError::internal("a transaction of a block is missing"))
     }
@@ -154,6 +161,11 @@ impl Block {
         })?;
         Connection::new(&scope, page, None, |_| Ok(held_by), |_, found| Ok(found))
     }
+}
+
+/// The index of a transaction in a block, of its place in the list of them.
+fn index(at: u64) -> Result<u32, ApiError> {
+    u32::try_from(at).map_err(|_| ApiError::internal("a block has too many transactions"))
 }
 
 /// A block, on the main chain or stale.

@@ -3,6 +3,8 @@
 //!
 //! A row ends at the end of a block at the latest, and blocks are not named: where they are differs from node to node.
 
+use std::ops::Range;
+
 use bitcoin::consensus::encode::VarInt;
 use redb::{ReadableTable, TableDefinition};
 
@@ -101,6 +103,28 @@ pub(in crate::index) fn read(
     Ok(found)
 }
 
+/// Appends the positions of consecutive transactions to `found`, as far as the table reaches.
+pub(in crate::index) fn read_consecutive(
+    table: &impl ReadableTable<&'static [u8; 4], &'static [u8]>,
+    txnums: Range<TxNum>,
+    found: &mut Vec<BlockOffset>,
+) -> Result<(), IndexError> {
+    let row = table.range::<&[u8; 4]>(..=&txnums.start.to_key())?.next_back().transpose()?;
+    let from = row.map_or(txnums.start, |(key, _)| TxNum::from_key(*key.value()));
+    for row in table.range::<&[u8; 4]>(&from.to_key()..&txnums.end.to_key())? {
+        let (key, row) = row?;
+        let mut at = TxNum::from_key(*key.value());
+        each(row.value(), |position| {
+            if txnums.contains(&at) {
+                found.push(position);
+            }
+            at = TxNum(at.0.saturating_add(1));
+            at < txnums.end
+        })?;
+    }
+    Ok(())
+}
+
 /// Visits the transactions of a row until `visit` returns false.
 pub(in crate::index) fn each(row: &[u8], mut visit: impl FnMut(BlockOffset) -> bool) -> Result<(), IndexError> {
     let mut row = Decoder::new("positions", row);
@@ -154,6 +178,13 @@ mod tests {
                 prop_assert_eq!(read(&*table, txnum).unwrap(), Some(*position));
             }
             let end = TxNum(7 + u32::try_from(expected.len()).unwrap());
+            let middle = TxNum(7 + (end.0 - 7) / 3);
+            for txnums in [TxNum(7)..end, middle..end, TxNum(7)..middle, middle..TxNum(end.0 + 9), end..end] {
+                let mut found = Vec::new();
+                read_consecutive(&*table, txnums.clone(), &mut found).unwrap();
+                let at = |txnum: TxNum| usize::try_from(txnum.0 - 7).unwrap().min(expected.len());
+                prop_assert_eq!(&found, &expected[at(txnums.start)..at(txnums.end)]);
+            }
             prop_assert_eq!(read(&*table, end).unwrap(), None);
             prop_assert_eq!(read(&*table, TxNum(6)).unwrap(), None);
         }

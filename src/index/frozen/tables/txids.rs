@@ -1,5 +1,7 @@
 //! `txids`: first txnum (4) → 127 txids of 32 bytes, which fill a page. The last row of a generation may have fewer.
 
+use std::ops::Range;
+
 use bitcoin::Txid;
 use bitcoin::hashes::Hash;
 use redb::{ReadableTable, TableDefinition};
@@ -83,6 +85,25 @@ pub(in crate::index) fn read_row_of(
     Ok(row.and_then(|row| txid_in(row.value(), index)))
 }
 
+/// Appends the txids of consecutive transactions to `found`, as far as the table reaches.
+pub(in crate::index) fn read_consecutive(
+    table: &impl ReadableTable<&'static [u8; 4], &'static [u8]>,
+    first: TxNum,
+    txnums: Range<TxNum>,
+    found: &mut Vec<Txid>,
+) -> Result<(), IndexError> {
+    let mut skipped = usize::try_from(txnums.start.0 - first.0).unwrap_or(usize::MAX) % ROW_TXIDS;
+    let from = TxNum(txnums.start.0 - small(skipped));
+    for row in table.range::<&[u8; 4]>(&from.to_key()..&txnums.end.to_key())? {
+        let (key, row) = row?;
+        let wanted = usize::try_from(txnums.end.0 - TxNum::from_key(*key.value()).0).unwrap_or(usize::MAX);
+        let (txids, _) = row.value().as_chunks::<TXID>();
+        found.extend(txids.iter().take(wanted).skip(skipped).map(|txid| Txid::from_byte_array(*txid)));
+        skipped = 0;
+    }
+    Ok(())
+}
+
 /// Whether a row may begin with this transaction: all rows before it are full.
 pub(in crate::index) fn is_row_key(first: TxNum, txnum: TxNum) -> bool {
     txnum.0.checked_sub(first.0).and_then(|index| usize::try_from(index).ok()).is_some_and(|at| at % ROW_TXIDS == 0)
@@ -119,5 +140,13 @@ mod tests {
         let read = |number| read_row_of(&*table, TxNum(1_000), TxNum(number)).unwrap();
         assert!((1_000..).zip(&txids).all(|(number, txid)| read(number) == Some(*txid)));
         assert_eq!((read(1_300), read(u32::MAX)), (None, None));
+        for (from, end) in
+            [(1_000, 1_300), (1_000, 1_127), (1_126, 1_128), (1_200, 1_400), (1_299, 1_300), (1_050, 1_050)]
+        {
+            let mut found = Vec::new();
+            read_consecutive(&*table, TxNum(1_000), TxNum(from)..TxNum(end), &mut found).unwrap();
+            let at = |number: u32| usize::try_from(number - 1_000).unwrap().min(txids.len());
+            assert_eq!(found, txids[at(from)..at(end)], "{from} to {end}");
+        }
     }
 }
