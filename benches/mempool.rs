@@ -3,15 +3,13 @@
 //!
 //! `cargo bench --bench mempool`; the figures stand in `benches/README.md`.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bitcoin::hashes::Hash;
 use bitcoin::{BlockHash, OutPoint, Txid};
 use btcgraph::chain::Height;
-use btcgraph::chain::raw::RawTransaction;
 use btcgraph::mempool::{
-    Arrival, Cause, ConnectedBlock, FeeBins, FeerateKind, Mempool, MempoolLimits, Prevout, PrevoutSource, Remainder,
+    Arrival, ConnectedBlock, FeeBins, FeerateKind, Mempool, MempoolLimits, PrevoutSource, Remainder,
 };
 
 mod transaction_maker;

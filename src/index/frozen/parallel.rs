@@ -17,6 +17,8 @@ const SHARE: usize = 4;
 const MANY: usize = 256;
 /// What takes longer than this waits for a disk, or computes for as long as that would.
 const SLOW: Duration = Duration::from_micros(50);
+/// So many items are slow before others are handed to threads. A single one may have been interrupted by another process.
+const SLOW_ITEMS: u32 = 2;
 
 /// The threads that read at many places. They are started when they are first needed.
 #[derive(Debug, Default)]
@@ -33,13 +35,15 @@ impl Readers {
         read: impl Fn(&T) -> Result<R, IndexError> + Sync + Send,
     ) -> Result<Vec<R>, IndexError> {
         let (mut results, mut rest, mut share) = (Vec::with_capacity(items.len()), items, SHARE);
+        let mut slow_items = 0;
         while rest.len() < MANY
             && let Some((item, behind)) = rest.split_first()
         {
             let begun = Instant::now();
             results.push(read(item)?);
             rest = behind;
-            if begun.elapsed() > SLOW && rest.len() > 1 {
+            slow_items += u32::from(begun.elapsed() > SLOW);
+            if slow_items >= SLOW_ITEMS && rest.len() > 1 {
                 // each may wait for the disk
                 share = 1;
                 break;

@@ -12,7 +12,7 @@ use super::super::super::tables::history::{HistoryKey, HistoryRow, key as histor
 use super::super::super::tables::op_returns;
 use super::super::super::tables::p2pk::P2pkKey;
 use super::super::super::tables::payouts::PayoutKey;
-use super::super::super::tables::spends::TxPoint;
+use super::super::super::tables::spends::{TxPoint, tx_point};
 use super::super::super::tables::unspent::{UnspentKeyBytes, UnspentValue};
 use super::super::tables::entries::PackedEntry;
 use super::super::tables::positions::BlockOffset;
@@ -107,8 +107,8 @@ impl Generation {
 
     pub(in crate::index) fn scan_spends(&self) -> Result<PackedEntries<TxPoint, OutputState>, IndexError> {
         packed(&self.spends, |first, row, found| {
-            spends::each(first, row, |outpoint, state| {
-                found.push((outpoint, state));
+            spends::each(first, row, |txnum, vout, state| {
+                found.push((tx_point(txnum, vout), state));
                 true
             })
         })

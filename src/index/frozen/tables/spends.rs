@@ -128,10 +128,10 @@ pub(in crate::index) fn read(
     outpoint: TxPoint,
 ) -> Result<Option<OutputState>, IndexError> {
     let Some(row) = table.range::<&TxPoint>(..=&outpoint)?.next_back().transpose()? else { return Ok(None) };
-    let mut found = None;
-    each(*row.0.value(), row.1.value(), |at, state| {
-        found = (at == outpoint).then_some(state);
-        at < outpoint
+    let (mut found, wanted) = (None, split_tx_point(&outpoint));
+    each(*row.0.value(), row.1.value(), |txnum, vout, state| {
+        found = ((txnum, vout) == wanted).then_some(state);
+        (txnum, vout) < wanted
     })?;
     Ok(found)
 }
@@ -140,7 +140,7 @@ pub(in crate::index) fn read(
 pub(in crate::index) fn each(
     first: TxPoint,
     row: &[u8],
-    mut visit: impl FnMut(TxPoint, OutputState) -> bool,
+    mut visit: impl FnMut(TxNum, Position, OutputState) -> bool,
 ) -> Result<(), IndexError> {
     let mut row = Decoder::new("spends", row);
     let (mut txnum, mut vout) = split_tx_point(&first);
@@ -157,7 +157,7 @@ pub(in crate::index) fn each(
                     OutputState::Spent(SpendingInput { txnum: TxNum(spender), vin })
                 }
             };
-            if !visit(tx_point(txnum, vout), state) {
+            if !visit(txnum, vout, state) {
                 return Ok(());
             }
             let next = Position::new(vout.to_u32() + 1);
@@ -225,7 +225,7 @@ mod tests {
 
         #[test]
         fn a_damaged_row_is_an_error_or_has_other_entries(row in prop::collection::vec(any::<u8>(), 0..50)) {
-            let _ = each([0; 7], &row, |_, _| true);
+            let _ = each([0; 7], &row, |_, _, _| true);
         }
     }
 
