@@ -16,7 +16,7 @@ pub const MAX_BLOCK_SIZE: u32 = 4_000_000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RawError {
     /// The bytes end inside a field.
-    #[error("the bytes end early, at offset {offset}")]
+    #[error("the bytes end early, within the field that begins at offset {offset}")]
     UnexpectedEnd {
         /// Where the field that is cut off begins, in bytes.
         offset: usize,
@@ -28,7 +28,7 @@ pub enum RawError {
         offset: usize,
     },
     /// The byte after the segwit marker is not 1 (BIP144), or a transaction without inputs.
-    #[error("unknown transaction format at offset {offset}")]
+    #[error("there is no input, or the marker of witnesses at offset {offset} has not the flag 1 behind it")]
     UnknownFormat {
         /// Where the marker begins, in bytes.
         offset: usize,

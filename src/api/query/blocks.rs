@@ -50,7 +50,7 @@ impl BlockQuery {
         let view = self.0.view(ctx)?;
         // the arguments as given, and not the heights that they stand for: these change when blocks arrive
         let scope = Scope::new("blocks", "Query".to_owned()).filtered(format!("{order:?} {range:?}"));
-        let heights = BlockRangeInput::heights(range, &view)?;
+        let heights = BlockRangeInput::heights("range", range, &view)?;
         let (start, end) = (heights.start.to_u32(), heights.end.to_u32());
         let page = args.read(&scope, &view, limits(ctx)?)?.of(start.into()..end.into(), order);
         Connection::new(
@@ -72,7 +72,7 @@ impl BlockQuery {
     ) -> Result<Blocks, ApiError> {
         let (view, limits) = (self.0.view(ctx)?, limits(ctx)?);
         let scope = Scope::new("blocks", "Query".to_owned()).filtered(format!("{order:?} {range:?} {filter:?}"));
-        let heights = BlockRangeInput::heights(range, &view)?;
+        let heights = BlockRangeInput::heights("range", range, &view)?;
         let request = args.read(&scope, &view, limits)?;
         let (page, total) = filter.page(ctx, &view, &request, (heights, order), limits)?;
         let hash = |position| Ok(Some(view.block_hash(height_at(position)?)?));
@@ -124,7 +124,7 @@ impl BlockQuery {
 
     fn headers_of(&self, ctx: &Context<'_>, range: BlockRangeInput) -> Result<Vec<BlockHeader>, ApiError> {
         let (view, limit) = (self.0.view(ctx)?, limits(ctx)?.headers);
-        let heights = BlockRangeInput::heights(Some(range), &view)?;
+        let heights = BlockRangeInput::heights("range", Some(range), &view)?;
         let (start, end) = (heights.start.to_u32(), heights.end.to_u32());
         let count = end.saturating_sub(start);
         if count > limit {

@@ -51,7 +51,7 @@ impl OpReturnQuery {
         }
         let (view, limits) = (self.0.view(ctx)?, limits(ctx)?);
         let scope = Scope::new("opReturns", "Query".to_owned()).filtered(format!("{order:?} {range:?} {prefix:?}"));
-        let txnums = view.txnums(BlockRangeInput::heights(range, &view)?)?;
+        let txnums = view.txnums(BlockRangeInput::heights("range", range, &view)?)?;
         let request = args.read(&scope, &view, limits)?;
         let walk = request.walk(position_of(txnums.start, 0)..position_of(txnums.end, 0), order);
         // the page may begin and end within a transaction

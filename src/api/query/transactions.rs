@@ -57,7 +57,7 @@ impl TransactionQuery {
     ) -> Result<Connection<Transaction>, ApiError> {
         let view = self.0.view(ctx)?;
         let scope = Scope::new("transactions", "Query".to_owned()).filtered(format!("{order:?} {range:?}"));
-        let txnums = view.txnums(BlockRangeInput::heights(range, &view)?)?;
+        let txnums = view.txnums(BlockRangeInput::heights("range", range, &view)?)?;
         let held_by = |position| Ok(Some(view.block_hash_of(txnum_at(position)?)?));
         let positions = txnums.start.0.into()..txnums.end.0.into();
         if let Some(filter) = filter.filter(TransactionFilter::leaves_out) {

@@ -45,28 +45,31 @@ impl BlockAt {
         Ok(block)
     }
 
+    /// Messages name the argument `at`, as all fields call it.
     fn find(at: Option<Self>, view: &View) -> Result<view::Block, ApiError> {
         let tip = view.tip().height;
         match at {
             None => Ok(view.tip_block()?),
-            Some(Self::Height(height)) => view.block_at(height_of("height", height)?)?.ok_or_else(|| {
-                ApiError::bad_user_input(format!("there is no block at height {height} yet: the tip is at {tip}"))
+            Some(Self::Height(height)) => view.block_at(height_of("at.height", height)?)?.ok_or_else(|| {
+                let what = format!("at.height is {height}, and there is no such block yet: the tip is at {tip}");
+                ApiError::bad_user_input(what)
             }),
             Some(Self::Hash(hash)) => match view.block(hash.0)? {
                 Some(block) if block.membership == ChainMembership::Main => Ok(block),
-                Some(_) => {
-                    Err(ApiError::bad_user_input(format!("block {} is stale: give a block of the main chain", hash.0)))
-                }
-                None => Err(ApiError::bad_user_input(format!("there is no block {}", hash.0))),
+                Some(_) => Err(ApiError::bad_user_input(format!(
+                    "at.hash is {}, a stale block: give one of the main chain",
+                    hash.0
+                ))),
+                None => Err(ApiError::bad_user_input(format!("at.hash is {}, and there is no such block", hash.0))),
             },
             Some(Self::Time(time)) => view
                 .block_before(time.to_unix())?
-                .ok_or_else(|| ApiError::bad_user_input(format!("no block existed at {time}: the chain begins later"))),
+                .ok_or_else(|| ApiError::bad_user_input(format!("at.time is {time}, and the chain begins later"))),
         }
     }
 }
 
-/// A height as it was given under this name. Errors: BAD_USER_INPUT below 0.
+/// A height as it was given under this name, with its path in the argument. Errors: BAD_USER_INPUT below 0.
 pub(crate) fn height_of(name: &str, height: i32) -> Result<Height, ApiError> {
     u32::try_from(height)
         .map(Height::from)

@@ -60,22 +60,22 @@ impl BlockRangeInput {
     }
 
     /// The heights of those of these blocks that exist; of all blocks without a range. Which they are is as lasting as the
-    /// block that ends them.
+    /// block that ends them. `name` is that of the argument, with its path.
     ///
     /// Errors: BAD_USER_INPUT for a negative height, an end before its beginning, and less than one of the last blocks.
-    pub(crate) fn heights(range: Option<Self>, view: &View) -> Result<Range<Height>, ApiError> {
+    pub(crate) fn heights(name: &str, range: Option<Self>, view: &View) -> Result<Range<Height>, ApiError> {
         let tip = view.tip().height;
         // the block that no other can come in front of
         let (blocks, closing) = match range {
             None => (Height::GENESIS..tip.next(), None),
             Some(Self::Heights(heights)) => {
-                let (from, to) = heights.ends()?;
+                let (from, to) = heights.ends(name)?;
                 let to = to.filter(|to| *to <= tip);
                 (from..to.unwrap_or(tip).next(), to)
             }
-            Some(Self::Times(times)) => times.blocks(view)?,
+            Some(Self::Times(times)) => times.blocks(name, view)?,
             Some(Self::LastBlocks(count)) => {
-                let before = count_of_last(count)?.saturating_sub(1);
+                let before = count_of_last(name, count)?.saturating_sub(1);
                 (tip.to_u32().saturating_sub(before).into()..tip.next(), None)
             }
         };
@@ -89,32 +89,33 @@ impl BlockRangeInput {
     /// The first and the last of these blocks, of which there must be at least one; a height that is given must exist.
     ///
     /// Errors: as [`BlockRangeInput::heights`], and BAD_USER_INPUT for blocks that do not exist (yet).
-    pub(crate) fn first_and_last(range: Option<Self>, view: &View) -> Result<(Height, Height), ApiError> {
+    pub(crate) fn first_and_last(name: &str, range: Option<Self>, view: &View) -> Result<(Height, Height), ApiError> {
         let tip = view.tip().height;
         if let Some(Self::Heights(heights)) = range {
-            let (from, to) = heights.ends()?;
-            for (name, height) in [("heights.from", Some(from)), ("heights.to", to)] {
+            let (from, to) = heights.ends(name)?;
+            for (end, height) in [("heights.from", Some(from)), ("heights.to", to)] {
                 if let Some(height) = height.filter(|height| *height > tip) {
-                    let what = format!("{name} is {height}, and there is no such block yet: the tip is at {tip}");
+                    let what = format!("{name}.{end} is {height}, and there is no such block yet: the tip is at {tip}");
                     return Err(ApiError::bad_user_input(what));
                 }
             }
         }
-        let blocks = Self::heights(range, view)?;
+        let blocks = Self::heights(name, range, view)?;
         let last = blocks.end.previous().filter(|last| *last >= blocks.start);
-        let last =
-            last.ok_or_else(|| ApiError::bad_user_input("no block has a median time past within these times"))?;
+        let last = last.ok_or_else(|| {
+            ApiError::bad_user_input(format!("{name}.times has no block: none has a median time past within them"))
+        })?;
         Ok((blocks.start, last))
     }
 }
 
 impl HeightRange {
-    fn ends(&self) -> Result<(Height, Option<Height>), ApiError> {
-        let from = self.from.map_or(Ok(Height::GENESIS), |from| height_of("heights.from", from))?;
-        let to = self.to.map(|to| height_of("heights.to", to)).transpose()?;
+    fn ends(&self, name: &str) -> Result<(Height, Option<Height>), ApiError> {
+        let from = self.from.map_or(Ok(Height::GENESIS), |from| height_of(&format!("{name}.heights.from"), from))?;
+        let to = self.to.map(|to| height_of(&format!("{name}.heights.to"), to)).transpose()?;
         match to.filter(|to| from > *to) {
             Some(to) => {
-                let what = format!("heights.from is {from}, and heights.to is {to}, which is below it");
+                let what = format!("{name}.heights.from is {from}, and {name}.heights.to is {to}, which is below it");
                 Err(ApiError::bad_user_input(what))
             }
             None => Ok((from, to)),
@@ -130,11 +131,11 @@ impl TimeRange {
     }
 
     /// The blocks, and the first that is later: no block behind it is earlier again.
-    fn blocks(&self, view: &View) -> Result<(Range<Height>, Option<Height>), ApiError> {
+    fn blocks(&self, name: &str, view: &View) -> Result<(Range<Height>, Option<Height>), ApiError> {
         if let (Some(from), Some(to)) = (self.from, self.to)
             && from.to_unix() > to.to_unix()
         {
-            let what = format!("times.from is {from}, and times.to is {to}, which is before it");
+            let what = format!("{name}.times.from is {from}, and {name}.times.to is {to}, which is before it");
             return Err(ApiError::bad_user_input(what));
         }
         // the first block at that time or after it is the first after the second before
@@ -146,7 +147,9 @@ impl TimeRange {
     }
 }
 
-fn count_of_last(count: i32) -> Result<u32, ApiError> {
+fn count_of_last(name: &str, count: i32) -> Result<u32, ApiError> {
     let blocks = u32::try_from(count).ok().filter(|blocks| *blocks > 0);
-    blocks.ok_or_else(|| ApiError::bad_user_input(format!("lastBlocks is {count}: a range has at least one block")))
+    blocks.ok_or_else(|| {
+        ApiError::bad_user_input(format!("{name}.lastBlocks is {count}: a range has at least one block"))
+    })
 }

@@ -43,12 +43,12 @@ impl Chain {
     }
 
     fn sum(&self, of: Option<BlockRangeInput>) -> Result<RangeTotals, ApiError> {
-        let (first, last) = BlockRangeInput::first_and_last(of, &self.view)?;
+        let (first, last) = BlockRangeInput::first_and_last("of", of, &self.view)?;
         Ok(RangeTotals(self.view.range(first, last)?))
     }
 
     fn shares(&self, ctx: &Context<'_>, range: Option<BlockRangeInput>) -> Result<Vec<MinerShare>, ApiError> {
-        let (first, last) = BlockRangeInput::first_and_last(range, &self.view)?;
+        let (first, last) = BlockRangeInput::first_and_last("range", range, &self.view)?;
         costs::spend(ctx, self.view.pools().iter().count())?;
         let totals = self.view.range(first, last)?;
         let heights = first..last.next();

@@ -36,7 +36,7 @@ impl SeriesPoint {
     ) -> Result<Vec<Self>, ApiError> {
         let most = limits(ctx)?.points;
         let group = group.unwrap_or_default().into();
-        let blocks = BlockRangeInput::heights(range, view)?;
+        let blocks = BlockRangeInput::heights("range", range, view)?;
         let shape = SeriesShape { group, include_empty: include_empty.unwrap_or_default(), most };
         let found = view.series(&blocks, shape, || {
             costs::spend(ctx, costs::PERIOD)?;

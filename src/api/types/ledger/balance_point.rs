@@ -147,7 +147,7 @@ impl Holdings {
     ) -> Result<Vec<BalancePoint>, ApiError> {
         let limits = limits(ctx)?;
         let group = group.unwrap_or_default().into();
-        let blocks = BlockRangeInput::heights(range, &self.view)?;
+        let blocks = BlockRangeInput::heights("range", range, &self.view)?;
         let shape = SeriesShape { group, include_empty: include_empty.unwrap_or_default(), most: limits.points };
         let spend = |read| {
             costs::spend(ctx, if read == SeriesRead::Period { costs::PERIOD } else { 1 })?;

@@ -103,7 +103,7 @@ impl LedgerFilter {
 
     /// The transactions within the range.
     fn txnums(&self, view: &View) -> Result<Range<TxNum>, ApiError> {
-        Ok(view.txnums(BlockRangeInput::heights(self.range, view)?)?)
+        Ok(view.txnums(BlockRangeInput::heights("filter.range", self.range, view)?)?)
     }
 }
 

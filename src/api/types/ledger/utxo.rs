@@ -74,7 +74,7 @@ impl UtxoFilter {
 
     /// How many blocks confirm what it leaves at least. Errors: BAD_USER_INPUT below 0.
     fn fewest_confirmations(&self) -> Result<u32, ApiError> {
-        count_of("minConfirmations", self.min_confirmations.unwrap_or_default())
+        count_of("filter.minConfirmations", self.min_confirmations.unwrap_or_default())
     }
 
     /// Whether rows are left out that lie between others, but for those that are spent in the mempool.

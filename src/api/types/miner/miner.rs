@@ -44,7 +44,7 @@ impl Miner {
     }
 
     fn sum(&self, range: Option<BlockRangeInput>) -> Result<MinerTotalsObject, ApiError> {
-        let heights = BlockRangeInput::heights(range, &self.view)?;
+        let heights = BlockRangeInput::heights("range", range, &self.view)?;
         let end = heights.end.min(self.view.tip().height.next());
         Ok(MinerTotalsObject(self.view.miner_totals(Some(self.pool), &(heights.start.min(end)..end))?))
     }

@@ -9,6 +9,7 @@ use bitcoin::{Amount, Txid, Wtxid};
 use crate::api::error::ApiError;
 use crate::api::scalars::{Hex, Sats};
 use crate::chain::Feerate;
+use crate::chain::raw::RawTransaction;
 use crate::limits::PACKAGE_SIZE;
 use crate::view::MaxFees;
 
@@ -29,9 +30,11 @@ pub(crate) struct Submission {
 }
 
 impl Submission {
-    /// The transaction of these bytes. Errors: why they are none.
+    /// The transaction of these bytes. Errors: why they are none, and where.
     pub(crate) fn read(hex: Hex) -> Result<Self, String> {
         let raw = hex.into_bytes();
+        // it names the place, and refuses what nodes do: a witness without inputs
+        RawTransaction::parse_whole(&raw).map_err(|error| error.to_string())?;
         let parts: bitcoin::Transaction = deserialize(&raw).map_err(|error| error.to_string())?;
         Ok(Self { txid: parts.compute_txid(), wtxid: parts.compute_wtxid(), parts: Arc::new(parts), raw })
     }
@@ -73,7 +76,35 @@ pub(crate) fn max_feerate(sat_per_vb: Option<f64>) -> Result<Option<Feerate>, Ap
 
 #[cfg(test)]
 mod tests {
+    use bitcoin::hex::FromHex;
+
     use super::*;
+
+    #[test]
+    fn bytes_that_are_no_transaction_are_refused_with_the_place() {
+        let whole =
+            ["0200000001", &"00".repeat(32), "01000000", "00", "00000000", "01", "0000000000000000", "00", "00000000"]
+                .concat();
+        let refusal = |text: &str| Submission::read(Hex::new(Vec::from_hex(text).unwrap())).err();
+        assert_eq!(refusal(&whole), None);
+        for (text, why) in [
+            ("", "the bytes end early, within the field that begins at offset 0"),
+            ("00", "the bytes end early, within the field that begins at offset 0"),
+            (&whole[..80], "the bytes end early, within the field that begins at offset 5"),
+            (&whole[..whole.len() - 2], "the bytes end early, within the field that begins at offset 56"),
+            (&format!("{whole}0000"), "2 bytes are left over at the end"),
+            (
+                "02000000000000000000",
+                "there is no input, or the marker of witnesses at offset 4 has not the flag 1 behind it",
+            ),
+            (
+                "020000000001000000000000",
+                "there is no input, or the marker of witnesses at offset 6 has not the flag 1 behind it",
+            ),
+        ] {
+            assert_eq!(refusal(text).as_deref(), Some(why), "{text}");
+        }
+    }
 
     #[test]
     fn a_limit_for_feerates_is_what_a_node_takes_for_one() {
