@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::clock::now;
-use super::journal::replace;
+use super::journal::{replace, sync_directory_of};
 use super::limits::DEAD_LETTER_BYTES;
 use super::message::{HookMessage, timestamp};
 
@@ -74,12 +74,30 @@ impl DeadLetters {
         let failed = |error| NotAppended::Io(self.path.clone(), error);
         let mut line = serde_json::to_vec(letter).map_err(|error| failed(error.into()))?;
         line.push(b'\n');
-        remove_partial_line(&self.path).map_err(failed)?;
-        let mut file = OpenOptions::new().create(true).append(true).open(&self.path).map_err(failed)?;
-        if file.metadata().map_err(failed)?.len() >= DEAD_LETTER_BYTES {
-            return Err(NotAppended::Full(self.path.clone()));
+        loop {
+            let file = self.open().map_err(failed)?;
+            if file.metadata().map_err(failed)?.len() >= DEAD_LETTER_BYTES {
+                return Err(NotAppended::Full(self.path.clone()));
+            }
+            // if the command has taken the file in between, it may have read it without the line
+            if self.write(file, &line).map_err(failed)? {
+                return Ok(());
+            }
         }
-        file.write_all(&line).and_then(|()| file.sync_all()).map_err(failed)
+    }
+
+    /// The file at its end, made if there is none.
+    fn open(&self) -> io::Result<File> {
+        remove_partial_line(&self.path)?;
+        OpenOptions::new().create(true).append(true).open(&self.path)
+    }
+
+    /// Appends a line to the opened file. Whether that is still the file of the dead letters.
+    fn write(&self, mut file: File, line: &[u8]) -> io::Result<bool> {
+        file.write_all(line)?;
+        file.sync_all()?;
+        sync_directory_of(&self.path)?;
+        fs::exists(&self.path)
     }
 
     /// Takes the dead letters to send them again, the oldest first: those that an interrupted command has left, or else all that
@@ -186,6 +204,18 @@ mod tests {
         assert_eq!(ids(), ["msg_2", "msg_3"], "an interrupted command has lost none");
         letters.leave(&[]).unwrap();
         assert_eq!(ids(), ["msg_4"]);
+    }
+
+    #[test]
+    fn a_file_that_is_taken_while_a_line_is_added_is_not_the_file_any_more() {
+        let directory = tempfile::tempdir().unwrap();
+        let letters = DeadLetters::new(directory.path(), "shop");
+        letters.append(&message(1), 1, String::new()).unwrap();
+        let opened = letters.open().unwrap();
+        assert_eq!(letters.take().unwrap().len(), 1);
+        assert!(!letters.write(opened, b"{}\n").unwrap(), "so the line is added once more");
+        let opened = letters.open().unwrap();
+        assert!(letters.write(opened, b"{}\n").unwrap());
     }
 
     #[test]

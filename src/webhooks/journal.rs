@@ -62,15 +62,20 @@ impl HookJournal {
 
 /// Replaces a file as a whole: after a crash it is the old or the new one.
 pub(crate) fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
-    let directory = path.parent().unwrap_or(Path::new("."));
-    let mut file = tempfile::NamedTempFile::new_in(directory)?;
+    let mut file = tempfile::NamedTempFile::new_in(directory_of(path))?;
     file.write_all(content)?;
     file.as_file().sync_all()?;
     file.persist(path)?;
-    if cfg!(unix) {
-        File::open(directory)?.sync_all()?;
-    }
-    Ok(())
+    sync_directory_of(path)
+}
+
+/// Has the name of a file outlast a power cut, where the system has directories that can be synchronised.
+pub(crate) fn sync_directory_of(path: &Path) -> io::Result<()> {
+    if cfg!(unix) { File::open(directory_of(path))?.sync_all() } else { Ok(()) }
+}
+
+fn directory_of(path: &Path) -> &Path {
+    path.parent().unwrap_or(Path::new("."))
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use bitcoin::consensus::encode;
 use bitcoin::hex::FromHex;
 use bitcoin::psbt::Error;
 use bitcoin::{Amount, Psbt};
@@ -45,11 +46,19 @@ pub enum PsbtError {
     /// More coins than there can be.
     #[error("the outputs of the PSBT exceed the coin supply")]
     OutputValue,
+    /// The bytes end within the PSBT.
+    #[error("the PSBT ends early, after {bytes} bytes: it is cut, or a length in it is too large")]
+    UnexpectedEnd {
+        /// How many there are.
+        bytes: usize,
+    },
     /// Anything else that is wrong with the bytes.
-    #[error("the PSBT is malformed: {reason}")]
+    #[error("the PSBT is malformed in front of byte {end} (counted from 0): {reason}")]
     Malformed {
         /// What is wrong.
         reason: String,
+        /// How many bytes were read: the entry that is wrong is the last of these.
+        end: usize,
     },
 }
 
@@ -66,7 +75,8 @@ pub fn parse_psbt(text: &str) -> Result<(Psbt, Vec<u8>), PsbtError> {
         STANDARD.decode(&text).map_err(|error| PsbtError::Encoding { reason: shortened(&error) })?
     };
     let mut rest = bytes.as_slice();
-    let psbt = Psbt::deserialize_from_reader(&mut rest).map_err(|error| refusal(&error))?;
+    let parsed = Psbt::deserialize_from_reader(&mut rest);
+    let psbt = parsed.map_err(|error| refusal(&error, bytes.len(), rest.len()))?;
     if !rest.is_empty() {
         return Err(PsbtError::TrailingBytes { bytes: rest.len() });
     }
@@ -77,12 +87,25 @@ pub fn parse_psbt(text: &str) -> Result<(Psbt, Vec<u8>), PsbtError> {
     Ok((psbt, bytes))
 }
 
-fn refusal(error: &Error) -> PsbtError {
+/// What is wrong with so many bytes, of which some were not read.
+fn refusal(error: &Error, bytes: usize, unread: usize) -> PsbtError {
     match error {
         Error::InvalidMagic | Error::InvalidSeparator => PsbtError::Magic,
         Error::Version(_) => PsbtError::Version,
         Error::DuplicateKey(key) => PsbtError::RepeatedKey { key: shortened(key) },
-        error => PsbtError::Malformed { reason: shortened(error) },
+        Error::Io(_) | Error::ConsensusEncoding(encode::Error::Io(_)) if unread == 0 => {
+            PsbtError::UnexpectedEnd { bytes }
+        }
+        error => PsbtError::Malformed { reason: reason(error), end: bytes.saturating_sub(unread) },
+    }
+}
+
+/// The library's reason, but for those that do not say what is wrong.
+fn reason(error: &Error) -> String {
+    match error {
+        Error::Io(_) | Error::ConsensusEncoding(encode::Error::Io(_)) => "a value ends early".to_owned(),
+        Error::ConsensusEncoding(error) => shortened(error),
+        error => shortened(error),
     }
 }
 

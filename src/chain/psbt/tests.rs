@@ -38,12 +38,24 @@ fn invalid_psbts_are_refused() {
     let kinds = refused.map(|error| match error {
         PsbtError::Magic => "magic",
         PsbtError::RepeatedKey { .. } => "key",
-        PsbtError::Malformed { .. } => "malformed",
+        PsbtError::Malformed { .. } | PsbtError::UnexpectedEnd { .. } => "malformed",
         other => panic!("{other}"),
     });
     let kinds: Vec<_> = kinds.collect();
     assert_eq!(kinds[..5], ["magic", "malformed", "malformed", "malformed", "key"]);
     assert!(kinds.len() == 15 && kinds[5..].iter().all(|kind| *kind == "malformed"), "{kinds:?}");
+}
+
+#[test]
+fn a_psbt_that_is_cut_says_where_it_ends() {
+    let (_, bytes) = parse_psbt(vectors("valid")[0]).unwrap();
+    for end in 5..bytes.len() {
+        let refused = parse_psbt(&bytes[..end].to_lower_hex_string()).unwrap_err();
+        assert_eq!(refused, PsbtError::UnexpectedEnd { bytes: end });
+    }
+    // a value that ends early is not the end of the text
+    let cut = parse_psbt(&with_entry(1, &[0], &[2, 0]).to_lower_hex_string()).unwrap_err();
+    assert_eq!(cut.to_string(), "the PSBT is malformed in front of byte 105 (counted from 0): a value ends early");
 }
 
 /// A transaction of one input and two outputs.

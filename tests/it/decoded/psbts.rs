@@ -427,10 +427,10 @@ fn what_is_no_psbt_is_refused_by_a_code() {
     for (given, message) in [
         (String::new(), "the PSBT is empty"),
         ("nonsense!".to_owned(), "neither base64 nor hexadecimal digits"),
-        (encode(b"psbt"), "malformed"),
+        (encode(b"psbt"), "ends early, after 4 bytes"),
         (encode(b"nothing of that kind"), "do not begin with"),
         (bytes.to_lower_hex_string() + "0", "hexadecimal digits"),
-        (encode(&bytes[..bytes.len() - 1]), "malformed"),
+        (encode(&bytes[..bytes.len() - 1]), "ends early, after"),
         (encode(&[&bytes[..], b"x"].concat()), "1 bytes more"),
         (text(&version2), "BIP370"),
         (encode(&twice), "a key twice"),
