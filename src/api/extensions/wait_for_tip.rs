@@ -186,6 +186,9 @@ impl Wait {
     /// Errors: BAD_USER_INPUT.
     fn read(asked: &Value) -> Result<Self, ApiError> {
         let bad = |message: &str| ApiError::bad_user_input(format!("{NAME}: {message}"));
+        let wrong = |name: &str, value: &Value, rule: &str| {
+            bad(&format!("{name} is {}, and it must be {rule}", shown_value(value)))
+        };
         let Value::Object(asked) = asked else {
             return Err(bad("an object is expected, such as { \"height\": 800000, \"timeoutMs\": 5000 }"));
         };
@@ -198,35 +201,41 @@ impl Wait {
         }
         let given = |name: &str| asked.get(name).filter(|value| **value != Value::Null);
         let hash = |name: &str, value: &Value| {
-            let Value::String(hash) = value else { return Err(bad(&format!("{name} must be a string"))) };
-            block_hash(hash).ok_or_else(|| bad(&format!("{name} must be 64 hexadecimal digits")))
+            let hash = if let Value::String(hash) = value { block_hash(hash) } else { None };
+            hash.ok_or_else(|| wrong(name, value, "a string of 64 hexadecimal digits"))
         };
         let block = match (given("hash"), given("height"), given("tip"), given("after")) {
             (Some(value), None, None, None) => WaitedFor::Hash(hash("hash", value)?),
             (None, None, None, Some(value)) => WaitedFor::After(hash("after", value)?),
             (None, None, Some(value), None) => {
                 let tip = if let Value::String(tip) = value { CarriedTip::parse(tip) } else { None };
-                let message = "tip must be a height and a hash, as in X-Btcgraph-Tip of an answer: \"800000:\" and 64 \
-                               hexadecimal digits";
-                WaitedFor::Tip(tip.ok_or_else(|| bad(message))?.0)
+                let rule =
+                    "a height and a hash, as in X-Btcgraph-Tip of an answer: \"800000:\" and 64 hexadecimal digits";
+                WaitedFor::Tip(tip.ok_or_else(|| wrong("tip", value, rule))?.0)
             }
-            (None, Some(height), None, None) => {
-                let number = if let Value::Number(number) = height { number.as_u64() } else { None };
+            (None, Some(value), None, None) => {
+                let number = if let Value::Number(number) = value { number.as_u64() } else { None };
                 let height = number.and_then(|height| u32::try_from(height).ok());
-                WaitedFor::Height(height.ok_or_else(|| bad("height must be a whole number from 0"))?.into())
+                WaitedFor::Height(
+                    height.ok_or_else(|| wrong("height", value, "a whole number from 0 to 4294967295"))?.into(),
+                )
             }
             _ => return Err(bad("give hash, height, tip or after, exactly one of them")),
         };
         let timeout = match given("timeoutMs") {
             None => LONGEST,
-            Some(Value::Number(timeout)) => {
-                let timeout = timeout.as_u64().map(Duration::from_millis).filter(|timeout| *timeout <= LONGEST);
-                timeout.ok_or_else(|| bad("timeoutMs must be a whole number from 0 to 10000"))?
+            Some(value) => {
+                let number = if let Value::Number(number) = value { number.as_u64() } else { None };
+                let timeout = number.map(Duration::from_millis).filter(|timeout| *timeout <= LONGEST);
+                timeout.ok_or_else(|| wrong("timeoutMs", value, "a whole number from 0 to 10000"))?
             }
-            Some(_) => return Err(bad("timeoutMs must be a whole number from 0 to 10000")),
         };
         Ok(Self { block, timeout })
     }
+}
+
+fn shown_value(value: &Value) -> String {
+    if let Value::String(text) = value { shown(text) } else { value.to_string().chars().take(100).collect() }
 }
 
 #[cfg(test)]
@@ -299,6 +308,21 @@ mod tests {
             json!({ "height": 7, "timeout": 1 }),
         ] {
             assert_eq!(read(bad.clone()).map_err(|error| error.code()), Err("BAD_USER_INPUT"), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_wrong_value_is_named_with_its_rule() {
+        for (bad, message) in [
+            (json!({ "hash": "0x12" }), "hash is \"0x12\", and it must be a string of 64 hexadecimal digits"),
+            (json!({ "after": 7 }), "after is 7, and it must be a string of 64 hexadecimal digits"),
+            (json!({ "height": -1 }), "height is -1, and it must be a whole number from 0 to 4294967295"),
+            (
+                json!({ "height": 7, "timeoutMs": "1s" }),
+                "timeoutMs is \"1s\", and it must be a whole number from 0 to 10000",
+            ),
+        ] {
+            assert_eq!(read(bad), Err(ApiError::bad_user_input(format!("waitForTip: {message}"))));
         }
     }
 }

@@ -51,7 +51,7 @@ impl FollowedSubscription {
         until_confirmations: Option<i32>,
     ) -> Result<impl Stream<Item = Result<TransactionStatusEvent, ApiError>> + use<>, ApiError> {
         let limits = limits(ctx)?;
-        let txids = each_once(txids.into_iter().map(|txid| txid.0), limits)?;
+        let txids = each_once("txids", txids.into_iter().map(|txid| txid.0), limits)?;
         let until = until_confirmations.unwrap_or(6);
         let until = u32::try_from(until).ok().filter(|until| *until > 0).ok_or_else(|| {
             ApiError::bad_user_input(format!("untilConfirmations is {until}, and it must be at least 1"))
@@ -90,7 +90,7 @@ impl FollowedSubscription {
     ) -> Result<impl Stream<Item = Result<OutputSpentEvent, ApiError>> + use<>, ApiError> {
         let limits = limits(ctx)?;
         let outpoints = outpoints.iter().map(OutPointInput::outpoint).collect::<Result<Vec<_>, _>>()?;
-        let wanted = (each_once(outpoints, limits)?, include_mempool.unwrap_or(true));
+        let wanted = (each_once("outpoints", outpoints, limits)?, include_mempool.unwrap_or(true));
         let follower =
             SpendFollower::new(self.heads()?, self.source.published.clone(), limits.transaction_bytes, wanted);
         let sent = events_until_error(follower).map(|found| {
@@ -101,17 +101,18 @@ impl FollowedSubscription {
     }
 }
 
-/// What is given, each once, in the order given.
+/// What is given in the list of this name, each once, in the order given.
 ///
 /// Errors: QUERY_LIMIT_EXCEEDED for too many; BAD_USER_INPUT for none, since no event could ever follow.
 fn each_once<T: Copy + Eq + std::hash::Hash>(
+    name: &str,
     given: impl IntoIterator<Item = T>,
     limits: &Limits,
 ) -> Result<Vec<T>, ApiError> {
     let given: Vec<T> = given.into_iter().collect();
     limits.check_watch(given.len())?;
     if given.is_empty() {
-        return Err(ApiError::bad_user_input("the list is empty: give at least one"));
+        return Err(ApiError::bad_user_input(format!("{name} is empty: give at least one")));
     }
     let mut seen = std::collections::HashSet::with_capacity(given.len());
     Ok(given.into_iter().filter(|item| seen.insert(*item)).collect())

@@ -135,9 +135,11 @@ fn above_one(depths: Vec<i32>) -> Result<Vec<u32>, ApiError> {
         return Err(ApiError::limit_exceeded("depths", number(DEPTHS), number(depths.len())));
     }
     let mut above = Vec::with_capacity(depths.len());
-    for depth in depths {
-        let depth = u32::try_from(depth).ok().filter(|depth| *depth > 0);
-        let depth = depth.ok_or_else(|| ApiError::bad_user_input("each of depths must be at least 1"))?;
+    for (place, given) in depths.into_iter().enumerate() {
+        let depth = u32::try_from(given).ok().filter(|depth| *depth > 0);
+        let depth = depth.ok_or_else(|| {
+            ApiError::bad_user_input(format!("depths[{place}] is {given}, and a number of confirmations is at least 1"))
+        })?;
         above.extend((depth > 1).then_some(depth));
     }
     above.sort_unstable();

@@ -35,7 +35,7 @@ pub(crate) fn find(ctx: &Context<'_>, currency: &str, time: DateTime) -> Result<
         // a table that is not fetched yet has none
         if !currencies.is_empty() && !currencies.iter().any(|known| known == currency) {
             let shown = crate::api::error::shown(currency);
-            let message = format!("there are no rates of {shown}; there are rates of {}", currencies.join(", "));
+            let message = format!("currency is {shown}, and there are only rates of {}", currencies.join(", "));
             return Err(ApiError::bad_user_input(message));
         }
     }

@@ -80,7 +80,7 @@ impl WatchSet {
         }
         if given.is_empty() && descriptors.is_empty() {
             return Err(ApiError::bad_user_input(
-                "there is nothing to watch: give addresses, scripts, descriptors, or several of them",
+                "watch has neither addresses nor scripts nor descriptors: give at least one of them",
             ));
         }
         let budget = ctx.data_opt::<StreamBudget>().cloned().unwrap_or_default();
