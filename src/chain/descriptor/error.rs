@@ -58,7 +58,8 @@ pub enum DescriptorError {
     },
     /// A form of descriptor that is not known here.
     #[error(
-        "{name:?} is not supported: give pk, pkh, wpkh, sh, wsh, tr, multi, combo, addr or raw, or an extended public key alone"
+        "{name:?} is not supported: give pk, pkh, wpkh, sh, wsh, tr, rawtr, multi, sortedmulti, combo, addr or raw, or an \
+         extended public key alone"
     )]
     Unsupported {
         /// What stands before the first bracket.
@@ -136,7 +137,7 @@ pub enum DescriptorError {
     #[error("addr: {0}")]
     Address(#[from] AddressError),
     /// `raw()` without a script in hexadecimal digits.
-    #[error("raw: an even number of hexadecimal digits is expected")]
+    #[error("raw: an even number of hexadecimal digits is expected, and at least two")]
     RawScript,
     /// A script whose coins may be lost or stolen.
     #[error("the script is not safe: {reason}")]

@@ -5,6 +5,7 @@ use std::str::FromStr;
 use bitcoin::{Network, NetworkKind, ScriptBuf};
 use miniscript::descriptor::checksum::{Engine, Error as ChecksumError, verify_checksum};
 use miniscript::descriptor::{DescriptorPublicKey, Wildcard, XKeyNetwork};
+use miniscript::miniscript::context::ScriptContextError;
 use miniscript::{Descriptor, Error, ForEachKey, ParseError, ParseTreeError};
 
 use super::account_key::{account_descriptor, account_key_inside};
@@ -56,7 +57,8 @@ impl OutputDescriptor {
                 Ok(Self::of_script(&format!("addr({text})"), script))
             }
             "raw" => {
-                let script = ScriptBuf::from_hex(inside(body)?).map_err(|_| DescriptorError::RawScript)?;
+                let script = ScriptBuf::from_hex(inside(body)?).ok().filter(|script| !script.is_empty());
+                let script = script.ok_or(DescriptorError::RawScript)?;
                 Ok(Self::of_script(&format!("raw({})", script.to_hex_string()), script))
             }
             name if FORMS.contains(&name) => {
@@ -232,6 +234,10 @@ fn check_keys(descriptor: &Descriptor<DescriptorPublicKey>, network: Network) ->
 fn refusal(error: &Error) -> DescriptorError {
     let reason = shortened(error);
     match error {
+        // the library says of every script that this is for taproot
+        Error::ContextError(ScriptContextError::UncompressedKeysNotAllowed) => {
+            DescriptorError::Key { reason: "wpkh, wsh and tr take no uncompressed keys".to_owned() }
+        }
         Error::Parse(ParseError::FromStr(_)) | Error::PubKeyCtxError(..) | Error::ContextError(_) => {
             DescriptorError::Key { reason }
         }

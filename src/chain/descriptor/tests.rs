@@ -315,6 +315,7 @@ fn every_fault_has_its_own_error() {
         (multisig, DescriptorError::MultisigKey { prefix: "Zpub".to_owned() }),
         (format!("sh(wpkh({zpub}/0/*))"), DescriptorError::AccountKeyInside { prefix: "zpub".to_owned(), position: 8 }),
         ("raw(123)".to_owned(), DescriptorError::RawScript),
+        ("raw()".to_owned(), DescriptorError::RawScript),
         (
             format!("wpkh({C}/<{}>/*)", (0..17).map(|at| at.to_string()).collect::<Vec<_>>().join(";")),
             DescriptorError::TooMany { what: "the branches", count: 17, most: 16 },
@@ -326,7 +327,10 @@ fn every_fault_has_its_own_error() {
     }
     assert!(matches!(refusal(&zpub.replace("Q2", "Q3")), DescriptorError::Key { .. }));
     assert!(matches!(refusal("addr(hello)"), DescriptorError::Address(_)));
-    assert!(matches!(refusal(&format!("wpkh({UNCOMPRESSED})")), DescriptorError::Key { .. }));
+    for text in [format!("wpkh({UNCOMPRESSED})"), format!("wsh(pk({UNCOMPRESSED}))"), format!("tr({UNCOMPRESSED})")] {
+        let reason = "wpkh, wsh and tr take no uncompressed keys".to_owned();
+        assert_eq!(refusal(&text), DescriptorError::Key { reason }, "{text}");
+    }
     assert!(matches!(refusal(&format!("wsh(and_v(v:pk({KEY}),pk({KEY})))")), DescriptorError::Unsafe { .. }));
     assert!(matches!(refusal(&format!("wsh(multi(3,{A}/*,{B}/*))")), DescriptorError::Malformed { .. }));
 }

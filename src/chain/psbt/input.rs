@@ -83,9 +83,13 @@ pub fn input_state(input: &Input, utxo: Option<&TxOut>, is_in_psbt: bool) -> Psb
 }
 
 /// The weight of the transaction once it is signed, with what is final and otherwise with signatures of the usual sizes;
-/// `None` if an output that it spends, a key or a script is not known. `utxos` are the spent outputs.
+/// `None` if an output that it spends, a key or a script is not known, and while it has no inputs. `utxos` are the spent
+/// outputs.
 #[must_use]
 pub fn signed_size(psbt: &Psbt, utxos: &[Option<TxOut>]) -> Option<Weight> {
+    if psbt.inputs.is_empty() {
+        return None;
+    }
     let mut transaction = psbt.unsigned_tx.clone();
     for ((txin, input), utxo) in transaction.input.iter_mut().zip(&psbt.inputs).zip(utxos) {
         let data = spend_data(input, utxo.as_ref())?;

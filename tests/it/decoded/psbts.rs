@@ -446,6 +446,28 @@ fn what_is_no_psbt_is_refused_by_a_code() {
 }
 
 #[test]
+fn a_psbt_without_inputs_waits_for_its_updater() {
+    let (api, mut psbt, _) = unsigned();
+    psbt.unsigned_tx.input.clear();
+    psbt.inputs.clear();
+    let document = format!(
+        "{{ decodePsbt(psbt: {}) {{ nextRole isFinalized estimatedVsize finalTransaction {{ txid }} \
+         unsignedTransaction {{ hex }} }} }}",
+        json!(text(&psbt))
+    );
+    let found = &api.ask(&document)["data"]["decodePsbt"];
+    let script = psbt.unsigned_tx.output[0].script_pubkey.to_hex_string();
+    assert_eq!(
+        *found,
+        json!({
+            "nextRole": "UPDATER", "isFinalized": false, "estimatedVsize": null, "finalTransaction": null,
+            // 69,000 sat to a script of 22 bytes, and no marker of witnesses
+            "unsignedTransaction": { "hex": format!("020000000001880d01000000000016{script}00000000") },
+        })
+    );
+}
+
+#[test]
 fn a_psbt_of_many_inputs_has_pages() {
     let (api, mut psbt, _) = unsigned();
     for vout in 1..250 {

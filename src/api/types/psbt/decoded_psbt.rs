@@ -85,7 +85,7 @@ impl DecodedPsbt {
     ///
     /// Errors: QUERY_LIMIT_EXCEEDED, if what it spends has more bytes than an answer may read.
     pub(crate) fn new(view: &Arc<View>, psbt: Psbt, bytes: &[u8]) -> Result<Self, ApiError> {
-        let (parts, raw) = (psbt.unsigned_tx.clone(), serialize(&psbt.unsigned_tx));
+        let (parts, raw) = (psbt.unsigned_tx.clone(), unsigned_bytes(&psbt.unsigned_tx));
         view.count(raw.len())?;
         let unsigned = find_transaction(view, |view| view.submitted(parts, raw).map(Some))?;
         let unsigned = unsigned.ok_or_else(|| ApiError::internal("the unsigned transaction is missing"))?;
@@ -109,6 +109,11 @@ impl DecodedPsbt {
         let content = Arc::new(PsbtContent { psbt, inputs, fingerprints });
         let hash = sha256::Hash::hash(bytes);
         Ok(Self { view: view.clone(), content, hash, unsigned: Arc::new(unsigned), fee, signed_weight })
+    }
+
+    /// Whether every signature is in its place. A transaction without inputs is none yet.
+    fn is_complete(&self) -> bool {
+        !self.content.inputs.is_empty() && self.content.inputs.iter().all(|input| input.state.is_finalized)
     }
 
     fn page<N: OutputType + Clone>(
@@ -138,6 +143,13 @@ impl DecodedPsbt {
     }
 }
 
+/// A transaction without witnesses as BIP174 has it: without the marker of witnesses also if it has no inputs, where the library
+/// writes one.
+fn unsigned_bytes(transaction: &bitcoin::Transaction) -> Vec<u8> {
+    let bitcoin::Transaction { version, input, output, lock_time } = transaction;
+    [serialize(version), serialize(input), serialize(output), serialize(lock_time)].concat()
+}
+
 /// A partially signed transaction (PSBT, BIP174) decoded from the given text, in the context of this server's chain and mempool.
 /// Signatures are shown and not verified. Nothing is stored or submitted.
 #[Object]
@@ -153,10 +165,10 @@ impl DecodedPsbt {
         Transaction::new(&self.view, self.unsigned.clone())
     }
 
-    /// The complete transaction, to be broadcast by its `hex`. Null until all inputs are finalized. The server does not check
+    /// The complete transaction, to be broadcast by its `hex`. Null until there are inputs, and all are finalized. The server does not check
     /// whether the node would accept it; `testTransactions` does.
     async fn final_transaction(&self) -> Option<Result<Transaction, ApiError>> {
-        if self.content.inputs.iter().any(|input| !input.state.is_finalized) {
+        if !self.is_complete() {
             return None;
         }
         let build = || {
@@ -230,7 +242,7 @@ impl DecodedPsbt {
 
     /// The virtual size of the signed transaction, in vbytes: exact if all inputs are finalized, otherwise with ECDSA signatures
     /// of 71 bytes in the place of those that are missing. Null if the output, a key or a script of an input is not known, or
-    /// its script has an unknown form.
+    /// its script has an unknown form, and while there are no inputs.
     async fn estimated_vsize(&self) -> Option<Result<i32, ApiError>> {
         let vsize = self.signed_weight.map(vsize)?;
         Some(int_of(usize::try_from(vsize).unwrap_or(usize::MAX)))
@@ -241,14 +253,14 @@ impl DecodedPsbt {
         Some(to_f64(self.fee?.to_sat()) * 4.0 / to_f64(self.signed_weight?.to_wu()))
     }
 
-    /// Whether all inputs are finalized.
+    /// Whether there are inputs, and all are finalized.
     async fn is_finalized(&self) -> bool {
-        self.content.inputs.iter().all(|input| input.state.is_finalized)
+        self.is_complete()
     }
 
-    /// Who has to act next: the first role that an input needs.
+    /// Who has to act next: the first role that an input needs; UPDATER while there are no inputs.
     async fn next_role(&self) -> PsbtRoleEnum {
         let roles = self.content.inputs.iter().map(|input| input.state.next_role);
-        roles.min().unwrap_or(PsbtRole::Extractor).into()
+        roles.min().unwrap_or(PsbtRole::Updater).into()
     }
 }
