@@ -56,11 +56,12 @@ impl Limits {
         Ok(())
     }
 
-    /// The gap limit of an account. Errors: BAD_USER_INPUT below 1, QUERY_LIMIT_EXCEEDED.
-    pub(crate) fn check_gap_limit(&self, gap_limit: i32) -> Result<u32, ApiError> {
+    /// The gap limit of an account, as it was given under this name, with its path in the argument. Errors: BAD_USER_INPUT below
+    /// 1, QUERY_LIMIT_EXCEEDED.
+    pub(crate) fn check_gap_limit(&self, name: &str, gap_limit: i32) -> Result<u32, ApiError> {
         let found = u32::try_from(gap_limit).ok().filter(|gap_limit| *gap_limit > 0);
         let found = found.ok_or_else(|| {
-            ApiError::bad_user_input(format!("gapLimit is {gap_limit}: give a number of scripts, at least 1"))
+            ApiError::bad_user_input(format!("{name} is {gap_limit}: give a number of scripts, at least 1"))
         })?;
         if found > self.gap_limit {
             return Err(ApiError::limit_exceeded("gapLimit", self.gap_limit.into(), found.into()));

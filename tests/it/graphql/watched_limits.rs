@@ -30,7 +30,7 @@ fn what_is_no_descriptor_or_too_much_is_refused() {
         (of(&format!("wpkh({PRIVATE}/0/*)"), 3), "BAD_USER_INPUT", "the text contains a private key"),
         (of(&"(".repeat(9_000), 3), "BAD_USER_INPUT", "watch.descriptors[0]"),
         (of(&"x".repeat(10_001), 3), "BAD_USER_INPUT", "at most 10000 bytes"),
-        (of(&wallet(), 0), "BAD_USER_INPUT", "gapLimit is 0"),
+        (of(&wallet(), 0), "BAD_USER_INPUT", "watch.descriptors[0].gapLimit is 0"),
         (of(&wallet(), 51), "QUERY_LIMIT_EXCEEDED", "gapLimit"),
         (of(&wallet(), 11), "QUERY_LIMIT_EXCEEDED", "derivedScripts"),
         (

@@ -51,7 +51,7 @@ impl DescriptorAccount {
         limits: &Limits,
         spend: impl Fn(usize) -> Result<(), ApiError>,
     ) -> Result<Self, ApiError> {
-        limits.check_gap_limit(gap_limit)?;
+        limits.check_gap_limit("gapLimit", gap_limit)?;
         let descriptor = serving.derivation.parse(text, view.network()).await?.map_err(|error| refuse(&error))?;
         Self::of_descriptor(view, serving, (descriptor, gap_limit), limits, spend).await
     }
@@ -66,7 +66,7 @@ impl DescriptorAccount {
         limits: &Limits,
         spend: impl Fn(usize) -> Result<(), ApiError>,
     ) -> Result<Self, ApiError> {
-        let (gap_limit, cache) = (limits.check_gap_limit(gap_limit)?, &serving.derivation);
+        let (gap_limit, cache) = (limits.check_gap_limit("gapLimit", gap_limit)?, &serving.derivation);
         let account = DiscoveredAccount::discover(cache, view, (descriptor, gap_limit), limits, spend).await?;
         let mut engine = sha256::Hash::engine();
         engine.input(&gap_limit.to_be_bytes());

@@ -89,7 +89,8 @@ impl WatchSet {
         let (mut read, mut engine) = (Vec::with_capacity(descriptors.len()), sha256::Hash::engine());
         for (place, given) in descriptors.into_iter().enumerate() {
             cost.spend(costs::descriptor(&given.text))?;
-            let gap_limit = limits.check_gap_limit(given.gap_limit())?;
+            let gap_limit =
+                limits.check_gap_limit(&format!("watch.descriptors[{place}].gapLimit"), given.gap_limit())?;
             let parsed = serving.derivation.parse(given.text, view.network()).await?;
             let descriptor = parsed.map_err(|error| refuse_listed("watch", place, &error))?;
             engine.input(&gap_limit.to_be_bytes());
