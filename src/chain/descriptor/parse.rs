@@ -5,7 +5,6 @@ use std::str::FromStr;
 use bitcoin::{Network, NetworkKind, ScriptBuf};
 use miniscript::descriptor::checksum::{Engine, Error as ChecksumError, verify_checksum};
 use miniscript::descriptor::{DescriptorPublicKey, Wildcard, XKeyNetwork};
-use miniscript::miniscript::context::ScriptContextError;
 use miniscript::{Descriptor, Error, ForEachKey, ParseError, ParseTreeError};
 
 use super::account_key::{account_descriptor, account_key_inside};
@@ -230,12 +229,14 @@ fn check_keys(descriptor: &Descriptor<DescriptorPublicKey>, network: Network) ->
     }
 }
 
+/// What the library says of an uncompressed key in any script with a witness. The variant of its error cannot be named.
+const UNCOMPRESSED: &str = "uncompressed keys cannot be used in Taproot descriptors.";
+
 /// What the parser found wrong.
 fn refusal(error: &Error) -> DescriptorError {
     let reason = shortened(error);
     match error {
-        // the library says of every script that this is for taproot
-        Error::ContextError(ScriptContextError::UncompressedKeysNotAllowed) => {
+        Error::ContextError(_) if reason == UNCOMPRESSED => {
             DescriptorError::Key { reason: "wpkh, wsh and tr take no uncompressed keys".to_owned() }
         }
         Error::Parse(ParseError::FromStr(_)) | Error::PubKeyCtxError(..) | Error::ContextError(_) => {

@@ -95,8 +95,11 @@ fn what_chooses_no_points_of_a_pool_is_refused() {
     api.tend_tables();
     let path = json!(["chain", "miner", "series"]);
     for (arguments, message) in [
-        ("(range: { heights: { from: 9, to: 3 } })", "heights.from is 9, and heights.to is 3, which is below it"),
-        ("(range: { lastBlocks: 0 })", "lastBlocks is 0: a range has at least one block"),
+        (
+            "(range: { heights: { from: 9, to: 3 } })",
+            "range.heights.from is 9, and range.heights.to is 3, which is below it",
+        ),
+        ("(range: { lastBlocks: 0 })", "range.lastBlocks is 0: a range has at least one block"),
     ] {
         let expected = json!([error(&path, 36, message, &json!({ "code": "BAD_USER_INPUT" }))]);
         assert_eq!(asked(&api, arguments)["errors"], expected, "{arguments}");
