@@ -55,7 +55,7 @@ fn a_psbt_that_is_cut_says_where_it_ends() {
     }
     // a value that ends early is not the end of the text
     let cut = parse_psbt(&with_entry(1, &[0], &[2, 0]).to_lower_hex_string()).unwrap_err();
-    assert_eq!(cut.to_string(), "the PSBT is malformed in front of byte 105 (counted from 0): a value ends early");
+    assert_eq!(cut, PsbtError::Malformed { reason: "a value ends early".to_owned(), end: 85 });
 }
 
 /// A transaction of one input and two outputs.

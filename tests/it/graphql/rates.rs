@@ -87,7 +87,7 @@ fn a_rate_is_the_newest_until_a_time() {
         let error = api.ask(&format!("{{ rate(currency: \"{currency}\") {{ price }} }}"))["errors"][0].take();
         let message = error["message"].as_str().unwrap();
         assert_eq!(error["extensions"]["code"], "BAD_USER_INPUT", "{error}");
-        assert!(message.ends_with("there are rates of EUR, USD"), "{message}");
+        assert!(message.ends_with("there are only rates of EUR, USD"), "{message}");
     }
 }
 
