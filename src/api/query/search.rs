@@ -37,10 +37,24 @@ pub(crate) struct SearchQuery {
 /// when more is found later.
 type SearchHits = Vec<(u64, SearchResultUnion)>;
 
-/// The place of the first pool of the table, behind the meanings of the whole text.
-const POOLS_AT: u64 = 1 << 32;
-/// The place of the first address that begins with the text, behind all others.
-const ADDRESSES_AT: u64 = 1 << 63;
+/// The places of the meanings, in the order of the list.
+mod place {
+    pub(super) const HEIGHT: u64 = 0;
+    pub(super) const BLOCK_HASH: u64 = 1;
+    pub(super) const TXID: u64 = 2;
+    pub(super) const WTXID: u64 = 3;
+    pub(super) const OUTPOINT: u64 = 4;
+    pub(super) const ADDRESS: u64 = 5;
+    pub(super) const SCRIPT: u64 = 6;
+    pub(super) const SCRIPT_HASH: u64 = 7;
+    pub(super) const ELECTRUM_SCRIPT_HASH: u64 = 8;
+    pub(super) const TAPROOT_KEY: u64 = 9;
+    pub(super) const DESCRIPTOR: u64 = 10;
+    /// Of the first pool of the table, behind the meanings of the whole text.
+    pub(super) const POOLS: u64 = 1 << 32;
+    /// Of the first address that begins with the text, behind all others.
+    pub(super) const ADDRESSES: u64 = 1 << 63;
+}
 
 impl SearchQuery {
     async fn find(&self, ctx: &Context<'_>, view: &Arc<View>, text: &str) -> Result<SearchHits, ApiError> {
@@ -50,32 +64,35 @@ impl SearchQuery {
             match term {
                 SearchTerm::Height(height) => {
                     let block = view.block_at(height)?.map(|block| Block::new(view, block));
-                    found.extend(block.map(|block| (0, SearchResultUnion::Block(block))));
+                    found.extend(block.map(|block| (place::HEIGHT, SearchResultUnion::Block(block))));
                 }
                 SearchTerm::Hash(bytes) => found.extend(find_hash(view, bytes)?),
                 SearchTerm::OutPoint(outpoint) => {
-                    found.extend(Output::find(view, outpoint)?.map(|output| (4, SearchResultUnion::Output(output))));
+                    let output = Output::find(view, outpoint)?;
+                    found.extend(output.map(|output| (place::OUTPOINT, SearchResultUnion::Output(output))));
                 }
                 SearchTerm::Address(script) => {
-                    found.extend(Address::of(view, script).map(|address| (5, SearchResultUnion::Address(address))));
+                    let address = Address::of(view, script);
+                    found.extend(address.map(|address| (place::ADDRESS, SearchResultUnion::Address(address))));
                 }
                 SearchTerm::AddressPrefix(prefix) => found.extend(find_addresses(view, &prefix)?),
                 SearchTerm::Script(script) => {
                     let has_address = address_of(&script, view.network()).is_some();
                     if has_address || view.has_history(&sha256::Hash::hash(script.as_bytes()))? {
-                        found.push((6, SearchResultUnion::Script(Script::of(view, script))));
+                        found.push((place::SCRIPT, SearchResultUnion::Script(Script::of(view, script))));
                     }
                 }
                 SearchTerm::Pool(slug) => {
                     let pools = view.pools().starting_with(&slug).take(costs::MOST_POOLS);
                     let hit = |pool: PoolId| {
-                        (POOLS_AT.saturating_add(pool.0.into()), SearchResultUnion::Miner(Miner::new(view, pool)))
+                        (place::POOLS.saturating_add(pool.0.into()), SearchResultUnion::Miner(Miner::new(view, pool)))
                     };
                     found.extend(pools.map(hit));
                 }
                 SearchTerm::Descriptor(text) => {
                     let account = self.account(ctx, view, text).await?;
-                    found.extend(account.map(|account| (10, SearchResultUnion::DescriptorAccount(account))));
+                    let hit = |account| (place::DESCRIPTOR, SearchResultUnion::DescriptorAccount(account));
+                    found.extend(account.map(hit));
                 }
             }
         }
@@ -130,7 +147,7 @@ fn find_addresses(view: &Arc<View>, prefix: &str) -> Result<SearchHits, ApiError
     let found = view.addresses_with_prefix(prefix, costs::MOST_ADDRESSES, count)?.unwrap_or_default();
     let addresses = found.into_iter().filter_map(|found| {
         let address = Address::of(view, found.script)?;
-        Some((ADDRESSES_AT | found.position, SearchResultUnion::Address(address)))
+        Some((place::ADDRESSES | found.position, SearchResultUnion::Address(address)))
     });
     Ok(addresses.collect())
 }
@@ -139,7 +156,7 @@ fn find_addresses(view: &Arc<View>, prefix: &str) -> Result<SearchHits, ApiError
 fn find_hash(view: &Arc<View>, bytes: [u8; 32]) -> Result<SearchHits, ApiError> {
     let mut found = Vec::new();
     let block = view.block(displayed(bytes))?.map(|block| Block::new(view, block));
-    found.extend(block.map(|block| (1, SearchResultUnion::Block(block))));
+    found.extend(block.map(|block| (place::BLOCK_HASH, SearchResultUnion::Block(block))));
     let wtxid: Wtxid = displayed(bytes);
     let identified = find_transaction(view, |view| view.transaction(&displayed(bytes)))?;
     let committed = find_transaction(view, |view| match view.transaction_by_wtxid(&wtxid) {
@@ -149,19 +166,21 @@ fn find_hash(view: &Arc<View>, bytes: [u8; 32]) -> Result<SearchHits, ApiError> 
     })?;
     // without witnesses, both ids are the same
     let committed = committed.filter(|found| identified.as_ref().is_none_or(|other| other.txid != found.txid));
-    for (place, transaction) in [(2, identified), (3, committed)] {
+    for (at, transaction) in [(place::TXID, identified), (place::WTXID, committed)] {
         let transaction = transaction.map(|transaction| Transaction::new(view, transaction));
-        found.extend(transaction.map(|transaction| (place, SearchResultUnion::Transaction(transaction))));
+        found.extend(transaction.map(|transaction| (at, SearchResultUnion::Transaction(transaction))));
     }
-    for (place, hash) in [(7, sha256::Hash::from_byte_array(bytes)), (8, displayed(bytes))] {
+    let natural = sha256::Hash::from_byte_array(bytes);
+    for (at, hash) in [(place::SCRIPT_HASH, natural), (place::ELECTRUM_SCRIPT_HASH, displayed(bytes))] {
         if view.has_history(&hash)? {
-            found.push((place, SearchResultUnion::Script(Script::with_hash(view, hash)?)));
+            found.push((at, SearchResultUnion::Script(Script::with_hash(view, hash)?)));
         }
     }
     let taproot = ScriptBuf::from_bytes([&[0x51, 32], &bytes[..]].concat());
     debug_assert_eq!(ScriptType::of(&taproot), ScriptType::P2tr);
     if view.has_history(&sha256::Hash::hash(taproot.as_bytes()))? {
-        found.extend(Address::of(view, taproot).map(|address| (9, SearchResultUnion::Address(address))));
+        let address = Address::of(view, taproot);
+        found.extend(address.map(|address| (place::TAPROOT_KEY, SearchResultUnion::Address(address))));
     }
     Ok(found)
 }
