@@ -24,6 +24,7 @@ pub mod psbt;
 pub mod raw;
 #[cfg(test)]
 mod real_blocks;
+mod reason;
 pub mod retarget;
 pub mod script;
 mod secrets;

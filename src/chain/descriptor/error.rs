@@ -5,9 +5,6 @@ use bitcoin::Network;
 use crate::chain::address::AddressError;
 use crate::chain::network;
 
-/// How much of a reason that may quote the text is kept, in characters.
-const LONGEST_REASON: usize = 200;
-
 /// Why a text is not a descriptor of the network. A position counts characters from 0. No message contains a private key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DescriptorError {
@@ -176,15 +173,6 @@ impl DescriptorError {
             Self::Address(error) => error.position().map(|position| position.saturating_add("addr(".len())),
             _ => None,
         }
-    }
-}
-
-/// The beginning of a reason, which may quote a text of any length.
-pub(super) fn shortened(reason: &impl std::fmt::Display) -> String {
-    let reason = reason.to_string();
-    match reason.char_indices().nth(LONGEST_REASON) {
-        Some((end, _)) => format!("{}…", &reason[..end]),
-        None => reason,
     }
 }
 

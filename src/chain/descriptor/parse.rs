@@ -9,9 +9,10 @@ use miniscript::{Descriptor, Error, ForEachKey, ParseError, ParseTreeError};
 
 use super::account_key::{account_descriptor, account_key_inside};
 use super::derive::{DescriptorForm, OutputDescriptor, ScriptVariant};
-use super::error::{DescriptorError, shortened};
+use super::error::DescriptorError;
 use super::tap_leaves;
 use crate::chain::address::{address_of, parse_address};
+use crate::chain::reason::shortened;
 use crate::chain::secrets::hidden;
 
 /// The longest text that is parsed, in bytes: enough for 20 extended keys with their origins.

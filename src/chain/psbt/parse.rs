@@ -7,11 +7,10 @@ use bitcoin::hex::FromHex;
 use bitcoin::psbt::Error;
 use bitcoin::{Amount, Psbt};
 
+use crate::chain::reason::shortened;
+
 /// What every PSBT begins with, in hexadecimal digits.
 const MAGIC: &str = "70736274ff";
-
-/// How much of a reason that may quote the text is kept, in characters.
-const LONGEST_REASON: usize = 200;
 
 /// Why a text is not a PSBT of version 0.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -106,14 +105,5 @@ fn reason(error: &Error) -> String {
         Error::Io(_) | Error::ConsensusEncoding(encode::Error::Io(_)) => "a value ends early".to_owned(),
         Error::ConsensusEncoding(error) => shortened(error),
         error => shortened(error),
-    }
-}
-
-/// The beginning of a reason, which may quote a text of any length.
-fn shortened(reason: &impl std::fmt::Display) -> String {
-    let reason = reason.to_string();
-    match reason.char_indices().nth(LONGEST_REASON) {
-        Some((end, _)) => format!("{}…", &reason[..end]),
-        None => reason,
     }
 }
