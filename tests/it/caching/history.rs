@@ -31,6 +31,13 @@ pub(super) struct History {
     random: u64,
 }
 
+/// The points of `Chain.series` of these blocks, in groups.
+fn series(range: &str, group: &str) -> Seed {
+    let field = format!("series(range: {{ {range} }}, group: {group}, includeEmpty: true)");
+    // a point has blocks, which others ask of
+    Seed { levels: 1, ..Seed::within("chain", field, "SeriesPoint") }
+}
+
 impl History {
     pub(super) fn start(form: IndexForm, seed: u64) -> Self {
         let mut sim = SimChain::new(seed);
@@ -115,6 +122,7 @@ impl History {
             .flat_map(|at| {
                 [
                     Seed::within("chain", format!("supply(at: {{ {at} }})"), "SupplyTotals"),
+                    Seed::within("chain", format!("utxoSet(at: {{ {at} }})"), "UtxoSet"),
                     Seed::within(address, format!("balance(at: {{ {at} }})"), "Balance"),
                     Seed::within(address, format!("stats(at: {{ {at} }})"), "LedgerTotals"),
                     Seed::within(address, format!("utxos(at: {{ {at} }})"), "UtxoConnection"),
@@ -124,6 +132,9 @@ impl History {
         for to in [3, height - 1, height, height + 3] {
             seeds.extend([
                 Seed::within("chain", format!("range(of: {{ heights: {{ from: 2, to: {to} }} }})"), "RangeTotals"),
+                series(&format!("heights: {{ from: {}, to: {to} }}", to - 2), "BLOCK"),
+                series(&format!("heights: {{ from: 2, to: {to} }}"), "DAY"),
+                series(&format!("heights: {{ from: 2, to: {to} }}"), "HALVING"),
                 Seed::new(
                     format!("blocks(last: 2, range: {{ heights: {{ from: {}, to: {to} }} }})", to - 2),
                     "BlockConnection",
@@ -139,6 +150,7 @@ impl History {
         }
         for time in times {
             seeds.extend([
+                series(&format!("times: {{ to: \"{time}\" }}"), "MONTH"),
                 Seed::new(format!("blocks(last: 3, range: {{ times: {{ to: \"{time}\" }} }})"), "BlockConnection", 1),
                 Seed::new(
                     format!(
