@@ -338,6 +338,20 @@ impl<'a> RawBlock<'a> {
         reader.compact_size()
     }
 
+    /// The first transaction of a block. What is behind it is not read, and need not be there.
+    ///
+    /// Errors: the bytes end before it does, or are no transaction; the head of the block states that it has none.
+    pub fn coinbase(bytes: &'a [u8]) -> Result<RawTransaction<'a>, RawError> {
+        let mut reader = ByteReader { bytes, at: 0 };
+        reader.take(HEADER_SIZE)?;
+        let count_at = reader.at;
+        if reader.compact_size()? == 0 {
+            return Err(RawError::UnknownFormat { offset: count_at });
+        }
+        let start = reader.at;
+        RawTransaction::parse(&bytes[start..]).map_err(|error| error.moved_by(start))
+    }
+
     /// Parses `bytes` as one block, to the last byte.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, RawError> {
         let mut reader = ByteReader { bytes, at: 0 };
@@ -452,7 +466,7 @@ mod tests {
             let serialized = serialize(&transaction);
             prop_assert!(RawTransaction::parse(&serialized[..cut.index(serialized.len())]).is_err());
             let _ = RawTransaction::parse(&noise);
-            let _ = RawBlock::parse(&noise);
+            let _ = (RawBlock::parse(&noise), RawBlock::coinbase(&noise));
         }
     }
 
@@ -473,5 +487,10 @@ mod tests {
         assert_eq!(raw.transactions[0].txid(), block.txdata[0].compute_txid());
         serialized.push(0);
         assert_eq!(RawBlock::parse(&serialized).unwrap_err(), RawError::TrailingBytes { count: 1 });
+        assert_eq!(RawBlock::coinbase(&serialized).unwrap().txid(), block.txdata[0].compute_txid());
+        let cut = &serialized[..serialized.len() - 2];
+        assert_eq!(RawBlock::coinbase(cut).unwrap_err(), RawBlock::parse(cut).unwrap_err());
+        serialized[HEADER_SIZE] = 0;
+        assert_eq!(RawBlock::coinbase(&serialized).unwrap_err(), RawError::UnknownFormat { offset: HEADER_SIZE });
     }
 }

@@ -12,7 +12,7 @@ use super::error::IndexError;
 use super::keys::TxNum;
 use super::snapshot::{Snapshot, StoredTransaction};
 use super::tables::blocks::BlockRow;
-use super::tables::stale_blocks;
+use super::tables::stale_blocks::{self, StaleBlock};
 use super::tables::transactions::TransactionRow;
 use crate::chain::Height;
 
@@ -117,6 +117,23 @@ impl Snapshot {
     pub fn stale_block_row(&self, height: Height, hash: BlockHash) -> Result<Option<BlockRow>, IndexError> {
         let Some(row) = self.stale_blocks.get(&stale_blocks::key(height, hash))? else { return Ok(None) };
         BlockRow::decode_from(&mut Decoder::new("stale_blocks", row.value())).map(Some)
+    }
+
+    /// The serialised coinbase of a block that left the active chain.
+    pub fn stale_coinbase(&self, height: Height, hash: BlockHash) -> Result<Option<Vec<u8>>, IndexError> {
+        let row = self.stale_blocks.get(&stale_blocks::key(height, hash))?;
+        row.map(|row| StaleBlock::decode_coinbase(row.value())).transpose()
+    }
+
+    /// The serialised coinbases of the kept stale blocks at these heights, lowest first, read lazily.
+    pub fn stale_coinbases_within(
+        &self,
+        heights: &Range<Height>,
+    ) -> Result<impl Iterator<Item = Result<Vec<u8>, IndexError>> + use<>, IndexError> {
+        let first_key = |height: Height| stale_blocks::first_key(u64::from(height.to_u32()) << 32);
+        let (start, end) = (first_key(heights.start), first_key(heights.end.max(heights.start)));
+        let rows = self.stale_blocks.range::<&stale_blocks::StaleBlockKey>(&start..&end)?;
+        Ok(rows.map(|row| StaleBlock::decode_coinbase(row?.1.value())))
     }
 
     /// Heights and hashes of the kept stale blocks whose [`stale_position`](Self::stale_position) lies in `positions`,

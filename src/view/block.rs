@@ -61,7 +61,7 @@ impl Block {
         self.membership == ChainMembership::Main
     }
 
-    /// The bytes that are read before its first transaction: a stale block is read as a whole.
+    /// The bytes that are read before any of its transactions but the coinbase: a stale block is read as a whole.
     #[must_use]
     pub fn bytes_to_open(&self) -> usize {
         if self.is_main() { 0 } else { self.row.size.try_into().unwrap_or(usize::MAX) }
@@ -187,10 +187,8 @@ impl View {
             let stored = self.head.chain.transaction(txnum)?;
             return Ok(stored.ok_or_else(|| corrupt("transactions", format!("row {txnum} is missing")))?.raw);
         }
-        let coinbase = self.raw_stale_transaction(block, 0)?;
-        coinbase
-            .map(<[u8]>::to_vec)
-            .ok_or_else(|| corrupt("stale_blocks", format!("row {} has no transactions", block.row.hash)))
+        let coinbase = self.head.chain.stale_coinbase(block.height, block.row.hash)?;
+        coinbase.ok_or_else(|| corrupt("stale_blocks", format!("the row of {} is missing", block.row.hash)))
     }
 
     /// The bytes of a stale block.

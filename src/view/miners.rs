@@ -102,7 +102,7 @@ impl View {
     }
 
     /// How many stored stale blocks at these heights are ascribed to each pool, or to none. `count` is called with the size of
-    /// each block in bytes before it is read.
+    /// the coinbase of each in bytes, which is what is decoded of it.
     ///
     /// Errors: those of `count`; the index cannot be read.
     pub fn stale_blocks_by_miner<E: From<IndexError>>(
@@ -111,12 +111,10 @@ impl View {
         count: impl Fn(usize) -> Result<(), E>,
     ) -> Result<HashMap<Option<PoolId>, u32>, E> {
         let mut found = HashMap::<_, u32>::new();
-        let positions = u64::from(heights.start.to_u32()) << 32..u64::from(heights.end.to_u32()) << 32;
-        for place in self.stale_blocks(positions)? {
-            let (_, (height, hash)) = place?;
-            let block = self.stale_block(height, hash)?;
-            count(block.bytes_to_open())?;
-            let miner = self.miner_of(&self.coinbase(&block)?)?.map(|(pool, _)| pool);
+        for coinbase in self.head.chain.stale_coinbases_within(heights)? {
+            let coinbase = coinbase?;
+            count(coinbase.len())?;
+            let miner = self.miner_of(&coinbase)?.map(|(pool, _)| pool);
             let blocks = found.entry(miner).or_default();
             *blocks = blocks.saturating_add(1);
         }

@@ -10,6 +10,7 @@ use super::super::error::IndexError;
 use super::blocks::BlockRow;
 use super::{join, split};
 use crate::chain::Height;
+use crate::chain::raw::RawBlock;
 
 pub(in crate::index) const TABLE: TableDefinition<'static, &[u8; 36], &[u8]> = TableDefinition::new("stale_blocks");
 
@@ -56,10 +57,22 @@ impl StaleBlock {
         let row = BlockRow::decode_from(&mut decoder)?;
         Ok(Self { row, raw: decoder.rest().to_vec() })
     }
+
+    /// The serialised coinbase of the block in a row, without a copy of the other transactions.
+    pub(in crate::index) fn decode_coinbase(value: &[u8]) -> Result<Vec<u8>, IndexError> {
+        let mut decoder = Decoder::new("stale_blocks", value);
+        let row = BlockRow::decode_from(&mut decoder)?;
+        let coinbase = RawBlock::coinbase(decoder.rest()).map_err(|error| {
+            IndexError::corrupt("stale_blocks", format!("row {} does not begin with a coinbase: {error}", row.hash))
+        })?;
+        Ok(coinbase.bytes().to_vec())
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use bitcoin::consensus::serialize;
+
     use super::*;
 
     #[test]
@@ -68,6 +81,17 @@ mod tests {
         assert_eq!(StaleBlock::decode(&stale.encode()).unwrap(), stale);
         let place = (Height::from(5), BlockHash::from_byte_array([4; 32]));
         assert_eq!(split_key(&key(place.0, place.1)), place);
+    }
+
+    #[test]
+    fn the_coinbase_is_read_without_what_is_behind_it() {
+        let block = bitcoin::constants::genesis_block(bitcoin::Network::Bitcoin);
+        let (coinbase, row) = (serialize(&block.txdata[0]), BlockRow::example());
+        let stale = StaleBlock { row, raw: [serialize(&block), b"no transaction".to_vec()].concat() };
+        assert_eq!(StaleBlock::decode_coinbase(&stale.encode()).unwrap(), coinbase);
+        let cut = StaleBlock { raw: stale.raw[..100].to_vec(), ..stale };
+        let error = StaleBlock::decode_coinbase(&cut.encode()).unwrap_err().to_string();
+        assert!(error.contains("does not begin with a coinbase: the bytes end early"), "{error}");
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bitcoin::hashes::Hash;
 use bitcoin::hex::DisplayHex;
-use bitcoin::{Amount, Block, Network};
+use bitcoin::{Amount, Block, Network, ScriptBuf, TxOut};
 use btcgraph::chain::pools::Pools;
 use btcgraph::limits::Limits;
 use btcgraph::sim::{Owner, Reward, ScriptKind, SimChain, Template};
@@ -233,6 +233,44 @@ fn a_reorganisation_moves_blocks_to_the_stale_ones_of_their_miner() {
             [of(Value::Null, 1, 4), of(json!({ "slug": "tagpool" }), 0, 2), of(json!({ "slug": "paidpool" }), 1, 1),]
         );
     assert_eq!(said, expected);
+}
+
+#[test]
+fn large_stale_blocks_are_counted_by_their_coinbases() {
+    const STALE: u32 = 180;
+    let mut chain = SimChain::new(12);
+    let coin = coinbase_output(&mine(&mut chain, "", OTHER), 0);
+    chain.mine_empty(100).unwrap();
+    let parent = chain.tip();
+    let data = TxOut { value: Amount::ZERO, script_pubkey: ScriptBuf::from_bytes(vec![0x6a; 200_000]) };
+    let large = spend(&chain, OTHER, &[coin], vec![data]);
+    let siblings = (0..=STALE).map(|number| {
+        let tag = if number % 3 == 0 { b"/tagged/".to_vec() } else { Vec::new() };
+        let reward = Some(Reward::to(if number % 3 == 1 { PAID } else { OTHER }.script_pubkey()));
+        let transactions = vec![large.clone()];
+        chain
+            .mine_template(Template { parent: Some(parent), transactions, reward, tag, ..Template::default() })
+            .unwrap()
+    });
+    let siblings: Vec<Arc<Block>> = siblings.collect();
+    let mut api = ready_api_of(&chain);
+    for sibling in &siblings[1..] {
+        api.change(1, [sibling.as_ref()]);
+    }
+    // the stale blocks are larger than what one answer may read
+    let stored: u64 = siblings.iter().skip(1).map(|block| u64::try_from(block.total_size()).unwrap()).sum();
+    let limit = u64::try_from(Limits::default().transaction_bytes).unwrap();
+    assert!(stored > limit, "{stored} bytes are within the limit of {limit}");
+
+    let said =
+        api.data("{ chain { miners { miner { slug } staleBlockCount stats { blockCount } } } }")["chain"]["miners"]
+            .take();
+    let of = |slug: Value, stale: u32, blocks: u32| json!({ "miner": slug, "staleBlockCount": stale, "stats": { "blockCount": blocks } });
+    // the newest of the siblings is on the main chain: the last with a tag
+    let expected = json!([of(Value::Null, 60, 102), of(json!({ "slug": "tagpool" }), 60, 1)]);
+    assert_eq!(said, expected);
+    let miners = api.data("{ staleBlocks(first: 100) { nodes { miner { slug } } } }")["staleBlocks"]["nodes"].take();
+    assert_eq!(miners.as_array().unwrap().len(), 100);
 }
 
 #[test]

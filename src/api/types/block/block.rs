@@ -76,7 +76,6 @@ impl Block {
 
     /// The serialised coinbase.
     fn raw_coinbase(&self) -> Result<Vec<u8>, ApiError> {
-        self.view.count(self.block.bytes_to_open())?;
         let raw = self.view.coinbase(&self.block)?;
         self.view.count(raw.len())?;
         Ok(raw)

@@ -77,7 +77,6 @@ impl BlockFeeStats {
         if self.block.row.transactions <= 1 {
             return Ok(0.0);
         }
-        self.view.count(self.block.bytes_to_open())?;
         let coinbase = self.view.coinbase(&self.block)?;
         self.view.count(coinbase.len())?;
         let weight = self.block.paying_weight(&coinbase)?;
