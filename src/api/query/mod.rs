@@ -12,6 +12,7 @@ mod operations;
 mod rates;
 mod root;
 mod search;
+mod search_place;
 mod search_terms;
 mod transactions;
 

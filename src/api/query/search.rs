@@ -7,6 +7,7 @@ use bitcoin::hashes::{Hash, sha256};
 use bitcoin::{ScriptBuf, Wtxid};
 
 use super::root::QueryRoot;
+use super::search_place as place;
 use super::search_terms::{LONGEST_TEXT, SearchTerm, displayed, normalised, search_terms};
 use crate::api::accounts::DEFAULT_GAP_LIMIT;
 use crate::api::allowance::find_transaction;
@@ -36,25 +37,6 @@ pub(crate) struct SearchQuery {
 /// What was found, each with its place in the list. A place belongs to a meaning of the text, so that a cursor stays valid
 /// when more is found later.
 type SearchHits = Vec<(u64, SearchResultUnion)>;
-
-/// The places of the meanings, in the order of the list.
-mod place {
-    pub(super) const HEIGHT: u64 = 0;
-    pub(super) const BLOCK_HASH: u64 = 1;
-    pub(super) const TXID: u64 = 2;
-    pub(super) const WTXID: u64 = 3;
-    pub(super) const OUTPOINT: u64 = 4;
-    pub(super) const ADDRESS: u64 = 5;
-    pub(super) const SCRIPT: u64 = 6;
-    pub(super) const SCRIPT_HASH: u64 = 7;
-    pub(super) const ELECTRUM_SCRIPT_HASH: u64 = 8;
-    pub(super) const TAPROOT_KEY: u64 = 9;
-    pub(super) const DESCRIPTOR: u64 = 10;
-    /// Of the first pool of the table, behind the meanings of the whole text.
-    pub(super) const POOLS: u64 = 1 << 32;
-    /// Of the first address that begins with the text, behind all others.
-    pub(super) const ADDRESSES: u64 = 1 << 63;
-}
 
 impl SearchQuery {
     async fn find(&self, ctx: &Context<'_>, view: &Arc<View>, text: &str) -> Result<SearchHits, ApiError> {

@@ -244,8 +244,6 @@ fn a_field_that_moves_and_is_marked_as_fixed_is_found() {
         "Address.stats",
         "Address.transactions",
         "Chain.summary",
-        "Chain.series",
-        "Chain.utxoSet",
         "Mempool.stats",
         "Query.tip",
         "Query.blocks",

@@ -93,7 +93,7 @@ impl Wallet {
         (Self { random: Rng::new(91), owners, coins }, chain)
     }
 
-    /// A payment to itself, with this many bytes of data. The newer a coin is, the sooner it is spent.
+    /// A payment to itself, with so many outputs of data. The newer a coin is, the sooner it is spent.
     fn pay(&mut self, data: usize) -> Transaction {
         let random = &mut self.random;
         let count = self.coins.len();
@@ -107,8 +107,8 @@ impl Wallet {
         let (change, others) = payees.split_last().unwrap();
         let part = total / u64::try_from(payees.len()).unwrap();
         let mut payment = others.iter().fold(Payment::of(spent), |payment, owner| payment.to(*owner, part));
-        if data > 0 {
-            let script_pubkey = ScriptBuf::from_bytes(vec![0x6a; data]);
+        for _ in 0..data {
+            let script_pubkey = ScriptBuf::from_bytes(vec![0x6a; 80]);
             payment = payment.output(TxOut { value: Amount::ZERO, script_pubkey });
         }
         let rate = if random.chance(50) { random.between(1, 4) } else { random.between(5, 90) };
@@ -242,8 +242,7 @@ fn the_template_is_that_of_a_node_in_every_field() {
     assert!(small > 100 && has_parents > 40, "{has_parents} of {small} have parents in the mempool");
 
     // more than fits
-    let payments: Vec<Transaction> =
-        (0..110).map(|number| wallet.pay(if number % 2 == 0 { 30_000 } else { 0 })).collect();
+    let payments: Vec<Transaction> = (0..110).map(|number| wallet.pay(if number % 2 == 0 { 340 } else { 0 })).collect();
     let large = both.submit(payments.into_iter());
     let template = both.compare();
     let found = txids(&template);
