@@ -144,7 +144,7 @@ impl SyncSettings {
     }
 }
 
-/// The stored history of the mempool.
+/// The stored history of the mempool, and projected blocks.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct MempoolSettings {
@@ -156,6 +156,8 @@ pub struct MempoolSettings {
     pub events: u32,
     /// For how many days the samples are stored, one a minute.
     pub history_days: u32,
+    /// The maximum weight of the transactions of a projected block, in weight units.
+    pub block_weight: u32,
 }
 
 /// Features of the API.

@@ -75,13 +75,14 @@ pub(super) fn index_options(settings: &Settings) -> IndexOptions {
     }
 }
 
-/// How much history of the mempool is kept.
+/// How much history of the mempool is kept, and the weight of projected blocks.
 pub(super) fn mempool_limits(settings: &Settings) -> MempoolLimits {
     let count = |count: u32| usize::try_from(count).unwrap_or(usize::MAX);
     MempoolLimits {
         departed: count(settings.mempool.departed),
         departed_bytes: usize::try_from(settings.mempool.departed_bytes.to_bytes()).unwrap_or(usize::MAX),
         events: count(settings.mempool.events),
+        block_weight: settings.mempool.block_weight.into(),
     }
 }
 

@@ -1,6 +1,8 @@
-//! The limits of the mempool's history, and the node's report of its mempool.
+//! The limits of the mempool's history and of projected blocks, and the node's report of its mempool.
 
-/// The limits of history. The node limits the current content.
+use super::projection::PROJECTED_BLOCK_WEIGHT;
+
+/// The limits of history and of projected blocks. The node limits the current content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MempoolLimits {
     /// The number of transactions in the journal of departures.
@@ -9,11 +11,13 @@ pub struct MempoolLimits {
     pub departed_bytes: usize,
     /// The number of events that can be replayed.
     pub events: usize,
+    /// The maximum weight of the transactions of a projected block, in weight units.
+    pub block_weight: u64,
 }
 
 impl Default for MempoolLimits {
     fn default() -> Self {
-        Self { departed: 20_000, departed_bytes: 32 << 20, events: 100_000 }
+        Self { departed: 20_000, departed_bytes: 32 << 20, events: 100_000, block_weight: PROJECTED_BLOCK_WEIGHT }
     }
 }
 

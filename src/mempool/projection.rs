@@ -20,8 +20,8 @@ use super::feerate::FeeFraction;
 use super::state::MempoolState;
 use crate::chain::vsize;
 
-/// The maximum weight of the transactions of a block, in weight units: Core's `-blockmaxweight` of 4,000,000 less the 8,000
-/// that it reserves for header and coinbase (`DEFAULT_BLOCK_RESERVED_WEIGHT`, `policy/policy.h`).
+/// The default of the maximum weight of the transactions of a block, in weight units: Core's `-blockmaxweight` of 4,000,000
+/// less the 8,000 that it reserves for header and coinbase (`DEFAULT_BLOCK_RESERVED_WEIGHT`, `policy/policy.h`).
 pub const PROJECTED_BLOCK_WEIGHT: u64 = 3_992_000;
 /// The number of consecutive chunks that do not fit after which a nearly full block is finished
 /// (`MAX_CONSECUTIVE_FAILURES`).
@@ -104,13 +104,13 @@ pub(super) struct Projection {
 impl Projection {
     /// All blocks.
     pub(super) fn of(state: &MempoolState) -> Self {
-        let (placed, ends) = pack(candidates(state), state.entries.len(), usize::MAX);
+        let (placed, ends) = pack(candidates(state), state.limits.block_weight, state.entries.len(), usize::MAX);
         Self::from_packed(placed, ends)
     }
 
     /// The first `most` blocks, without the remainder.
     pub(super) fn of_first(state: &MempoolState, most: usize) -> Self {
-        let (placed, ends) = pack(candidates(state), 0, most);
+        let (placed, ends) = pack(candidates(state), state.limits.block_weight, 0, most);
         Self::from_packed(placed, ends)
     }
 
@@ -217,8 +217,14 @@ fn candidates(state: &MempoolState) -> impl Iterator<Item = QueuedChunk> {
     })
 }
 
-/// The transactions of the first `most` blocks, in order, and the end of each block. Allocates `count` of them at once.
-fn pack(mut fresh: impl Iterator<Item = QueuedChunk>, count: usize, most: usize) -> (Vec<Placed>, Vec<usize>) {
+/// The transactions of the first `most` blocks of this weight, in order, and the end of each block. Allocates `count` of them
+/// at once.
+fn pack(
+    mut fresh: impl Iterator<Item = QueuedChunk>,
+    block_weight: u64,
+    count: usize,
+    most: usize,
+) -> (Vec<Placed>, Vec<usize>) {
     let (mut placed, mut ends) = (Vec::with_capacity(count), Vec::new());
     let mut waiting: VecDeque<QueuedChunk> = VecDeque::new();
     loop {
@@ -226,9 +232,9 @@ fn pack(mut fresh: impl Iterator<Item = QueuedChunk>, count: usize, most: usize)
         let (mut weight, mut failures) = (0_u64, 0_u32);
         let mut passed_over = VecDeque::new();
         let mut waiting_clusters = HashSet::new();
-        while failures <= MAX_FAILURES || weight + FULL_ENOUGH <= PROJECTED_BLOCK_WEIGHT {
+        while failures <= MAX_FAILURES || weight + FULL_ENOUGH <= block_weight {
             let Some(mut candidate) = waiting.pop_front().or_else(|| fresh.next()) else { break };
-            let room = PROJECTED_BLOCK_WEIGHT.saturating_sub(weight);
+            let room = block_weight.saturating_sub(weight);
             if !waiting_clusters.contains(&candidate.cluster) {
                 if candidate.weight <= room {
                     weight = weight.saturating_add(candidate.weight);
@@ -236,7 +242,7 @@ fn pack(mut fresh: impl Iterator<Item = QueuedChunk>, count: usize, most: usize)
                     failures = 0;
                     continue;
                 }
-                if candidate.weight > PROJECTED_BLOCK_WEIGHT {
+                if candidate.weight > block_weight {
                     weight = weight.saturating_add(fill(&mut candidate, room, placed.len() == start, &mut placed));
                     if candidate.left.is_empty() {
                         continue;
@@ -299,7 +305,7 @@ mod tests {
     }
 
     fn packed_first(candidates: Vec<QueuedChunk>, most: usize) -> Vec<Vec<u64>> {
-        let (placed, ends) = pack(candidates.into_iter(), 0, most);
+        let (placed, ends) = pack(candidates.into_iter(), PROJECTED_BLOCK_WEIGHT, 0, most);
         let starts = std::iter::once(0).chain(ends.iter().copied());
         let blocks = starts.zip(&ends).map(|(start, end)| &placed[start..*end]);
         blocks.map(|block| block.iter().map(|placed| placed.sequence).collect()).collect()
@@ -320,6 +326,14 @@ mod tests {
     fn a_block_is_filled_to_the_last_weight_unit() {
         assert_eq!(packed(vec![candidate(1, 1, &[3_000]), candidate(2, 2, &[992])]), [[10, 20]]);
         assert_eq!(packed(vec![candidate(1, 1, &[3_000]), candidate(2, 2, &[993])]), [[10], [20]]);
+    }
+
+    #[test]
+    fn a_smaller_limit_makes_more_blocks() {
+        let chunks = vec![candidate(1, 1, &[20]), candidate(2, 2, &[9]), candidate(3, 3, &[8])];
+        let (placed, ends) = pack(chunks.into_iter(), 28_000, 0, usize::MAX);
+        let sequences: Vec<u64> = placed.iter().map(|placed| placed.sequence).collect();
+        assert_eq!((sequences, ends), (vec![10, 30, 20], vec![2, 3]));
     }
 
     #[test]

@@ -8,7 +8,9 @@
 //!           0    ½     1             how full the last projected block is
 //! ```
 
-use super::projection::{PROJECTED_BLOCK_WEIGHT, ProjectedBlock, Remainder};
+use std::sync::Arc;
+
+use super::projection::{ProjectedBlock, Remainder};
 use super::snapshot::MempoolSnapshot;
 use crate::chain::float::to_f64;
 
@@ -39,7 +41,7 @@ impl MempoolSnapshot {
         let mut before = f64::INFINITY;
         let [next_block, within_3_blocks, within_6_blocks] = BLOCKS.map(|count| {
             let block = blocks.get(count - 1).map(AsRef::as_ref);
-            before = before.min(to_be_in(block, blocks.len() > count, minimum));
+            before = before.min(self.to_be_in(block, blocks.len() > count, minimum));
             before
         });
         let economy = within_6_blocks.min(minimum * 2.0);
@@ -52,23 +54,32 @@ impl MempoolSnapshot {
         let minimum = self.node().min_fee_rate;
         let blocks = self.projected_blocks(count.saturating_add(1), Remainder::Left);
         let up_to = blocks.get(..count.min(blocks.len())).unwrap_or_default();
-        let fees = up_to.iter().zip(1..).map(|(block, number)| to_be_in(Some(block), blocks.len() > number, minimum));
+        let to_be_in = |(block, number): (&Arc<ProjectedBlock>, usize)| {
+            self.to_be_in(Some(block.as_ref()), blocks.len() > number, minimum)
+        };
+        let fees = up_to.iter().zip(1..).map(to_be_in);
         let fees = fees.fold(f64::INFINITY, f64::min);
         if blocks.len() < count || count == 0 { minimum } else { fees }
     }
+
+    fn to_be_in(&self, block: Option<&ProjectedBlock>, has_next: bool, minimum: f64) -> f64 {
+        to_be_in(block, self.block_weight(), has_next, minimum)
+    }
 }
 
-/// The recommended feerate of a block, given whether another follows it. Without a block, the minimum.
-fn to_be_in(block: Option<&ProjectedBlock>, has_next: bool, minimum: f64) -> f64 {
+/// The recommended feerate of a block, given the weight of a full one and whether another follows it. Without a block, the
+/// minimum.
+fn to_be_in(block: Option<&ProjectedBlock>, block_weight: u64, has_next: bool, minimum: f64) -> f64 {
     let Some(block) = block else { return minimum };
     let above = (block.median_feerate().to_sat_per_vb() - minimum).max(0.0);
-    let full = if has_next { 1.0 } else { to_f64(block.weight) / to_f64(PROJECTED_BLOCK_WEIGHT) };
+    let full = if has_next { 1.0 } else { to_f64(block.weight) / to_f64(block_weight) };
     minimum + above * (full * 2.0 - 1.0).clamp(0.0, 1.0)
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::feerate::FeeFraction;
+    use super::super::projection::PROJECTED_BLOCK_WEIGHT;
     use super::*;
 
     fn block(rate: u64, weight: u64) -> ProjectedBlock {
@@ -89,9 +100,9 @@ mod tests {
             // never below the node's minimum
             (1, full, true, 2.0),
         ] {
-            let found = to_be_in(Some(&block(rate, weight)), has_next, 2.0);
+            let found = to_be_in(Some(&block(rate, weight)), full, has_next, 2.0);
             assert!((found - expected).abs() < 1e-9, "{rate} {weight} {has_next}: {found}");
         }
-        assert!((to_be_in(None, false, 0.1) - 0.1).abs() < 1e-12);
+        assert!((to_be_in(None, PROJECTED_BLOCK_WEIGHT, false, 0.1) - 0.1).abs() < 1e-12);
     }
 }

@@ -238,6 +238,12 @@ impl MempoolSnapshot {
         self.projection().blocks(limit, remainder)
     }
 
+    /// The maximum weight of the transactions of a projected block, in weight units.
+    #[must_use]
+    pub fn block_weight(&self) -> u64 {
+        self.state().limits.block_weight
+    }
+
     /// Computes all projected blocks in advance of the first query.
     pub fn project(&self) {
         self.projection();

@@ -22,7 +22,7 @@ use super::entry::Entry;
 use super::events::RecentEvents;
 use super::feerate::{FeeFraction, Rank};
 use super::ids::{Ids, Spends};
-use super::limits::NodeMempool;
+use super::limits::{MempoolLimits, NodeMempool};
 use super::scripts::{Entries, Scripts};
 
 /// The totals over all transactions of the mempool.
@@ -57,6 +57,7 @@ pub(super) struct Chunk {
 
 #[derive(Clone, Default)]
 pub(super) struct MempoolState {
+    pub(super) limits: MempoolLimits,
     pub(super) entries: Entries,
     pub(super) txids: Ids,
     pub(super) wtxids: Ids,

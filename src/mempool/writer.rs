@@ -29,7 +29,6 @@ use crate::chain::Height;
 /// independent mempool with the same content.
 #[derive(Clone, Default)]
 pub struct Mempool {
-    limits: MempoolLimits,
     state: MempoolState,
     /// The numbers of arrival whose clusters must be linearised before the next snapshot.
     changed: BTreeSet<u64>,
@@ -76,7 +75,7 @@ impl Mempool {
     /// An empty mempool.
     #[must_use]
     pub fn new(limits: MempoolLimits) -> Self {
-        Self { limits, ..Self::default() }
+        Self { state: MempoolState { limits, ..MempoolState::default() }, ..Self::default() }
     }
 
     /// Adds a transaction, with one event. If it is in the journal of departures, it is removed from there and keeps the
@@ -97,7 +96,7 @@ impl Mempool {
         self.explain_conflicts(entry.outpoints(), Departure::Replaced { by: entry.txid });
         let cause = entry.cause();
         let added = MempoolEventKind::Added { txid: entry.txid, cause };
-        entry.sequence = self.state.events.push(added, self.limits.events);
+        entry.sequence = self.state.events.push(added, self.state.limits.events);
         if cause == Cause::New {
             self.state.arrivals.count(entry.first_seen, entry.vsize());
         }
@@ -127,7 +126,7 @@ impl Mempool {
         for entry in &removed {
             let along_with = (entry.txid != *txid).then_some(*txid);
             let departed = Departed::new(entry, departure, along_with, at);
-            self.state.journal.push(departed, self.limits.departed, self.limits.departed_bytes);
+            self.state.journal.push(departed, self.state.limits.departed, self.state.limits.departed_bytes);
         }
         if departure.conflicting().is_some() {
             for entry in &removed {
@@ -158,7 +157,7 @@ impl Mempool {
         self.newest = None;
         for departed in departed {
             if departed.sequence > self.state.journal.sequence() && self.state.get(&departed.txid).is_none() {
-                self.state.journal.put(departed, self.limits.departed, self.limits.departed_bytes);
+                self.state.journal.put(departed, self.state.limits.departed, self.state.limits.departed_bytes);
             }
         }
     }
@@ -175,7 +174,7 @@ impl Mempool {
         self.newest = None;
         for departed in departed {
             if self.state.get(&departed.txid).is_none() {
-                self.state.journal.push(departed, self.limits.departed, self.limits.departed_bytes);
+                self.state.journal.push(departed, self.state.limits.departed, self.state.limits.departed_bytes);
             }
         }
     }
@@ -280,9 +279,9 @@ impl Mempool {
     fn correct(&mut self, departed: &Departed, departure: Departure, along_with: Option<Txid>) {
         self.newest = None;
         let corrected = MempoolEventKind::Corrected { txid: departed.txid, departure };
-        self.state.events.push(corrected, self.limits.events);
+        self.state.events.push(corrected, self.state.limits.events);
         let departed = Departed { departure, along_with, ..Departed::clone(departed) };
-        self.state.journal.push(departed, self.limits.departed, self.limits.departed_bytes);
+        self.state.journal.push(departed, self.state.limits.departed, self.state.limits.departed_bytes);
     }
 
     fn insert(&mut self, entry: Entry) -> Arc<Entry> {
@@ -345,7 +344,7 @@ impl Mempool {
         state.scripts.remove(removed);
         for entry in removed {
             state.totals.take(entry);
-            state.events.push(MempoolEventKind::Removed { txid: entry.txid, departure }, self.limits.events);
+            state.events.push(MempoolEventKind::Removed { txid: entry.txid, departure }, state.limits.events);
         }
     }
 

@@ -16,7 +16,7 @@ const MEMORY: ByteSize = ByteSize::new(1 << 40);
 const HIGHEST: i64 = u32::MAX as i64;
 
 /// Every whole number with its bounds.
-const NUMBERS: [(&str, RangeInclusive<i64>); 20] = [
+const NUMBERS: [(&str, RangeInclusive<i64>); 21] = [
     ("node.timeout_seconds", 1..=3_600),
     ("node.patience_seconds", 0..=86_400),
     // a node takes 16 requests at once unless its rpcthreads says otherwise; beyond some hundred its disk is the limit
@@ -36,6 +36,8 @@ const NUMBERS: [(&str, RangeInclusive<i64>); 20] = [
     ("mempool.departed", 0..=10_000_000),
     ("mempool.events", 0..=10_000_000),
     ("mempool.history_days", 0..=36_500),
+    // no block is heavier, and each holds at least one transaction of usual size
+    ("mempool.block_weight", 4_000..=4_000_000),
     ("server.anonymous_cost_per_minute", 0..=HIGHEST),
     ("server.ready_blocks", 0..=HIGHEST),
     ("server.ready_seconds", 1..=86_400),

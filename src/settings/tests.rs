@@ -81,6 +81,7 @@ fn without_any_source_the_defaults_apply() {
             departed_bytes: ByteSize::new(32 << 20),
             events: 100_000,
             history_days: 400,
+            block_weight: 3_992_000,
         },
         server: ServerSettings {
             listen: ListenAddress::Ip(([127, 0, 0, 1], 8080).into()),
@@ -339,6 +340,7 @@ fn a_number_out_of_bounds_is_refused_with_what_it_may_be() {
         ("mempool.departed_bytes", "'0B'", "'16GiB'"),
         ("mempool.events", "0", "10000000"),
         ("mempool.history_days", "0", "36500"),
+        ("mempool.block_weight", "4000", "4000000"),
         ("rates.refresh_seconds", "60", "86400"),
         ("rates.max_age_seconds", "1", "4294967295"),
         ("publish.keep_days", "1", "3650"),

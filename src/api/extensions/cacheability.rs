@@ -292,7 +292,11 @@ const FIELD_CACHEABILITY: &[(&str, Cacheability, &str)] = &[
     ("OutputSpentEvent", Never, "outpoint output spentBy isConfirmed"),
     ("PackageResult", Never, "accepted message results replaced packageFeeRate"),
     ("PageInfo", Immutable, "hasNextPage hasPreviousPage startCursor endCursor"),
-    ("ProjectedBlock", UntilNextHead, "index txCount vsize weight totalFees medianFeeRate feeRatePercentiles transactions"),
+    (
+        "ProjectedBlock",
+        UntilNextHead,
+        "index maxWeight txCount vsize weight totalFees medianFeeRate feeRatePercentiles transactions",
+    ),
     ("ProjectedBlockDelta", Never, "index sequence projectedBlock added removed"),
     ("PsbtDerivation", Immutable, "publicKey fingerprint path"),
     (

@@ -137,6 +137,7 @@ const INT_FITS: &[(&str, &str)] = &[
     ("Output.vout", "as OutPoint.vout"),
     ("OutputAge.blockCount", "at most the height of the tip"),
     ("ProjectedBlock.index", "at most as many as transactions"),
+    ("ProjectedBlock.maxWeight", "as Block.weight"),
     ("ProjectedBlock.txCount", "as Block.txCount"),
     ("ProjectedBlock.vsize", "as Block.weight"),
     ("ProjectedBlock.weight", "as Block.weight"),

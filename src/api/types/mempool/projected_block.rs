@@ -75,6 +75,12 @@ impl ProjectedBlockObject {
         int_of(self.index)
     }
 
+    /// The weight at which a projected block is full, in weight units: the setting `mempool.block_weight` of the server, by
+    /// default 3,992,000, because miners reserve 8,000 for header and coinbase.
+    async fn max_weight(&self) -> Result<i32, ApiError> {
+        int_of(self.view.mempool().block_weight())
+    }
+
     /// The number of transactions.
     async fn tx_count(&self) -> Result<i32, ApiError> {
         int_of(self.block.sequences.len())
@@ -85,8 +91,7 @@ impl ProjectedBlockObject {
         int_of(self.block.vsize)
     }
 
-    /// The total weight of the transactions, in weight units. At most 3,992,000, because miners reserve 8,000 for
-    /// header and coinbase.
+    /// The total weight of the transactions, in weight units. At most `maxWeight`, unless it is of a single transaction.
     async fn weight(&self) -> Result<i32, ApiError> {
         int_of(self.block.weight)
     }
