@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use bitcoin::hex::DisplayHex;
 use btcgraph::settings::{AdminAddress, Flag, Secret, Settings};
-use btcgraph::sim::{LivingNode, Profile, SimNodeOptions, demo_pools};
+use btcgraph::sim::{LivingNode, Profile, SimNodeOptions, demo_block_weight, demo_pools};
 use clap::{Args, ValueEnum};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
@@ -106,6 +106,10 @@ pub(super) async fn run(
         let file = directory.path().join("pools.json");
         std::fs::write(&file, demo_pools()).or_exit(Exit::Failed, format!("cannot write {}", file.display()))?;
         settings.index.pools_file = file;
+    }
+
+    if let ProfileName::Demo = profile {
+        settings.mempool.block_weight = demo_block_weight();
     }
 
     let login = (settings.node.rpc_user.clone(), settings.node.rpc_password.expose().to_owned());

@@ -40,7 +40,7 @@ pub use chain::{BranchTip, ChainPath, SimChain, Template, TipStatus};
 pub use coinbase::Reward;
 pub use error::ChainError;
 pub use hostile::Hostile;
-pub use life::{Life, LifeAction, LifeStep, Profile, demo_pools};
+pub use life::{Life, LifeAction, LifeStep, Profile, demo_block_weight, demo_pools};
 pub use living_node::{LivingNode, LivingNodeError};
 pub use load::{LoadGenerator, LoadProfile};
 pub use mempool::{Assessment, ChainLimit, PackageSums, Policy, Rejection, SimMempool, SimMempoolEntry};

@@ -1,5 +1,6 @@
 //! A small chain for demonstrations: people who pay each other, and several miners.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,14 +10,21 @@ use serde_json::json;
 use super::super::{ChainError, Mining, Owner, Payment, Reward, Rng, ScriptKind, SimChain, World};
 use super::LifeAction;
 use super::wallet::{Wallet, any_entry};
-use crate::chain::Height;
 
-/// Blocks before the life begins, the first 100 of them without transactions.
-const HISTORY: u32 = 180;
+/// The history: first blocks without transactions, until their coinbases are mature and there are coins to spend.
+const FIRST_BLOCKS: u32 = 101;
 /// Seconds between two of these blocks.
-const HISTORY_SPACING: u32 = 600;
-/// Seconds from the last of these blocks to the beginning of the life.
-const HISTORY_END: u32 = 4;
+const FIRST_SPACING: u32 = 2_700;
+/// After them the chain lives once a day for some minutes, at the pace of today: so figures of a block go on where they were
+/// when the life begins, and those of a day grow slowly. Payments become more from day to day.
+const PAST_DAYS: u32 = 7;
+const SECONDS_A_DAY: u32 = 86_400;
+/// Seconds of life on the first of these days, and how many more there are on each later one.
+const PAST_LIFE: (u32, u32) = (380, 80);
+/// Seconds of life just before now: more than 144 blocks.
+const RECENT_LIFE: u32 = 1_560;
+/// The reorganisation of the history is so many seconds ago.
+const PAST_REORG: u32 = 300;
 /// The number of people at the beginning.
 const PEOPLE: u32 = 300;
 /// The number of outputs to a new address among 100.
@@ -24,12 +32,14 @@ const FRESH_ADDRESSES: u64 = 30;
 /// Milliseconds from a transaction to the next, and from a block to the next.
 const BETWEEN_TRANSACTIONS: (u64, u64) = (200, 460);
 const BETWEEN_BLOCKS: (u64, u64) = (7_000, 13_000);
-/// One in this many blocks is replaced by a branch.
-const BLOCKS_A_REORG: u64 = 12;
-/// The most weight of a block's transactions: about as much as arrives in ten seconds, so that those of low fees
-/// sometimes wait. When very many wait, there is no such limit.
-const BLOCK_WEIGHT: (u64, u64) = (14_000, 42_000);
-const MANY_WAIT: usize = 150;
+/// Blocks from one that is replaced by a branch to the next such block, and from the beginning of the life to the first:
+/// a visitor need not wait for it.
+const BETWEEN_REORGS: (u64, u64) = (6, 18);
+const FIRST_REORG: u64 = 2;
+/// The most weight of a block's transactions: somewhat less than what arrives in ten seconds, so that those of low fees
+/// wait. No more than this backlog does: a block takes what is above it.
+const BLOCK_WEIGHT: (u64, u64) = (22_000, 30_000);
+const BACKLOG: u64 = 110_000;
 /// The least value of a coin to spend, in satoshis.
 const LEAST_COIN: u64 = 60_000;
 /// The least value of an output, in satoshis.
@@ -44,6 +54,7 @@ const MINERS: [(u64, &str, ScriptKind); 6] = [
     (9, "/tin can collective/", ScriptKind::P2wsh),
     (4, "hello from a garden shed", ScriptKind::P2pk),
 ];
+
 /// The mining pools of the demo in the format pools-v2: the miners that write a name between slashes. Others mine for
 /// themselves.
 #[must_use]
@@ -53,6 +64,12 @@ pub fn demo_pools() -> String {
         Some(json!({ "id": index + 1, "name": name, "addresses": [], "tags": [tag], "link": "" }))
     });
     serde_json::Value::Array(pools.collect()).to_string()
+}
+
+/// The usual weight of the transactions of a block of the demo, in weight units.
+#[must_use]
+pub fn demo_block_weight() -> u32 {
+    u32::try_from(u64::midpoint(BLOCK_WEIGHT.0, BLOCK_WEIGHT.1)).unwrap_or(u32::MAX)
 }
 
 /// The number of addresses of each type among 100.
@@ -90,6 +107,10 @@ pub(super) struct Demo {
     /// Milliseconds to the next transaction and to the next block.
     until_transaction: u64,
     until_block: u64,
+    /// Blocks to the next one that is replaced; none in the history, but for one that it arranges itself.
+    until_reorg: Option<u64>,
+    /// Milliseconds between two transactions are this many times those of today, as a fraction.
+    slowness: (u64, u64),
 }
 
 impl Demo {
@@ -98,48 +119,80 @@ impl Demo {
         let mut rng = Rng::new(seed);
         let (until_transaction, until_block) =
             (between(&mut rng, BETWEEN_TRANSACTIONS), between(&mut rng, BETWEEN_BLOCKS));
-        let mut demo = Demo { rng, wallet: Wallet::default(), addresses: 0, until_transaction, until_block };
+        let wallet = Wallet::default();
+        let mut demo =
+            Demo { rng, wallet, addresses: 0, until_transaction, until_block, until_reorg: None, slowness: (1, 1) };
         for miner in 0..MINERS.len() {
             demo.wallet.learn(miner_of(miner));
         }
         for _ in 0..PEOPLE {
             demo.fresh_address();
         }
-        let first = now.saturating_sub(HISTORY_END + HISTORY_SPACING * (HISTORY - 1));
-        for n in 0..HISTORY {
-            // Block intervals vary, but times increase.
-            let late = if n + 1 < HISTORY { u32::try_from(demo.rng.below(540)).unwrap_or_default() } else { 0 };
-            world.set_time(first + HISTORY_SPACING * n + late);
-            let mature = world.chain().height() >= Height::from(100);
-            for _ in 0..if mature { demo.rng.between(1, 8) } else { 0 } {
-                demo.spend(&mut world)?;
-            }
-            demo.mine(&mut world, None)?;
-            if n == HISTORY - 30 {
-                demo.reorganise(&mut world)?;
-            }
-        }
-        world.set_time(now);
+        demo.make_history(&mut world, now)?;
+        demo.until_reorg = Some(FIRST_REORG);
         Ok((demo, world))
+    }
+
+    fn make_history(&mut self, world: &mut World, now: u32) -> Result<(), ChainError> {
+        let days_ago = |days: u32| now.saturating_sub(days * SECONDS_A_DAY);
+        for n in 0..FIRST_BLOCKS {
+            world.set_time(days_ago(PAST_DAYS + 1).saturating_sub((FIRST_BLOCKS - n) * FIRST_SPACING));
+            self.mine(world, None)?;
+        }
+        for day in 0..PAST_DAYS {
+            self.slowness = (u64::from(PAST_DAYS + 1), u64::from(day + 1));
+            self.live_until(world, days_ago(PAST_DAYS - day), PAST_LIFE.0 + PAST_LIFE.1 * day)?;
+            // nothing waits for a day
+            self.mine(world, None)?;
+        }
+        self.slowness = (1, 1);
+        self.live_until(world, now.saturating_sub(PAST_REORG), RECENT_LIFE - PAST_REORG)?;
+        self.reorganise(world)?;
+        self.live_until(world, now, PAST_REORG)?;
+        world.set_time(now);
+        Ok(())
+    }
+
+    /// Lives for so many seconds, which end at `end`.
+    fn live_until(&mut self, world: &mut World, end: u32, seconds: u32) -> Result<(), ChainError> {
+        let mut passed = Duration::ZERO;
+        while passed < Duration::from_secs(seconds.into()) {
+            world.set_time(end.saturating_sub(seconds) + u32::try_from(passed.as_secs()).unwrap_or(seconds));
+            let (_, wait) = self.next(world)?;
+            passed += wait;
+        }
+        Ok(())
     }
 
     pub(super) fn next(&mut self, world: &mut World) -> Result<(LifeAction, Duration), ChainError> {
         let action = if self.until_block <= self.until_transaction {
             self.until_transaction -= self.until_block;
             self.until_block = between(&mut self.rng, BETWEEN_BLOCKS);
-            let depth = u32::from(self.rng.below(BLOCKS_A_REORG) == 0);
-            if depth == 0 { self.mine_live(world)? } else { self.reorganise(world)? }
+            self.until_reorg = self.until_reorg.map(|blocks| blocks.saturating_sub(1));
+            if self.until_reorg == Some(0) {
+                self.until_reorg = Some(between(&mut self.rng, BETWEEN_REORGS));
+                self.reorganise(world)?
+            } else {
+                self.mine_live(world)?
+            }
         } else {
             self.until_block -= self.until_transaction;
-            self.until_transaction = between(&mut self.rng, BETWEEN_TRANSACTIONS);
+            let (times, of) = self.slowness;
+            self.until_transaction = between(&mut self.rng, BETWEEN_TRANSACTIONS) * times / of;
             self.spend(world)?
         };
         Ok((action, Duration::from_millis(self.until_transaction.min(self.until_block))))
     }
 
     fn mine_live(&mut self, world: &mut World) -> Result<LifeAction, ChainError> {
-        let weight = Weight::from_wu(between(&mut self.rng, BLOCK_WEIGHT));
-        self.mine(world, Some(weight).filter(|_| world.mempool().len() < MANY_WAIT))
+        let weight = self.block_weight(world);
+        self.mine(world, Some(weight))
+    }
+
+    /// The most weight of the transactions of the next block.
+    fn block_weight(&mut self, world: &World) -> Weight {
+        let above = world.mempool().weight().to_wu().saturating_sub(BACKLOG);
+        Weight::from_wu(between(&mut self.rng, BLOCK_WEIGHT).max(above))
     }
 
     fn mine(&mut self, world: &mut World, max_weight: Option<Weight>) -> Result<LifeAction, ChainError> {
@@ -150,14 +203,24 @@ impl Demo {
     }
 
     /// Another miner finds a block of the same height with most of the same transactions, and the next block extends
-    /// it.
+    /// it with some of those that wait. The other transactions of the replaced block are unconfirmed again.
     fn reorganise(&mut self, world: &mut World) -> Result<LifeAction, ChainError> {
         let tip = world.chain().block(&world.chain().tip()).cloned();
         let mut transactions = tip.map_or_else(Vec::new, |block| block.txdata[1..].to_vec());
         let kept = transactions.len() - self.rng.index(transactions.len() / 2 + 1);
-        transactions.truncate(kept);
+        let mut without: HashSet<Txid> = transactions.drain(kept..).map(|tx| tx.compute_txid()).collect();
+        let waiting = world.mempool();
+        let limit = self.block_weight(world);
+        let mut next = Vec::new();
+        for entry in waiting.select(limit).iter().filter_map(|txid| waiting.get(txid)) {
+            if entry.spends().any(|outpoint| without.contains(&outpoint.txid)) {
+                without.insert(entry.txid);
+            } else {
+                next.push((*entry.tx).clone());
+            }
+        }
         let mining = self.mining();
-        world.reorg(1, 2, vec![transactions], &mining)?;
+        world.reorg(1, 2, vec![transactions, next], &mining)?;
         self.wallet.recount(world);
         Ok(LifeAction::Branched { depth: 1, length: 2 })
     }

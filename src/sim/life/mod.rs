@@ -22,7 +22,7 @@ use std::time::Duration;
 use bitcoin::{BlockHash, Txid};
 
 use self::demo::Demo;
-pub use self::demo::demo_pools;
+pub use self::demo::{demo_block_weight, demo_pools};
 use self::hostile::HostileLife;
 use self::mainnet::MainnetLike;
 use super::world::NumberedEvent;

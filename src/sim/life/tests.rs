@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::mem::discriminant;
 
-use bitcoin::Network;
+use bitcoin::{Block, Network};
 
 use super::super::WorldEvent;
 use super::*;
@@ -44,15 +44,44 @@ fn equal_seeds_make_equal_lives_and_others_make_others() {
 fn a_demo_begins_with_a_history_that_ends_just_before_now() {
     let (world, _) = lead(Profile::Demo, 1, 0);
     let height = world.chain().height().to_u32();
-    assert!((150..=200).contains(&height), "{height}");
+    assert!((650..=750).contains(&height), "{height}");
     let blocks: Vec<_> = world.chain().active_blocks().skip(1).collect();
     let times: Vec<u32> = blocks.iter().map(|block| block.header.time).collect();
     assert!(times.is_sorted());
     assert!((NOW - 60..NOW).contains(times.last().unwrap()));
     assert!(blocks[..100].iter().all(|block| block.txdata.len() == 1));
-    assert!(blocks[110..].iter().all(|block| block.txdata.len() < 100));
-    assert!(blocks[100..].iter().map(|block| block.txdata.len() - 1).sum::<usize>() > 200);
+    assert!(blocks[110..].iter().all(|block| block.txdata.len() < 150));
     assert_eq!(world.chain().tips().len(), 2, "one block was overtaken");
+    assert!(world.mempool().len() > 10, "{} wait", world.mempool().len());
+}
+
+#[test]
+fn the_history_of_a_demo_goes_on_as_it_ended() {
+    let (world, _) = lead(Profile::Demo, 1, 3_000);
+    let blocks: Vec<&Block> = world.chain().active_blocks().skip(1).map(AsRef::as_ref).collect();
+    let (past, present): (Vec<&Block>, Vec<&Block>) = blocks.into_iter().partition(|block| block.header.time < NOW);
+    let recent = &past[past.len() - 144..];
+    assert!(present.len() > 80);
+    let outputs = |block: &Block| block.txdata.iter().map(|tx| tx.output.len()).sum();
+    let weight = |block: &Block| usize::try_from(block.weight().to_wu()).unwrap();
+    let figures: [(&str, &dyn Fn(&Block) -> usize); 3] =
+        [("transactions", &|block| block.txdata.len()), ("weight", &weight), ("outputs", &outputs)];
+    for (name, of) in figures {
+        let mean = |blocks: &[&Block]| 1_000 * blocks.iter().map(|block| of(block)).sum::<usize>() / blocks.len();
+        let (before, after) = (mean(recent), mean(&present));
+        assert!((before * 3 / 4..before * 4 / 3).contains(&after), "1,000 {name}: {before} before, {after} after");
+    }
+    let seconds = |blocks: &[&Block]| (blocks[blocks.len() - 1].header.time - blocks[0].header.time) as usize;
+    let pace = |blocks: &[&Block]| 1_000 * seconds(blocks) / blocks.len();
+    let (before, after) = (pace(recent), pace(&present));
+    assert!((before * 3 / 4..before * 4 / 3).contains(&after), "1,000 seconds a block: {before} before, {after} after");
+
+    let days = past.chunk_by(|one, next| next.header.time - one.header.time < 3_600);
+    let days: Vec<(usize, usize)> =
+        days.map(|day| (day.len(), day.iter().map(|block| block.txdata.len()).sum::<usize>() / day.len())).collect();
+    assert_eq!(days.len(), 9, "the first blocks, seven days, and today: {days:?}");
+    assert!(days[1..].is_sorted_by_key(|(blocks, _)| *blocks), "{days:?}");
+    assert!(days.is_sorted_by_key(|(_, transactions)| *transactions), "{days:?}");
 }
 
 #[test]
