@@ -59,9 +59,12 @@ async function show(container: HTMLElement) {
       schemaDescription
     >
       <GraphiQL.Logo>
-        <a className="home" href="/" title="The explorer">
+        <a className="home" href="/" title="The start page">
           <img src="/playground/plain/favicon.svg" alt="" width="20" height="20" />
           btcgraph
+        </a>
+        <a href="/" title="Blocks, transactions and addresses">
+          Explorer
         </a>
         <a href="/playground/plain" title="A small page without an editor">
           plain page

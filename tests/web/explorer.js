@@ -8,6 +8,8 @@
 //   { need: "payment", to: … }     the txid of a new transaction that pays the address, or any address if that is null
 //   { need: "restart", to: … }     the txid of a transaction that pays the address, made and confirmed while the server is away
 //   { need: "reorg" }              the hash of the block that left the chain
+//   { need: "stuck" }              a transaction that waits for the block after the next: its txid, the feerate of the next
+//                                  block in whole sat/vB, and the fee in satoshis of a replacement that pays it
 //   { need: "balance", of, at }    the balance of an address in satoshis, as a string
 //
 // and { seen: … } last of all what it saw:
@@ -15,6 +17,9 @@
 //   bytes        of the first view, compressed
 //   violations   of accessibility, by axe: "page at width in scheme: rule: element"
 //   overflows    pages that are wider than the window
+//   hidden       how many cells of the tables of the mempool are not in sight, by width
+//   reorg        what the page of reorgs says of the one that was made
+//   stuck        what the page of the stuck transaction says of its wait
 //   complaints   errors and warnings of the console, exceptions, and what the content security policy blocked
 //   elsewhere    requests to any other host
 //   loads        how often the page was loaded
@@ -44,7 +49,7 @@ async function need(request) {
   return JSON.parse((await lines.next()).value);
 }
 
-const seen = { bytes: 0, violations: [], overflows: [], complaints: [], elsewhere: [], loads: 0 };
+const seen = { bytes: 0, violations: [], overflows: [], hidden: {}, complaints: [], elsewhere: [], loads: 0 };
 
 function watch(page) {
   page.on('console', (message) => {
@@ -77,6 +82,10 @@ const search = async (page, text) => {
 const title = (page, text) => page.getByRole('heading', { level: 1, name: text }).waitFor();
 const live = (page) => page.getByText('live', { exact: true }).waitFor();
 const row = (page, txid) => page.locator(`main a[href="/tx/${txid}"]`).first().waitFor();
+
+/** The value beside a name of a list of facts, and that of a figure above its name. */
+const fact = (within, name) => within.locator('dl > div', { hasText: name }).locator('dd').innerText();
+const figure = (page, name) => page.locator('.figure', { hasText: name }).locator('.value').innerText();
 
 /** The balance that an address page shows, in satoshis. */
 const balance = async (page) => (await page.locator('.balance .amount').innerText()).replace(/[^\d]/g, '');
@@ -120,9 +129,10 @@ async function journey(browser) {
 
   const past = 104;
   const before = await need({ need: 'balance', of: address, at: past });
-  await page.getByLabel('As of block or date').fill(String(past));
+  await page.getByLabel('At a past day or block').fill(String(past));
   await page.getByRole('button', { name: 'Show', exact: true }).click();
-  await page.getByText(`as of block ${past}`).waitFor();
+  await page.getByText(`as it was after block ${past}`).waitFor();
+  await page.getByRole('heading', { name: `Balance after block ${past}` }).waitFor();
   await shows(page, before);
   await page.getByRole('button', { name: 'Now', exact: true }).click();
   await shows(page, await need({ need: 'balance', of: address, at: null }));
@@ -137,16 +147,29 @@ async function journey(browser) {
   await live(page);
   const stale = await need({ need: 'reorg' });
   await page.getByText(/left the chain|joined the chain/).first().waitFor();
+  await page.locator(`.reorg a[href="/block/${stale}"]`).waitFor();
+  await page.getByRole('link', { name: 'All reorgs' }).click();
+  await title(page, 'Status');
+  const left = page.locator('#reorgs li', { has: page.locator(`a[href="/block/${stale}"]`) });
+  seen.reorg = { left: await fact(left, 'Left the chain'), joined: await fact(left, 'Replaced by') };
   await search(page, stale);
   await title(page, /^Block/);
   await page.getByText('This block left the chain.').waitFor();
+  await page.getByRole('heading', { name: 'The reorg that replaced it' }).waitFor();
+
+  const stuck = await need({ need: 'stuck' });
+  await search(page, stuck.txid);
+  await page.getByRole('heading', { name: 'Why it is not confirmed yet' }).waitFor();
+  const bump = page.locator('.help li', { hasText: `which makes ${stuck.target} sat/vB` });
+  await bump.waitFor();
+  seen.stuck = { block: await figure(page, 'projected block'), rate: await figure(page, 'feerate that miners count'), lowest: await figure(page, 'lowest of the next block'), isEnough: (await bump.locator('.amount').first().getAttribute('title')).replace(/\D/g, '') === String(stuck.fee) };
   await page.context().close();
-  return { payment, address, block };
+  return { payment, address, block, stale, stuck: stuck.txid };
 }
 
 /** Looks at each page at each width, in light and in dark. */
-async function look(browser, { payment, address, block }) {
-  const pages = ['/', `/block/${block}`, `/tx/${payment}`, `/address/${address}`, `/wallet#addr(${address})`, '/mempool', '/charts', '/pool/f2pool', '/send', '/status', '/search#nothing'];
+async function look(browser, { payment, address, block, stale, stuck }) {
+  const pages = ['/', `/block/${block}`, `/block/${stale}`, `/tx/${payment}`, `/tx/${stuck}`, `/address/${address}`, `/wallet#addr(${address})`, '/mempool', '/charts', '/pool/f2pool', '/send', '/status', '/search#nothing'];
   for (const colorScheme of ['light', 'dark']) {
     const page = await open(browser, '/', { colorScheme, reducedMotion: 'reduce' });
     await page.evaluate(axe);
@@ -161,6 +184,7 @@ async function look(browser, { payment, address, block }) {
         if (await page.evaluate(() => document.documentElement.scrollWidth > document.documentElement.clientWidth)) {
           seen.overflows.push(`${name} at ${width}`);
         }
+        if (name === 'mempool') seen.hidden[width] = await page.locator('.rows td:not(:empty)').evaluateAll((cells) => cells.filter((cell) => cell.offsetParent === null).length);
         const folder = process.env.PLAYGROUND_PICTURES;
         if (folder) await page.screenshot({ path: path.join(folder, `explorer-${name}-${width}-${colorScheme}.png`), fullPage: true });
         // colours do not depend on the width, nor the layout on the colours

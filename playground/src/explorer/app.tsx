@@ -139,8 +139,8 @@ export function App() {
         </Boundary>
       </main>
       <footer className="frame-foot">
-        <span>Served by your own node.</span>
-        <a href="/playground">GraphQL playground</a>
+        <span>Served by your own node</span>
+        <a href="/playground">Playground</a>
         <a href="/schema.graphql">Schema</a>
         <a href="/playground/licenses.txt">Licences</a>
       </footer>

@@ -107,12 +107,12 @@ export function Hash({ text, href, what, copy = false, tail = 8 }: { text: strin
 }
 
 /** A titled part of a page. */
-export function Panel({ title, aside, children, className = '' }: { title: ReactNode; aside?: ReactNode; children: ReactNode; className?: string }) {
-  const id = useId();
+export function Panel({ title, aside, children, className = '', id }: { title: ReactNode; aside?: ReactNode; children: ReactNode; className?: string; id?: string }) {
+  const heading = useId();
   return (
-    <section className={`panel ${className}`} aria-labelledby={id}>
+    <section className={`panel ${className}`} aria-labelledby={heading} id={id}>
       <header>
-        <h2 id={id}>{title}</h2>
+        <h2 id={heading}>{title}</h2>
         {aside && <div className="aside">{aside}</div>}
       </header>
       {children}
@@ -120,13 +120,13 @@ export function Panel({ title, aside, children, className = '' }: { title: React
   );
 }
 
-/** Names and values, one pair a line. Pairs without a value are left out. */
-export function Facts({ facts }: { facts: [string, ReactNode][] }) {
+/** Names and values, one pair a line, some with a note on what the figure means. Pairs without a value are left out. */
+export function Facts({ facts }: { facts: [name: string, value: ReactNode, note?: string][] }) {
   return (
     <dl className="facts">
-      {facts.filter(([, value]) => value !== null && value !== undefined && value !== false).map(([name, value]) => (
+      {facts.filter(([, value]) => value !== null && value !== undefined && value !== false).map(([name, value, note]) => (
         <div key={name}>
-          <dt>{name}</dt>
+          <dt>{name}{note && <span className="note">{note}</span>}</dt>
           <dd>{value}</dd>
         </div>
       ))}

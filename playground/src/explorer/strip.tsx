@@ -6,14 +6,13 @@ import type { HomeQuery, StripBlockFragment, StripProjectionFragment } from './p
 import { Link, paths } from './router';
 
 /** The largest weight of a block, in weight units (BIP141). */
-const FULL = 4_000_000;
+const LARGEST = 4_000_000;
 
-const fullness = (weight: number) => Math.min(1, weight / FULL);
-
-function Fill({ weight, feeRate }: { weight: number; feeRate: number }) {
+function Fill({ weight, full, feeRate }: { weight: number; full: number; feeRate: number }) {
+  const share = Math.min(1, weight / full);
   return (
-    <span className="fill" title={`${percent(fullness(weight))} full`}>
-      <span className={`fee-${feeClass(feeRate)}`} style={{ width: `${Math.max(1.5, fullness(weight) * 100)}%` }} />
+    <span className="fill" title={`${percent(share)} full`}>
+      <span className={`fee-${feeClass(feeRate)}`} style={{ width: `${Math.max(1.5, share * 100)}%` }} />
     </span>
   );
 }
@@ -27,13 +26,13 @@ function Projected({ block }: { block: StripProjectionFragment }) {
         <span className="tile-rate">~{rate(block.medianFeeRate)} <span className="unit">sat/vB</span></span>
         <span className="tile-line"><Amount sats={block.totalFees} unit={false} /></span>
         <span className="tile-line quiet">{things(block.txCount, 'tx', 'txs')}</span>
-        <Fill weight={block.weight} feeRate={block.medianFeeRate} />
+        <Fill weight={block.weight} full={block.maxWeight} feeRate={block.medianFeeRate} />
       </Link>
     </li>
   );
 }
 
-function Connected({ block, isNew }: { block: StripBlockFragment; isNew: boolean }) {
+function Connected({ block, full, isNew }: { block: StripBlockFragment; full: number; isNew: boolean }) {
   return (
     <li className={`tile${isNew ? ' new' : ''}`} data-hash={block.hash}>
       <Link href={paths.block(block.hash)}>
@@ -43,13 +42,15 @@ function Connected({ block, isNew }: { block: StripBlockFragment; isNew: boolean
         <span className="tile-line quiet">{things(block.txCount, 'tx', 'txs')}</span>
         <span className="tile-line quiet"><Age time={block.time} /></span>
         {block.miner && <span className="tile-line quiet miner" title={block.miner.name}>{block.miner.name}</span>}
-        <Fill weight={block.weight} feeRate={block.feeStats.medianFeeRate} />
+        <Fill weight={block.weight} full={full} feeRate={block.feeStats.medianFeeRate} />
       </Link>
     </li>
   );
 }
 
 export function Strip({ projected, blocks, fresh }: { projected: StripProjectionFragment[]; blocks: NonNullable<HomeQuery['blocks']>['nodes']; fresh: ReadonlySet<string> }) {
+  // miners of some networks make smaller blocks than they may
+  const full = projected[0]?.maxWeight ?? LARGEST;
   return (
     <div className="strip" role="group" aria-label="Projected and newest blocks" tabIndex={0}>
       <ol className="side" aria-label="Next blocks, as projected from the mempool" reversed>
@@ -58,7 +59,7 @@ export function Strip({ projected, blocks, fresh }: { projected: StripProjection
       </ol>
       <span className="now" aria-hidden="true" />
       <ol className="side" aria-label="Newest blocks">
-        {blocks.map((block) => <Connected key={block.hash} block={block} isNew={fresh.has(block.hash)} />)}
+        {blocks.map((block) => <Connected key={block.hash} block={block} full={full} isNew={fresh.has(block.hash)} />)}
       </ol>
     </div>
   );

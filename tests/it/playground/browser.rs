@@ -66,16 +66,16 @@ pub(super) fn browser() -> Option<PathBuf> {
     found
 }
 
-/// A node with a chain that pays to addresses and spends from them, and a server that follows it; `None`, which is
-/// recorded, where there is no node.
+/// A node with a chain that pays to addresses and spends from them, and a server with these variables that follows it; `None`,
+/// which is recorded, where there is no node.
 #[track_caller]
-pub(super) fn chain(directory: &Path) -> Option<(RealNode, Served)> {
+pub(super) fn chain(directory: &Path, variables: &[(&str, &str)]) -> Option<(RealNode, Served)> {
     let node = RealNode::start(&[])?;
     let address = node.wallet_address("bech32");
     node.mine_to(&address, 101);
     node.must("sendtoaddress", &[json!(node.wallet_address("bech32m")), json!(1.5)]);
     node.mine_to(&address, 1);
-    let served = Served::start(&node, directory);
+    let served = Served::start_with(&node, directory, variables);
     wait_for("the server to be in sync", Duration::from_secs(30), || {
         let sync = served.query("{ sync { indexedHeight isReady } }");
         (sync["data"]["sync"] == json!({ "indexedHeight": 102, "isReady": true })).then_some(())
@@ -140,7 +140,7 @@ fn sound(title: &str, completions: &[&str], live: &[BlockHash]) -> Seen {
 fn graphiql_completes_fields_shows_answers_and_tells_of_blocks_as_they_come() {
     let Some(browser) = browser() else { return };
     let directory = tempfile::tempdir().unwrap();
-    let Some((node, served)) = chain(directory.path()) else { return };
+    let Some((node, served)) = chain(directory.path(), &[]) else { return };
     if served.get("/playground") == served.get("/playground/plain") {
         return skip(&current_test(), "no GraphiQL in this program: run scripts/playground.sh and build it again");
     }
@@ -152,7 +152,7 @@ fn graphiql_completes_fields_shows_answers_and_tells_of_blocks_as_they_come() {
 fn the_plain_page_shows_answers_and_tells_of_blocks_as_they_come() {
     let Some(browser) = browser() else { return };
     let directory = tempfile::tempdir().unwrap();
-    let Some((node, served)) = chain(directory.path()) else { return };
+    let Some((node, served)) = chain(directory.path(), &[]) else { return };
     let seen = visit(&browser, "plain", &node, &served);
     assert_eq!(seen, sound("btcgraph", &[], &seen.live));
 }

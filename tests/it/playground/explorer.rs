@@ -6,17 +6,21 @@
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::browser::{browser, chain};
-use crate::support::bitcoind::RealNode;
+use crate::support::bitcoind::{RealNode, wait_for};
 use crate::support::served::Served;
 use crate::support::skips::{current_test, skip};
 
 /// The most that the first view may load, compressed.
 const FIRST_VIEW_BYTES: u64 = 300_000;
+
+/// The weight of projected blocks: seven payments, so that some wait for a later block.
+const BLOCK_WEIGHT: &str = "4000";
 
 /// What the visitor needs, as the head of its file says.
 #[derive(Deserialize)]
@@ -26,6 +30,7 @@ enum Need {
     Payment { to: Option<String> },
     Restart { to: String },
     Reorg,
+    Stuck,
     Balance { of: String, at: Option<u32> },
 }
 
@@ -36,12 +41,22 @@ enum Line {
     Seen { seen: Seen },
 }
 
+/// The blocks of a reorg in words.
+#[derive(Debug, Deserialize)]
+struct ShownReorg {
+    left: String,
+    joined: String,
+}
+
 /// What it saw.
 #[derive(Debug, Deserialize)]
 struct Seen {
     bytes: u64,
     violations: Vec<String>,
     overflows: Vec<String>,
+    hidden: Value,
+    reorg: ShownReorg,
+    stuck: Value,
     complaints: Vec<String>,
     elsewhere: Vec<String>,
     loads: u32,
@@ -50,6 +65,30 @@ struct Seen {
 fn pay(node: &RealNode, to: Option<String>) -> Value {
     let to = to.unwrap_or_else(|| node.wallet_address("bech32"));
     node.must("sendtoaddress", &[json!(to), json!(0.25)])
+}
+
+/// A transaction that waits for the block after the next, because enough others pay more, and what the server says of it.
+fn stuck(node: &RealNode, served: &Served) -> Value {
+    let pay_at = |rate: u32| {
+        let to = node.wallet_address("bech32");
+        let [amount, text, off, unset] = [json!(0.1), json!(""), json!(false), json!(null)];
+        let estimate = json!("unset");
+        let arguments = [json!(to), amount, text.clone(), text, off, json!(true), unset.clone(), estimate, unset, json!(rate)];
+        node.must("sendtoaddress", &arguments)
+    };
+    for _ in 0..9 {
+        pay_at(20);
+    }
+    let txid = pay_at(1);
+    let fees = "query ($of: Txid!, $to: Float!) { recommendedFees { within1Block } transaction(txid: $of) {
+        mempoolEntry { projectedBlockIndex bumpFeeTo(feeRate: $to, minimal: false) } } }";
+    let ask = |to: f64| served.query_with(fees, &json!({ "of": txid, "to": to }))["data"].clone();
+    let data = wait_for("the transaction to wait", Duration::from_secs(30), || {
+        let data = ask(1.0);
+        (data["transaction"]["mempoolEntry"]["projectedBlockIndex"] == json!(1)).then_some(data)
+    });
+    let target = data["recommendedFees"]["within1Block"].as_f64().unwrap().ceil();
+    json!({ "txid": txid, "target": target, "fee": ask(target)["transaction"]["mempoolEntry"]["bumpFeeTo"] })
 }
 
 /// What the visitor gets.
@@ -71,6 +110,7 @@ fn provide(need: Need, node: &RealNode, served: &mut Served, directory: &Path) -
             node.mine(2);
             stale
         }
+        Need::Stuck => stuck(node, served),
         Need::Balance { of, at } => {
             let at = at.map_or(Value::Null, |height| json!({ "height": height }));
             let query =
@@ -86,7 +126,7 @@ fn provide(need: Need, node: &RealNode, served: &mut Served, directory: &Path) -
 fn the_explorer_follows_the_chain_and_survives_a_restart() {
     let Some(browser) = browser() else { return };
     let directory = tempfile::tempdir().unwrap();
-    let Some((node, mut served)) = chain(directory.path()) else { return };
+    let Some((node, mut served)) = chain(directory.path(), &[("BTCGRAPH_MEMPOOL__BLOCK_WEIGHT", BLOCK_WEIGHT)]) else { return };
     if served.get("/") == served.get("/playground/plain/explorer.html") {
         return skip(&current_test(), "no explorer in this program: run scripts/playground.sh and build it again");
     }
@@ -115,6 +155,17 @@ fn the_explorer_follows_the_chain_and_survives_a_restart() {
     let seen: Seen = seen.expect("the visitor says what it saw");
     assert_eq!(seen.violations, Vec::<String>::new());
     assert_eq!(seen.overflows, Vec::<String>::new());
+    assert_eq!(seen.hidden, json!({ "360": 0, "768": 0, "1440": 0 }));
+    assert_eq!(
+        seen.stuck,
+        json!({ "block": "2nd from now", "rate": "1 sat/vB", "lowest": "20 sat/vB", "isEnough": true })
+    );
+    let tips = node.must("getchaintips", &[]);
+    let stale = tips.as_array().unwrap().iter().find(|tip| tip["status"] == "invalid").unwrap();
+    let shown = |hash: &Value| format!("{} …{}", stale["height"], &hash.as_str().unwrap()[56..]);
+    assert_eq!(seen.reorg.left, shown(&stale["hash"]));
+    let joined = node.must("getblockhash", std::slice::from_ref(&stale["height"]));
+    assert_eq!(seen.reorg.joined.lines().next(), Some(shown(&joined).as_str()));
     assert_eq!(seen.complaints, Vec::<String>::new());
     assert_eq!(seen.elsewhere, Vec::<String>::new());
     assert_eq!(seen.loads, 1, "the page was loaded again");

@@ -21,6 +21,7 @@ pub(crate) struct Served {
     process: Child,
     /// Host and port.
     pub(crate) address: String,
+    variables: Vec<(String, String)>,
 }
 
 impl Served {
@@ -45,11 +46,13 @@ impl Served {
         Self::start_to("127.0.0.1:0", node, directory, &variables, log.into())
     }
 
-    /// Stops it, and starts another one at the same address; `meanwhile` runs while there is none.
+    /// Stops it, and starts another one at the same address with the same variables; `meanwhile` runs while there is none.
     pub(crate) fn restart(&mut self, node: &RealNode, directory: &Path, meanwhile: impl FnOnce()) {
         assert!(self.stop().success());
         meanwhile();
-        *self = Self::start_to(&self.address, &login(node), directory, &[], Stdio::null());
+        let variables = std::mem::take(&mut self.variables);
+        let variables: Vec<_> = variables.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        *self = Self::start_to(&self.address, &login(node), directory, &variables, Stdio::null());
     }
 
     fn start_to(listen: &str, node: &[OsString], directory: &Path, variables: &[(&str, &str)], log: Stdio) -> Self {
@@ -61,7 +64,8 @@ impl Served {
         let port = wait_for("the port file", PATIENCE, || {
             std::fs::read_to_string(&port_file).ok().filter(|port| !port.is_empty())
         });
-        Self { process, address: format!("127.0.0.1:{port}") }
+        let variables = variables.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())).collect();
+        Self { process, address: format!("127.0.0.1:{port}"), variables }
     }
 
     /// The whole response to a document.

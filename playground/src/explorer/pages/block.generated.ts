@@ -28,7 +28,7 @@ export type BlockPageQueryVariables = Exact<{
 }>;
 
 
-export type BlockPageQuery = { snapshot: { cursor: string } | null, block: { id: string, hash: string, height: number, chainStatus: ChainStatus, confirmations: number, time: string, medianTime: string, version: number, merkleRoot: string, bits: number, nonce: number, difficulty: number, size: number, strippedSize: number, weight: number, txCount: number, subsidy: number, totalFees: number, coinbaseValue: number, unclaimedReward: number, headerHex: string, chainwork: string, miner: { id: string, slug: string, name: string } | null, coinbase: { text: string, minerEvidence: MinerEvidence | null } | null, feeStats: { averageFee: number, medianFee: number, minFee: number, maxFee: number, medianFeeRate: number, averageFeeRate: number, feeRatePercentiles: Array<number> }, stats: { inputCount: number, outputCount: number, totalOutputValue: number | null, segwitTxCount: number, taprootOutputCount: number, opReturnCount: number, utxoDelta: number | null }, previousBlock: { id: string, hash: string, height: number } | null, nextBlock: { id: string, hash: string, height: number } | null, siblings: Array<{ id: string, hash: string, height: number, chainStatus: ChainStatus, txCount: number }>, reorg: { id: string, depth: number, observedAt: string, forkHeight: number } | null, transactions: { totalCount: number | null, pageInfo: { hasNextPage: boolean, hasPreviousPage: boolean, startCursor: string | null, endCursor: string | null }, nodes: Array<{ id: string, txid: string, vsize: number, fee: number | null, feeRate: number | null, isCoinbase: boolean, indexInBlock: number | null, inputCount: number, outputCount: number, totalOutputValue: number }> } | null } | null };
+export type BlockPageQuery = { snapshot: { cursor: string } | null, block: { id: string, hash: string, height: number, chainStatus: ChainStatus, confirmations: number, time: string, medianTime: string, version: number, merkleRoot: string, bits: number, nonce: number, difficulty: number, size: number, strippedSize: number, weight: number, txCount: number, subsidy: number, totalFees: number, coinbaseValue: number, unclaimedReward: number, headerHex: string, chainwork: string, miner: { id: string, slug: string, name: string } | null, coinbase: { text: string, minerEvidence: MinerEvidence | null } | null, feeStats: { averageFee: number, medianFee: number, minFee: number, maxFee: number, medianFeeRate: number, averageFeeRate: number, feeRatePercentiles: Array<number> }, stats: { inputCount: number, outputCount: number, totalOutputValue: number | null, segwitTxCount: number, taprootOutputCount: number, opReturnCount: number, utxoDelta: number | null }, previousBlock: { id: string, hash: string, height: number } | null, nextBlock: { id: string, hash: string, height: number } | null, siblings: Array<{ id: string, hash: string, height: number, chainStatus: ChainStatus, txCount: number }>, reorg: { id: string, observedAt: string, depth: number, forkHeight: number, isComplete: boolean, disconnected: { totalCount: number | null, nodes: Array<{ hash: string, height: number }> } | null, connected: { totalCount: number | null, nodes: Array<{ hash: string, height: number }> } | null, returnedToMempool: { totalCount: number | null, nodes: Array<string> } | null, conflicted: { totalCount: number | null, nodes: Array<{ txid: string }> } | null } | null, transactions: { totalCount: number | null, pageInfo: { hasNextPage: boolean, hasPreviousPage: boolean, startCursor: string | null, endCursor: string | null }, nodes: Array<{ id: string, txid: string, vsize: number, fee: number | null, feeRate: number | null, isCoinbase: boolean, indexInBlock: number | null, inputCount: number, outputCount: number, totalOutputValue: number }> } | null } | null };
 
 export type BlockSummaryQueryVariables = Exact<{
   hash: string;
@@ -118,9 +118,34 @@ query BlockPage($hash: BlockHash, $height: Int, $first: Int!, $after: String) {
     }
     reorg {
       id
-      depth
       observedAt
+      depth
       forkHeight
+      isComplete
+      disconnected(first: 3) {
+        totalCount
+        nodes {
+          hash
+          height
+        }
+      }
+      connected(first: 3) {
+        totalCount
+        nodes {
+          hash
+          height
+        }
+      }
+      returnedToMempool(first: 25) {
+        totalCount
+        nodes
+      }
+      conflicted(first: 25) {
+        totalCount
+        nodes {
+          txid
+        }
+      }
     }
     transactions(first: $first, after: $after) {
       totalCount

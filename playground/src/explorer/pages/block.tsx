@@ -5,6 +5,7 @@ import { useRef } from 'react';
 import { count, difficulty, percent, rate, scaled, things, words } from '../format';
 import { Amount, Badge, Empty, Facts, Failure, FeeRate, Hash, Head, Loading, More, Panel, When } from '../parts';
 import { useLive, usePage } from '../page';
+import { Reorg } from '../reorg';
 import { Link, paths, useTitle } from '../router';
 import { Legend, Treemap } from '../treemap';
 import { BlockChangesDocument, type BlockPageQuery, BlockPageDocument, BlockSummaryDocument, type BlockSummaryQuery } from './block.generated';
@@ -56,11 +57,13 @@ function Shown({ block, more }: { block: Shown; more: (after: string | null) => 
         {nextBlock ? <Link href={paths.block(nextBlock.hash)}>{count(nextBlock.height)} →</Link> : <span className="quiet">{block.chainStatus === 'MAIN' ? 'the tip' : 'no block on it'}</span>}
       </nav>
       {block.chainStatus === 'STALE' && (
-        <div className="failure" role="status">
-          <strong>This block left the chain.</strong>{' '}
-          {reorg && <>A reorg of {things(reorg.depth, 'block')} disconnected it. </>}
-          Its transactions count only where another block or the mempool has them.
-        </div>
+        <>
+          <div className="failure" role="status">
+            <strong>This block left the chain.</strong>{' '}
+            Its transactions count only where another block or the mempool has them.
+          </div>
+          {reorg && <Panel title="The reorg that replaced it" aside={<Link href="/status#reorgs">All reorgs</Link>}><Reorg reorg={reorg} /></Panel>}
+        </>
       )}
       {siblings.length > 0 && (
         <Panel title="Other blocks of this height">
@@ -129,26 +132,26 @@ function Shown({ block, more }: { block: Shown; more: (after: string | null) => 
         {transactions ? (
           <>
             <div className="table-box">
-              <table className="rows">
+              <table className="rows stacked">
                 <thead>
                   <tr>
                     <th scope="col">Transaction</th>
-                    <th scope="col" className="right">Value</th>
-                    <th scope="col" className="right narrow-no">In → out</th>
-                    <th scope="col" className="right narrow-no">Size</th>
-                    <th scope="col" className="right narrow-no">Fee</th>
-                    <th scope="col" className="right">Feerate</th>
+                    <th scope="col" className="right">Value, BTC</th>
+                    <th scope="col" className="right">In → out</th>
+                    <th scope="col" className="right">Size</th>
+                    <th scope="col" className="right">Fee, BTC</th>
+                    <th scope="col" className="right">Feerate, sat/vB</th>
                   </tr>
                 </thead>
                 <tbody>
                   {transactions.nodes.map((transaction) => (
                     <tr key={transaction.id}>
                       <td><Hash text={transaction.txid} href={paths.transaction(transaction.txid)} what="txid" /></td>
-                      <td className="right"><Amount sats={transaction.totalOutputValue} unit={false} /></td>
-                      <td className="right narrow-no quiet">{transaction.isCoinbase ? 'coinbase' : transaction.inputCount} → {transaction.outputCount}</td>
-                      <td className="right narrow-no">{scaled(transaction.vsize, 'vB')}</td>
-                      <td className="right narrow-no">{transaction.fee === null || transaction.isCoinbase ? '–' : <Amount sats={transaction.fee} unit={false} />}</td>
-                      <td className="right">{transaction.isCoinbase || transaction.feeRate === null ? <span className="quiet">{words('coinbase')}</span> : <FeeRate value={transaction.feeRate} unit={false} />}</td>
+                      <td className="right" data-label="Value"><Amount sats={transaction.totalOutputValue} unit={false} /></td>
+                      <td className="right quiet" data-label="In → out">{transaction.isCoinbase ? 'coinbase' : transaction.inputCount} → {transaction.outputCount}</td>
+                      <td className="right" data-label="Size">{scaled(transaction.vsize, 'vB')}</td>
+                      <td className="right" data-label="Fee">{transaction.fee === null || transaction.isCoinbase ? '–' : <Amount sats={transaction.fee} unit={false} />}</td>
+                      <td className="right" data-label="Feerate">{transaction.isCoinbase || transaction.feeRate === null ? <span className="quiet">{words('coinbase')}</span> : <FeeRate value={transaction.feeRate} unit={false} />}</td>
                     </tr>
                   ))}
                 </tbody>

@@ -17,7 +17,7 @@ const SPANS = {
   blocks: { name: '144 blocks', group: 'BLOCK', blocks: 144 },
   quarter: { name: '90 days', group: 'DAY', seconds: 90 * DAY },
   year: { name: '1 year', group: 'DAY', seconds: 365 * DAY },
-  all: { name: 'All', group: 'MONTH' },
+  all: { name: 'All', group: 'MONTH', young: 'DAY' },
 } as const;
 type Span = keyof typeof SPANS;
 
@@ -33,11 +33,14 @@ const PERCENTILES = { tenth: 1, median: 3, ninetieth: 5 };
 type Point = NonNullable<NonNullable<ChartsPageQuery['chain']>['series']>[number];
 type Share = NonNullable<NonNullable<ChartsPageQuery['chain']>['miners']>[number];
 
-/** The range of a span, which begins at midnight so that the answer is the same all day. */
+/**
+ * The range of a span, which begins at midnight so that the answer is the same all day. That of all blocks is without the
+ * genesis block, whose time on test networks is years before the next block.
+ */
 function rangeOf(span: Span) {
   const shape = SPANS[span];
   if ('blocks' in shape) return { lastBlocks: shape.blocks };
-  if (!('seconds' in shape)) return undefined;
+  if (!('seconds' in shape)) return { heights: { from: 1 } };
   const from = (Math.floor(Date.now() / 1_000 / DAY) + 1) * DAY - shape.seconds;
   return { times: { from: new Date(from * 1_000).toISOString().replace('.000Z', 'Z') } };
 }
@@ -47,14 +50,17 @@ export default function ChartsPage() {
   const [chosen, choose] = useState<Span>();
   const [isYoung, setYoung] = useState(false);
   const span = chosen ?? (isYoung ? 'blocks' : 'year');
+  const [isFine, setFine] = useState(false);
+  const group = span === 'all' && isFine ? SPANS.all.young : SPANS[span].group;
   const { data, error, loading, isStale, reread } = usePage(
     ChartsPageDocument,
-    { group: SPANS[span].group, range: rangeOf(span) },
+    { group, range: rangeOf(span) },
     { pause: 5_000 },
   );
   useLive(ChartsBlocksDocument, data ? {} : undefined, reread, reread);
   const points = data?.chain?.series;
   if (points && !isStale && span === 'year' && !chosen && !isYoung && points.length < LEAST_POINTS) setYoung(true);
+  if (points && !isStale && span === 'all' && !isFine && points.length < LEAST_POINTS) setFine(true);
   return (
     <>
       <Head kind="Charts" />
@@ -95,7 +101,7 @@ function Charts({ points }: { points: Point[] }) {
   );
   return (
     <>
-      {panel('Hashrate', 'Estimated hashes per second over time', [line('Hashrate', '--accent', ({ stats }) => stats?.hashrate)], (value) => scaled(value, 'H/s'))}
+      {panel('Hashrate', 'Estimated hashes per second over time', [line('Hashrate', '--accent', ({ stats }) => (stats && stats.fromHeight > 1 ? stats.hashrate : null))], (value) => scaled(value, 'H/s'))}
       {panel('Difficulty', 'Difficulty over time', [line('Difficulty', '--accent', (point) => point.difficulty)], difficulty)}
       {panel('Transactions', 'Transactions per block over time', [line('Transactions a block', '--accent', (point) => per(point.stats?.txCount, point))], (value) => scaled(value, ''))}
       {panel('Block size', 'Bytes per block over time', [line('Bytes a block', '--accent', (point) => per(point.stats?.size, point))], (value) => scaled(value, 'B'))}
@@ -122,15 +128,15 @@ function Pools({ shares }: { shares: Share[] }) {
   return (
     <Panel title="Mining pools">
       <div className="table-box">
-        <table className="rows shares">
+        <table className="rows shares stacked">
           <thead>
             <tr>
               <th scope="col">Pool</th>
               <th scope="col" className="wide narrow-no"><span className="spoken">Bar of its share</span></th>
               <th scope="col" className="right">Share</th>
               <th scope="col" className="right">Blocks</th>
-              <th scope="col" className="right narrow-no">Empty</th>
-              <th scope="col" className="right narrow-no">Hashrate</th>
+              <th scope="col" className="right">Empty</th>
+              <th scope="col" className="right">Hashrate</th>
             </tr>
           </thead>
           <tbody>
@@ -138,10 +144,10 @@ function Pools({ shares }: { shares: Share[] }) {
               <tr key={miner?.id ?? ''}>
                 <td>{miner ? <Link href={paths.miner(miner.slug)}>{miner.name}</Link> : <span className="quiet">not known</span>}</td>
                 <td className="wide narrow-no" aria-hidden="true"><span className="bar" style={{ width: `${(share / largest) * 100}%` }} /></td>
-                <td className="right">{percent(share)}</td>
-                <td className="right">{count(stats.blockCount)}</td>
-                <td className="right narrow-no quiet">{stats.emptyBlockCount === 0 ? '–' : count(stats.emptyBlockCount)}</td>
-                <td className="right narrow-no">{hashrate === null ? '–' : scaled(hashrate, 'H/s')}</td>
+                <td className="right" data-label="Share">{percent(share)}</td>
+                <td className="right" data-label="Blocks">{count(stats.blockCount)}</td>
+                <td className="right quiet" data-label="Empty">{stats.emptyBlockCount === 0 ? '–' : count(stats.emptyBlockCount)}</td>
+                <td className="right" data-label="Hashrate">{hashrate === null ? '–' : scaled(hashrate, 'H/s')}</td>
               </tr>
             ))}
           </tbody>

@@ -5,6 +5,7 @@ import { change, count, difficulty, percent, rate, scaled, span, things } from '
 import { Histogram } from '../histogram';
 import { Age, Amount, Badge, Empty, Facts, Failure, FeeRate, Hash, Head, Loading, Panel } from '../parts';
 import { useLive, usePage } from '../page';
+import { Reorg } from '../reorg';
 import { Link, paths, useTitle } from '../router';
 import { Strip } from '../strip';
 import { ChainChangesDocument, type HomeQuery, HomeDocument, NextBlocksDocument, type StripProjectionFragment } from './home.generated';
@@ -112,10 +113,14 @@ function Figures({ data, blocks, projected, fresh }: { data: HomeQuery; blocks: 
                 ['Height', <span className="numeric">{sync.indexedHeight === null ? '–' : count(sync.indexedHeight)}{sync.targetHeight !== null && sync.targetHeight !== sync.indexedHeight && ` of ${count(sync.targetHeight)}`}</span>],
                 ['Time left', sync.etaSeconds ? span(sync.etaSeconds) : null],
                 ['Mempool', snapshot && (snapshot.isMempoolInSync ? 'followed' : 'behind')],
-                ['Last reorg', reorgs?.nodes[0] && <Link href="/status"><Age time={reorgs.nodes[0].observedAt} />, {things(reorgs.nodes[0].depth, 'block')} at {count(reorgs.nodes[0].forkHeight + 1)}</Link>],
               ]}
             />
           </Panel>
+          {reorgs?.nodes[0] && (
+            <Panel title="Last reorg" aside={<Link href="/status#reorgs">All reorgs</Link>}>
+              <Reorg reorg={reorgs.nodes[0]} />
+            </Panel>
+          )}
         </div>
         <Panel title="Mempool" aside={<Link href="/mempool">Details</Link>} className="mempool">
           {mempool ? (
@@ -150,7 +155,7 @@ function Figures({ data, blocks, projected, fresh }: { data: HomeQuery; blocks: 
         </Panel>
         <div className="stack">
           {chain && <Difficulty chain={chain} />}
-          {chain?.halving && <Halving halving={chain.halving} />}
+          {chain?.halving && <Halving halving={chain.halving} pace={paceOf(chain)} />}
         </div>
       </div>
     </>
@@ -165,24 +170,45 @@ export function Progress({ share, label }: { share: number; label: string }) {
   return <div className="progress" role="img" aria-label={label}><span style={{ width: `${Math.min(100, share * 100)}%` }} /></div>;
 }
 
-function Difficulty({ chain }: { chain: NonNullable<HomeQuery['chain']> }) {
+type Chain = NonNullable<HomeQuery['chain']>;
+
+/**
+ * Seconds from block to block lately, where the difficulty never changes: estimates of the server count a whole epoch, and on
+ * such a network the pace of blocks can be any from one day to the next.
+ */
+const paceOf = (chain: Chain) => (chain.network === 'REGTEST' ? chain.recent?.averageInterval : undefined);
+
+function Difficulty({ chain }: { chain: Chain }) {
   const adjustment = chain.difficultyAdjustment;
+  const pace = paceOf(chain);
+  if (pace !== undefined) {
+    return (
+      <Panel title="Difficulty" aside={<span className="quiet">never changes here</span>}>
+        <Facts
+          facts={[
+            ['Now', <span className="numeric">{difficulty(adjustment.epoch.difficulty)}</span>],
+            ['Block time', pace === null ? null : span(pace), 'mean of the last 144 blocks'],
+          ]}
+        />
+      </Panel>
+    );
+  }
   return (
     <Panel title="Difficulty" aside={<span className="quiet">epoch {adjustment.epoch.index}</span>}>
       <Progress share={adjustment.progress} label={`${percent(adjustment.progress)} of the epoch`} />
       <Facts
         facts={[
           ['Now', <span className="numeric">{difficulty(adjustment.epoch.difficulty)}</span>],
-          ['Next change', adjustment.estimatedChange === null ? null : <span className="numeric">{change(adjustment.estimatedChange)}</span>],
+          ['Next change', adjustment.estimatedChange === null ? null : <span className="numeric">{change(adjustment.estimatedChange)}</span>, 'estimate'],
           ['In', <>{things(adjustment.remainingBlockCount, 'block')}{adjustment.estimatedAt && <span className="quiet"> · <Age time={adjustment.estimatedAt} /></span>}</>],
-          ['Block time, this epoch', adjustment.averageInterval === null ? null : span(adjustment.averageInterval)],
+          ['Block time', adjustment.averageInterval === null ? null : span(adjustment.averageInterval), 'mean of this epoch; the aim is 10 min'],
         ]}
       />
     </Panel>
   );
 }
 
-function Halving({ halving }: { halving: NonNullable<NonNullable<HomeQuery['chain']>['halving']> }) {
+function Halving({ halving, pace }: { halving: NonNullable<Chain['halving']>; pace: number | null | undefined }) {
   const { index, subsidy, nextHeight, remainingBlockCount, estimatedAt } = halving;
   // each halving is as many blocks after the one before
   const progress = 1 - (remainingBlockCount + 1) / (nextHeight / (index + 1));
@@ -193,7 +219,7 @@ function Halving({ halving }: { halving: NonNullable<NonNullable<HomeQuery['chai
         facts={[
           ['Subsidy', <Amount sats={subsidy} />],
           ['Halves at', <span className="numeric">{count(nextHeight)}</span>],
-          ['In', <>{things(remainingBlockCount + 1, 'block')}{estimatedAt && <span className="quiet"> · <Age time={estimatedAt} /></span>}</>],
+          ['In', <>{things(remainingBlockCount + 1, 'block')}{pace ? <span className="quiet"> · {span(pace * (remainingBlockCount + 1))}</span> : estimatedAt && <span className="quiet"> · <Age time={estimatedAt} /></span>}</>],
         ]}
       />
     </Panel>

@@ -1,7 +1,7 @@
 // An address, a script or a wallet: its balance, its history and its coins, now or right after a block of the past.
 
 import { type FormEvent, lazy, type ReactNode, Suspense, useEffect, useRef, useState } from 'react';
-import { btcText, count, things, words } from '../format';
+import { btcText, count, things, utc, words } from '../format';
 import { Age, Amount, Badge, Choices, Empty, Facts, Failure, Hash, Head, Loading, More, Panel } from '../parts';
 import { useLive, usePage } from '../page';
 import { go, Link, paths, usePlace, useTitle } from '../router';
@@ -33,11 +33,18 @@ type Ledger = Address | Script | Wallet;
 type Event = LedgerChangesSubscription['ledgerEvents'];
 type At = { height: number } | { time: string } | undefined;
 
-/** The block that a text means: a height, a day in UTC up to its end, or a time. */
+/** The block that a text means: a height, a day in UTC up to its end, or a time, in UTC unless it names another zone. */
 function atOf(text: string): At {
   if (/^\d{1,9}$/.test(text)) return { height: Number(text) };
-  const time = Date.parse(/^\d{4}-\d\d-\d\d$/.test(text) ? `${text}T23:59:59Z` : text);
+  const [, day, minute] = /^(\d{4}-\d\d-\d\d)(?:[ T](\d\d:\d\d(?::\d\d)?))?$/.exec(text) ?? [];
+  const time = Date.parse(day ? `${day}T${minute ?? '23:59:59'}Z` : text);
   return Number.isNaN(time) ? undefined : { time: iso(time) };
+}
+
+/** When the figures of a page are from, in words. */
+function momentOf(at: NonNullable<At>, text: string) {
+  if ('height' in at) return `after block ${count(at.height)}`;
+  return /^\d{4}-\d\d-\d\d$/.test(text) ? `at the end of ${text} UTC` : `at ${utc(at.time)}`;
 }
 
 const DAY = 86_400;
@@ -157,7 +164,7 @@ function Body({ kind, text, ledger, cursor, watch, chart, error, loading, isStal
           <>
             <Badge>{words(typeOf(ledger))}</Badge>
             {stats && !stats.used && <Badge>never used</Badge>}
-            {at && <Badge tone="warn">as of {'height' in at ? `block ${count(at.height)}` : atText}</Badge>}
+            {at && <Badge tone="warn">as it was {momentOf(at, atText)}</Badge>}
           </>
         )}
       >
@@ -167,7 +174,7 @@ function Body({ kind, text, ledger, cursor, watch, chart, error, loading, isStal
       {ledger ? (
         <div className={`page-body${isStale ? ' stale' : ''}`} aria-busy={isStale}>
           <AsOf key={atText} text={atText} isValid={!atText || at !== undefined} />
-          <Figures ledger={ledger} isPast={at !== undefined} />
+          <Figures ledger={ledger} past={at && momentOf(at, atText)} />
           <History points={ledger.balanceHistory} span={chart.span} choose={chart.choose} end={at && 'time' in at ? Date.parse(at.time) / 1_000 : undefined} isPast={at !== undefined} />
           {events.length > 0 && !at && <Activity events={events} />}
           <div className="grid ledger">
@@ -185,6 +192,12 @@ function Body({ kind, text, ledger, cursor, watch, chart, error, loading, isStal
 
 const typeOf = (ledger: Ledger) => ('type' in ledger ? ledger.type : ledger.scriptType) ?? 'unknown';
 
+/** Days ago that a button offers. */
+const PAST: [number, string][] = [[1, 'Yesterday'], [7, 'A week ago'], [365, 'A year ago']];
+
+/** A day in UTC. */
+const daysAgo = (days: number) => iso(Date.now() - days * DAY * 1_000).slice(0, 10);
+
 /** Chooses the block after which the page is shown. */
 function AsOf({ text, isValid }: { text: string; isValid: boolean }) {
   const [input, setInput] = useState(text);
@@ -200,26 +213,26 @@ function AsOf({ text, isValid }: { text: string; isValid: boolean }) {
   };
   return (
     <form className="as-of" onSubmit={submit}>
-      <label htmlFor="as-of">As of block or date</label>
-      <input id="as-of" type="text" value={input} onChange={(event) => setInput(event.target.value)} placeholder="a height, or 2026-11-01" autoComplete="off" aria-invalid={!isValid} aria-describedby="as-of-help" />
+      <label htmlFor="as-of">At a past day or block</label>
+      <input id="as-of" type="text" value={input} onChange={(event) => setInput(event.target.value)} placeholder={`${daysAgo(1)}, or a height`} autoComplete="off" aria-invalid={!isValid} aria-describedby="as-of-help" />
       <button type="submit">Show</button>
-      {text && <button type="button" onClick={() => { setInput(''); apply(''); }}>Now</button>}
+      {text ? <button type="button" onClick={() => { setInput(''); apply(''); }}>Now</button> : PAST.map(([days, name]) => <button key={days} type="button" className="shortcut" onClick={() => apply(daysAgo(days))}>{name}</button>)}
       <span id="as-of-help" className="quiet" role={isValid ? undefined : 'alert'}>
-        {isValid ? (text ? 'Every figure is that right after this block, without the mempool.' : 'Shows every figure as it was; days end at midnight UTC.') : 'That is neither a height nor a date.'}
+        {isValid ? (text ? 'Every figure is of that moment, without the mempool.' : 'Shows every figure as it was; days end at midnight UTC.') : 'That is neither a date, as 2026-11-01 or 2026-11-01 12:30, nor the height of a block.'}
       </span>
     </form>
   );
 }
 
-function Figures({ ledger, isPast }: { ledger: Ledger; isPast: boolean }) {
+function Figures({ ledger, past }: { ledger: Ledger; past: string | undefined }) {
   const { balance, stats } = ledger;
   if (!balance || !stats) return null;
   return (
-    <Panel title="Balance">
-      <p className="balance"><Amount sats={isPast ? balance.confirmed : balance.total} /></p>
+    <Panel title={past ? `Balance ${past}` : 'Balance now'}>
+      <p className="balance"><Amount sats={past ? balance.confirmed : balance.total} /></p>
       <div className="figures">
         <Figure name="confirmed"><Amount sats={balance.confirmed} unit={false} /></Figure>
-        <Figure name="spendable now"><Amount sats={balance.spendable} unit={false} /></Figure>
+        <Figure name={past ? 'spendable then' : 'spendable now'}><Amount sats={balance.spendable} unit={false} /></Figure>
         {balance.unconfirmedDelta !== 0 && <Figure name="unconfirmed"><Amount sats={balance.unconfirmedDelta} signed unit={false} /></Figure>}
         {balance.immature !== 0 && <Figure name="immature"><Amount sats={balance.immature} unit={false} /></Figure>}
         <Figure name={`received in ${things(stats.receivedCount, 'output')}`}><Amount sats={stats.received} unit={false} /></Figure>
@@ -308,24 +321,24 @@ function Transactions({ ledger, more }: { ledger: Ledger; more: (after: string |
       {list && list.edges.length > 0 ? (
         <>
           <div className="table-box">
-            <table className="rows">
+            <table className="rows stacked">
               <thead>
                 <tr>
                   <th scope="col">Transaction</th>
                   <th scope="col">When</th>
-                  <th scope="col" className="right">Change</th>
-                  <th scope="col" className="right narrow-no">Balance</th>
+                  <th scope="col" className="right">Change, BTC</th>
+                  <th scope="col" className="right">Balance after, BTC</th>
                 </tr>
               </thead>
               <tbody>
                 {list.edges.map(({ cursor, node: entry }) => (
                   <tr key={cursor}>
                     <td><Hash text={entry.transaction.txid} href={paths.transaction(entry.transaction.txid)} what="txid" /></td>
-                    <td>
+                    <td data-label="When">
                       {entry.transaction.block ? <Age time={entry.transaction.block.time} /> : <Badge tone="warn">unconfirmed</Badge>}
                     </td>
-                    <td className="right"><Amount sats={entry.net} signed unit={false} /></td>
-                    <td className="right narrow-no">{entry.balanceAfter === null ? '' : <Amount sats={entry.balanceAfter} unit={false} />}</td>
+                    <td className="right" data-label="Change"><Amount sats={entry.net} signed unit={false} /></td>
+                    <td className="right" data-label="Balance after">{entry.balanceAfter === null ? '' : <Amount sats={entry.balanceAfter} unit={false} />}</td>
                   </tr>
                 ))}
               </tbody>

@@ -52,9 +52,9 @@ export default function MempoolPage() {
                 <Figure name="transactions" value={count(mempool.stats.txCount)} />
                 <Figure name="virtual size" value={scaled(mempool.stats.totalVsize, 'vB')} />
                 <Figure name="inflow" value={`${scaled(mempool.stats.vbytesPerSecond, 'vB')}/s`} />
-                <Figure name="memory used" value={percent(mempool.stats.memoryUsage / mempool.stats.maxMemory)} />
-                <Figure name="minimum" value={`${rate(mempool.stats.minFeeRate)} sat/vB`} />
-                <Figure name="replacements add" value={`${rate(mempool.stats.incrementalFeeRate)} sat/vB`} />
+                <Figure name="of the node's limit used" value={percent(mempool.stats.memoryUsage / mempool.stats.maxMemory)} />
+                <Figure name="lowest feerate accepted" value={`${rate(mempool.stats.minFeeRate)} sat/vB`} />
+                <Figure name="a replacement adds" value={`${rate(mempool.stats.incrementalFeeRate)} sat/vB`} />
               </div>
               <Histogram bins={mempool.feeHistogram ?? []} />
             </Panel>
@@ -107,26 +107,26 @@ function Projected({ blocks }: { blocks: NonNullable<Shown['projectedBlocks']> }
     <Panel title="Next blocks, as miners would build them now">
       {blocks.length > 0 ? (
         <div className="table-box" tabIndex={0} role="group" aria-label="Projected blocks">
-          <table className="rows">
+          <table className="rows stacked">
             <thead>
               <tr>
                 <th scope="col">Block</th>
-                <th scope="col" className="right">Txs</th>
-                <th scope="col" className="right narrow-no">Full</th>
-                <th scope="col" className="right">Fees</th>
-                <th scope="col" className="right">Median</th>
-                <th scope="col" className="right narrow-no" title="Effective feerates, the cheapest and the dearest">Lowest – highest</th>
+                <th scope="col" className="right">Transactions</th>
+                <th scope="col" className="right">Full</th>
+                <th scope="col" className="right">Fees, BTC</th>
+                <th scope="col" className="right">Median, sat/vB</th>
+                <th scope="col" className="right" title="Effective feerates, the cheapest and the dearest">Lowest – highest</th>
               </tr>
             </thead>
             <tbody>
               {blocks.map((block) => (
                 <tr key={block.index}>
-                  <td>{block.index === 0 ? 'next' : `+${block.index + 1}`}</td>
-                  <td className="right">{count(block.txCount)}</td>
-                  <td className="right narrow-no">{percent(block.weight / 4_000_000)}</td>
-                  <td className="right"><Amount sats={block.totalFees} unit={false} /></td>
-                  <td className="right"><FeeRate value={block.medianFeeRate} /></td>
-                  <td className="right narrow-no">{block.feeRatePercentiles.length > 0 && `${rate(block.feeRatePercentiles[0]!)} – ${rate(block.feeRatePercentiles.at(-1)!)}`}</td>
+                  <td>{waitOf(block.index)}</td>
+                  <td className="right" data-label="Transactions">{count(block.txCount)}</td>
+                  <td className="right" data-label="Full">{percent(block.weight / block.maxWeight)}</td>
+                  <td className="right" data-label="Fees"><Amount sats={block.totalFees} unit={false} /></td>
+                  <td className="right" data-label="Median"><FeeRate value={block.medianFeeRate} unit={false} /></td>
+                  <td className="right" data-label="Feerates">{block.feeRatePercentiles.length > 0 && `${rate(block.feeRatePercentiles[0]!)} – ${rate(block.feeRatePercentiles.at(-1)!)}`}</td>
                 </tr>
               ))}
             </tbody>
@@ -141,15 +141,15 @@ function Replacements({ nodes }: { nodes: NonNullable<Shown['replacements']>['no
   return (
     <Panel title="Newest replacements" aside={<span className="quiet">by fee (RBF)</span>}>
       <div className="table-box">
-        <table className="rows">
-          <thead><tr><th scope="col">Replacement</th><th scope="col">When</th><th scope="col" className="right narrow-no">Replaced</th><th scope="col" className="right">Fee</th></tr></thead>
+        <table className="rows stacked">
+          <thead><tr><th scope="col">Replacement</th><th scope="col">When</th><th scope="col" className="right">Replaced</th><th scope="col" className="right">Fee, BTC</th></tr></thead>
           <tbody>
             {nodes.map((node) => (
               <tr key={node.txid}>
                 <td><Hash text={node.txid} href={paths.transaction(node.txid)} what="txid" /></td>
-                <td>{node.seenAt && <Age time={node.seenAt} />}</td>
-                <td className="right narrow-no">{things(node.replacedNodes.length, 'transaction')}</td>
-                <td className="right">{node.fee !== null && <Amount sats={node.fee} unit={false} />}</td>
+                <td data-label="When">{node.seenAt && <Age time={node.seenAt} />}</td>
+                <td className="right" data-label="Replaced">{things(node.replacedNodes.length, 'transaction')}</td>
+                <td className="right" data-label="Fee">{node.fee !== null && <Amount sats={node.fee} unit={false} />}</td>
               </tr>
             ))}
           </tbody>
@@ -159,29 +159,34 @@ function Replacements({ nodes }: { nodes: NonNullable<Shown['replacements']>['no
   );
 }
 
+/** The projected block of a transaction. */
+const waitOf = (index: number | null | undefined) => (index == null ? '–' : index === 0 ? 'next' : `+${index + 1}`);
+
 function Transactions({ list, more }: { list: Shown['transactions']; more: (after: string | null) => Promise<unknown> }) {
   if (!list || list.nodes.length === 0) return <Empty>No transaction waits.</Empty>;
   return (
     <>
       <div className="table-box">
-        <table className="rows">
+        <table className="rows stacked">
           <thead>
             <tr>
               <th scope="col">Transaction</th>
-              <th scope="col" className="right narrow-no">Waits since</th>
-              <th scope="col" className="right">Value</th>
-              <th scope="col" className="right narrow-no">Size</th>
-              <th scope="col" className="right">Feerate</th>
+              <th scope="col" className="right">Arrived</th>
+              <th scope="col" className="right">Value, BTC</th>
+              <th scope="col" className="right">Size</th>
+              <th scope="col" className="right" title="Of it alone; miners count what it spends and what spends it, too">Feerate, sat/vB</th>
+              <th scope="col" className="right">Block</th>
             </tr>
           </thead>
           <tbody>
             {list.nodes.map((transaction) => (
               <tr key={transaction.id}>
                 <td><Hash text={transaction.txid} href={paths.transaction(transaction.txid)} what="txid" /></td>
-                <td className="right narrow-no">{transaction.firstSeenAt && <Age time={transaction.firstSeenAt} />}</td>
-                <td className="right"><Amount sats={transaction.totalOutputValue} unit={false} /></td>
-                <td className="right narrow-no">{scaled(transaction.vsize, 'vB')}</td>
-                <td className="right">{transaction.feeRate !== null && <FeeRate value={transaction.feeRate} unit={false} />}</td>
+                <td className="right" data-label="Arrived">{transaction.firstSeenAt && <Age time={transaction.firstSeenAt} />}</td>
+                <td className="right" data-label="Value"><Amount sats={transaction.totalOutputValue} unit={false} /></td>
+                <td className="right" data-label="Size">{scaled(transaction.vsize, 'vB')}</td>
+                <td className="right" data-label="Feerate">{transaction.feeRate !== null && <FeeRate value={transaction.feeRate} unit={false} />}</td>
+                <td className="right" data-label="Block">{waitOf(transaction.mempoolEntry?.projectedBlockIndex)}</td>
               </tr>
             ))}
           </tbody>

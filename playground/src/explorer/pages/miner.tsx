@@ -1,7 +1,7 @@
 // A mining pool: its part in the chain, of late and in all, and its blocks.
 
 import { count, percent, scaled } from '../format';
-import { Amount, Empty, Facts, Failure, Hash, Head, Loading, More, Panel, When } from '../parts';
+import { Age, Amount, Empty, Facts, Failure, Hash, Head, Loading, More, Panel, When } from '../parts';
 import { useLive, usePage } from '../page';
 import { paths, useTitle } from '../router';
 import { MinerBlocksDocument, MinerPageDocument, type MinerPageQuery } from './miner.generated';
@@ -71,28 +71,28 @@ function Miner({ miner, share, more }: { miner: Shown; share: Share | undefined;
         {blocks && blocks.nodes.length > 0 ? (
           <>
             <div className="table-box">
-              <table className="rows">
+              <table className="rows stacked">
                 <thead>
                   <tr>
                     <th scope="col">Block</th>
                     <th scope="col" className="right">Height</th>
-                    <th scope="col" className="right narrow-no">Time</th>
-                    <th scope="col" className="right narrow-no">Transactions</th>
-                    <th scope="col" className="right narrow-no">Weight</th>
-                    <th scope="col" className="right">Fees</th>
-                    <th scope="col" className="right narrow-no">Reward</th>
+                    <th scope="col" className="right">Time</th>
+                    <th scope="col" className="right">Transactions</th>
+                    <th scope="col" className="right">Weight</th>
+                    <th scope="col" className="right">Fees, BTC</th>
+                    <th scope="col" className="right">Reward, BTC</th>
                   </tr>
                 </thead>
                 <tbody>
                   {blocks.nodes.map((block) => (
                     <tr key={block.id}>
                       <td><Hash text={block.hash} href={paths.block(block.hash)} what="block hash" /></td>
-                      <td className="right">{count(block.height)}</td>
-                      <td className="right narrow-no"><When time={block.time} /></td>
-                      <td className="right narrow-no">{count(block.txCount)}</td>
-                      <td className="right narrow-no">{scaled(block.weight, 'WU')}</td>
-                      <td className="right"><Amount sats={block.totalFees} unit={false} /></td>
-                      <td className="right narrow-no"><Amount sats={block.coinbaseValue} unit={false} /></td>
+                      <td className="right" data-label="Height">{count(block.height)}</td>
+                      <td className="right" data-label="Time"><Age time={block.time} /></td>
+                      <td className="right" data-label="Transactions">{count(block.txCount)}</td>
+                      <td className="right" data-label="Weight">{scaled(block.weight, 'WU')}</td>
+                      <td className="right" data-label="Fees"><Amount sats={block.totalFees} unit={false} /></td>
+                      <td className="right" data-label="Reward"><Amount sats={block.coinbaseValue} unit={false} /></td>
                     </tr>
                   ))}
                 </tbody>

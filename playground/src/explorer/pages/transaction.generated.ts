@@ -77,12 +77,15 @@ export type UnspendableReason =
 
 export type TransactionPageQueryVariables = Exact<{
   txid: string;
+  feeRate: number;
   moreInputs?: string | null | undefined;
   moreOutputs?: string | null | undefined;
 }>;
 
 
-export type TransactionPageQuery = { snapshot: { cursor: string, height: number } | null, transaction: { id: string, txid: string, wtxid: string, version: number, size: number, vsize: number, weight: number, isCoinbase: boolean, state: TxState, confirmations: number, indexInBlock: number | null, inputCount: number, outputCount: number, totalInputValue: number | null, totalOutputValue: number, fee: number | null, feeRate: number | null, effectiveFeeRate: number | null, firstSeenAt: string | null, confirmedAfterSeconds: number | null, isSignalingRbf: boolean, conflicts: Array<string>, lockTime: { raw: number, height: number | null, time: string | null, isFinalAtNextBlock: boolean }, block: { id: string, hash: string, height: number, time: string } | null, occurrences: Array<{ index: number, isOnMainChain: boolean, block: { id: string, hash: string, height: number } }>, merkleProof: { blockHash: string, position: number, branch: Array<string>, root: string } | null, mempoolEntry: { addedAt: string, ancestorCount: number, totalAncestorVsize: number, totalAncestorFees: number, descendantCount: number, totalDescendantVsize: number, projectedBlockIndex: number | null, totalVsizeAhead: number | null, isReplaceable: boolean, isSpendingUnconfirmed: boolean, parents: Array<{ id: string, txid: string }>, children: Array<{ id: string, txid: string }> } | null, replacedBy: { id: string, txid: string } | null, rbfTree: { txid: string, fee: number | null, vsize: number | null, seenAt: string | null, isFullRbf: boolean, isMined: boolean, replacedNodes: Array<{ txid: string, fee: number | null, vsize: number | null, seenAt: string | null, isFullRbf: boolean, isMined: boolean, replacedNodes: Array<{ txid: string, fee: number | null, vsize: number | null, seenAt: string | null, isFullRbf: boolean, isMined: boolean, replacedNodes: Array<{ txid: string, fee: number | null, vsize: number | null, seenAt: string | null, isFullRbf: boolean, isMined: boolean }> }> }> } | null, inputs: { pageInfo: { hasNextPage: boolean, hasPreviousPage: boolean, startCursor: string | null, endCursor: string | null }, nodes: Array<{ index: number, sequence: number, isCoinbase: boolean, scriptSigHex: string, witness: Array<string>, outpoint: { txid: string, vout: number } | null, prevout: { id: string, value: number, address: string | null, scriptType: ScriptType, script: { id: string, scriptHash: string } } | null }> } | null, outputs: { pageInfo: { hasNextPage: boolean, hasPreviousPage: boolean, startCursor: string | null, endCursor: string | null }, nodes: Array<{ id: string, vout: number, value: number, address: string | null, scriptType: ScriptType, scriptPubKey: string, asm: string, spendStatus: SpendStatus | null, unspendableReason: UnspendableReason | null, isMature: boolean, matureAtHeight: number | null, spentHeight: number | null, script: { id: string, scriptHash: string }, opReturn: { utf8: string | null, payload: string } | null, spentBy: { index: number, transaction: { id: string, txid: string } } | null, spentInMempoolBy: Array<{ index: number, transaction: { id: string, txid: string } }> }> } | null } | null };
+export type TransactionPageQuery = { snapshot: { cursor: string, height: number } | null, chain: { id: string, recent: { averageInterval: number | null } | null } | null, mempool: { id: string, projectedBlocks: Array<{ index: number, feeRatePercentiles: Array<number> }> | null } | null, recommendedFees: { within1Block: number } | null, transaction: { id: string, txid: string, wtxid: string, version: number, size: number, vsize: number, weight: number, isCoinbase: boolean, state: TxState, confirmations: number, indexInBlock: number | null, inputCount: number, outputCount: number, totalInputValue: number | null, totalOutputValue: number, fee: number | null, feeRate: number | null, effectiveFeeRate: number | null, firstSeenAt: string | null, confirmedAfterSeconds: number | null, isSignalingRbf: boolean, conflicts: Array<string>, lockTime: { raw: number, height: number | null, time: string | null, isFinalAtNextBlock: boolean }, block: { id: string, hash: string, height: number, time: string } | null, occurrences: Array<{ index: number, isOnMainChain: boolean, block: { id: string, hash: string, height: number } }>, merkleProof: { blockHash: string, position: number, branch: Array<string>, root: string } | null, mempoolEntry: { addedAt: string, ancestorCount: number, totalAncestorVsize: number, totalAncestorFees: number, descendantCount: number, totalDescendantVsize: number, projectedBlockIndex: number | null, totalVsizeAhead: number | null, isReplaceable: boolean, bumpFeeTo: number | null, parents: Array<{ id: string, txid: string, feeRate: number | null, mempoolEntry: { projectedBlockIndex: number | null } | null }>, children: Array<{ id: string, txid: string, feeRate: number | null, mempoolEntry: { projectedBlockIndex: number | null } | null }> } | null, replacedBy: { id: string, txid: string } | null, rbfTree: { txid: string, fee: number | null, vsize: number | null, seenAt: string | null, isFullRbf: boolean, isMined: boolean, replacedNodes: Array<{ txid: string, fee: number | null, vsize: number | null, seenAt: string | null, isFullRbf: boolean, isMined: boolean, replacedNodes: Array<{ txid: string, fee: number | null, vsize: number | null, seenAt: string | null, isFullRbf: boolean, isMined: boolean, replacedNodes: Array<{ txid: string, fee: number | null, vsize: number | null, seenAt: string | null, isFullRbf: boolean, isMined: boolean }> }> }> } | null, inputs: { pageInfo: { hasNextPage: boolean, hasPreviousPage: boolean, startCursor: string | null, endCursor: string | null }, nodes: Array<{ index: number, sequence: number, isCoinbase: boolean, scriptSigHex: string, witness: Array<string>, outpoint: { txid: string, vout: number } | null, prevout: { id: string, value: number, address: string | null, scriptType: ScriptType, script: { id: string, scriptHash: string } } | null }> } | null, outputs: { pageInfo: { hasNextPage: boolean, hasPreviousPage: boolean, startCursor: string | null, endCursor: string | null }, nodes: Array<{ id: string, vout: number, value: number, address: string | null, scriptType: ScriptType, scriptPubKey: string, asm: string, spendStatus: SpendStatus | null, unspendableReason: UnspendableReason | null, isMature: boolean, matureAtHeight: number | null, spentHeight: number | null, script: { id: string, scriptHash: string }, opReturn: { utf8: string | null, payload: string } | null, spentBy: { index: number, transaction: { id: string, txid: string } } | null, spentInMempoolBy: Array<{ index: number, transaction: { id: string, txid: string } }> }> } | null } | null };
+
+export type RelativeFragment = { id: string, txid: string, feeRate: number | null, mempoolEntry: { projectedBlockIndex: number | null } | null };
 
 export type ReplacementFragment = { txid: string, fee: number | null, vsize: number | null, seenAt: string | null, isFullRbf: boolean, isMined: boolean };
 
@@ -101,10 +104,26 @@ export type TransactionBlocksSubscriptionVariables = Exact<{
 export type TransactionBlocksSubscription = { chainEvents: { seq: number, cursor: string } };
 
 export const TransactionPageDocument = document<TransactionPageQuery, TransactionPageQueryVariables>(`# A transaction with its inputs and outputs, where it stands, and the proof of its block.
-query TransactionPage($txid: Txid!, $moreInputs: String, $moreOutputs: String) {
+query TransactionPage($txid: Txid!, $feeRate: Float!, $moreInputs: String, $moreOutputs: String) {
   snapshot {
     cursor
     height
+  }
+  chain {
+    id
+    recent: range(of: { lastBlocks: 144 }) {
+      averageInterval
+    }
+  }
+  mempool {
+    id
+    projectedBlocks(first: 2) {
+      index
+      feeRatePercentiles
+    }
+  }
+  recommendedFees {
+    within1Block
   }
   transaction(txid: $txid) {
     id
@@ -166,14 +185,12 @@ query TransactionPage($txid: Txid!, $moreInputs: String, $moreOutputs: String) {
       projectedBlockIndex
       totalVsizeAhead
       isReplaceable
-      isSpendingUnconfirmed
+      bumpFeeTo(feeRate: $feeRate, minimal: false)
       parents {
-        id
-        txid
+        ...Relative
       }
       children {
-        id
-        txid
+        ...Relative
       }
     }
     replacedBy {
@@ -265,6 +282,15 @@ query TransactionPage($txid: Txid!, $moreInputs: String, $moreOutputs: String) {
         }
       }
     }
+  }
+}
+
+fragment Relative on Transaction {
+  id
+  txid
+  feeRate
+  mempoolEntry {
+    projectedBlockIndex
   }
 }
 

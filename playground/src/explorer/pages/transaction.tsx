@@ -1,7 +1,7 @@
 // A transaction: where its coins come from and go, whether it is confirmed, and why not yet.
 
 import { useEffect, useRef, useState } from 'react';
-import { btcText, count, rate, scaled, span, things, words } from '../format';
+import { btcText, count, scaled, span, things, words } from '../format';
 import { Flow } from '../flow';
 import { Age, Amount, Badge, Empty, Facts, Failure, FeeRate, Hash, Head, Loading, More, Panel, When } from '../parts';
 import { useLive, usePage } from '../page';
@@ -14,6 +14,7 @@ import {
   type TransactionStateSubscription,
   TransactionStateDocument,
 } from './transaction.generated';
+import { type Market, Waiting } from './waiting';
 
 type Shown = NonNullable<TransactionPageQuery['transaction']>;
 type Input = NonNullable<Shown['inputs']>['nodes'][number];
@@ -23,15 +24,28 @@ type State = TransactionStateSubscription['transactionStatus'];
 /** After so many confirmations the subscription to the state ends. */
 const UNTIL = 6;
 
+/** The interval that the difficulty aims at. */
+const SECONDS_PER_BLOCK = 600;
+
 const HASH = /^[0-9a-f]{64}$/;
 
 export default function TransactionPage({ txid: subject }: { txid: string }) {
   const txid = subject.toLowerCase();
-  const { data, error, loading, reread, fetchMore } = usePage(TransactionPageDocument, { txid }, { skip: !HASH.test(txid) });
+  const [target, setTarget] = useState(1);
+  const { data, error, loading, reread, fetchMore } = usePage(TransactionPageDocument, { txid, feeRate: target }, { skip: !HASH.test(txid) });
   const [state, setState] = useState<State>();
   const transaction = data?.transaction;
   const start = useRef<string>(undefined);
   start.current ??= data?.snapshot?.cursor;
+  const [next, afterNext] = data?.mempool?.projectedBlocks ?? [];
+  const lowest = next && afterNext ? next.feeRatePercentiles[0] : undefined;
+  const market = { lowest, target, interval: data?.chain?.recent?.averageInterval ?? SECONDS_PER_BLOCK };
+  // the fee of a replacement depends on the feerate of the next block: it is read again for that, in whole sat/vB
+  const recommended = Math.max(1, Math.ceil(data?.recommendedFees?.within1Block ?? 1));
+  const isWaiting = transaction?.state === 'MEMPOOL';
+  useEffect(() => {
+    if (isWaiting) setTarget(recommended);
+  }, [isWaiting, recommended]);
   const isDeep = Math.max(state?.confirmations ?? 0, transaction?.confirmations ?? 0) >= UNTIL;
   useLive(
     TransactionStateDocument,
@@ -51,7 +65,7 @@ export default function TransactionPage({ txid: subject }: { txid: string }) {
       </Head>
       {error && <Failure error={error} />}
       {!HASH.test(txid) ? <Empty>A txid has 64 hexadecimal digits.</Empty>
-        : transaction ? <Shown transaction={transaction} more={(variables) => fetchMore({ variables })} />
+        : transaction ? <Shown transaction={transaction} market={market} more={(variables) => fetchMore({ variables })} />
         : loading ? <Loading lines={14} />
         : !error && <Empty>This server knows no such transaction: neither the chain nor the mempool has it. The page shows it as soon as it arrives.</Empty>}
     </>
@@ -65,7 +79,7 @@ function StateBadge({ transaction }: { transaction: Shown }) {
   return <Badge tone="bad">{words(state)}</Badge>;
 }
 
-function Shown({ transaction, more }: { transaction: Shown; more: (variables: { moreInputs?: string | null; moreOutputs?: string | null }) => Promise<unknown> }) {
+function Shown({ transaction, market, more }: { transaction: Shown; market: Market; more: (variables: { moreInputs?: string | null; moreOutputs?: string | null }) => Promise<unknown> }) {
   const inputs = transaction.inputs?.nodes ?? [];
   const outputs = transaction.outputs?.nodes ?? [];
   const { fragment } = usePlace();
@@ -75,7 +89,7 @@ function Shown({ transaction, more }: { transaction: Shown; more: (variables: { 
   const fee = transaction.fee !== null && !transaction.isCoinbase ? [{ value: transaction.fee, label: `Fee: ${btcText(transaction.fee)} BTC`, className: 'flow-fee' }] : [];
   return (
     <div className="page-body">
-      <Standing transaction={transaction} />
+      <Standing transaction={transaction} market={market} />
       <Panel title="Flow" aside={<span className="quiet">{things(transaction.inputCount, 'input')}, {things(transaction.outputCount, 'output')}</span>}>
         <Flow
           label={`${things(transaction.inputCount, 'input')} to ${things(transaction.outputCount, 'output')}, ${btcText(transaction.totalOutputValue)} BTC`}
@@ -139,7 +153,7 @@ function Shown({ transaction, more }: { transaction: Shown; more: (variables: { 
 }
 
 /** Where the transaction stands, in a sentence, and the figures that explain it. */
-function Standing({ transaction }: { transaction: Shown }) {
+function Standing({ transaction, market }: { transaction: Shown; market: Market }) {
   const { state, block, mempoolEntry: entry } = transaction;
   if (state === 'CONFIRMED' && block) {
     return (
@@ -157,34 +171,7 @@ function Standing({ transaction }: { transaction: Shown }) {
       </Panel>
     );
   }
-  if (state === 'MEMPOOL' && entry) {
-    const own = transaction.feeRate ?? 0;
-    const effective = transaction.effectiveFeeRate ?? own;
-    const index = entry.projectedBlockIndex;
-    return (
-      <Panel title="In the mempool" aside={<span className="quiet">arrived <Age time={entry.addedAt} /></span>}>
-        <p className="lead">
-          {index === null ? 'The projected blocks do not have it yet.' : index === 0 ? 'It fits into the next block.' : <>It is projected for the {ordinal(index + 1)} block from now: about {span((index + 1) * 600)} at ten minutes a block.</>}{' '}
-          {entry.totalVsizeAhead !== null && entry.totalVsizeAhead > 0 && <>{scaled(entry.totalVsizeAhead, 'vB')} of transactions go before it. </>}
-          {Math.abs(effective - own) > 0.05 && <>Miners count {rate(effective)} sat/vB for it, together with {effective > own ? 'what spends it' : 'what it spends'}; by itself it pays {rate(own)}. </>}
-          {entry.isSpendingUnconfirmed && <>It spends unconfirmed coins and waits for {things(entry.ancestorCount - 1, 'transaction')} before it. </>}
-        </p>
-        <div className="figures">
-          <div className="figure"><span className="value">{index === null ? '–' : index === 0 ? 'next' : ordinal(index + 1)}</span><span className="quiet">projected block</span></div>
-          <div className="figure"><span className="value">{rate(effective)} <span className="unit">sat/vB</span></span><span className="quiet">effective feerate</span></div>
-          <div className="figure"><span className="value">{entry.totalVsizeAhead === null ? '–' : scaled(entry.totalVsizeAhead, 'vB')}</span><span className="quiet">ahead of it</span></div>
-          <div className="figure"><span className="value">{count(entry.ancestorCount - 1)}, {count(entry.descendantCount - 1)}</span><span className="quiet">ancestors, descendants</span></div>
-          <div className="figure"><span className="value">{entry.isReplaceable ? 'yes' : 'no'}</span><span className="quiet">replaceable</span></div>
-        </div>
-        {(entry.parents.length > 0 || entry.children.length > 0) && (
-          <ul className="plain-list">
-            {entry.parents.map((parent) => <li key={parent.id}><span className="quiet">spends</span> <Hash text={parent.txid} href={paths.transaction(parent.txid)} what="txid" /></li>)}
-            {entry.children.map((child) => <li key={child.id}><span className="quiet">spent by</span> <Hash text={child.txid} href={paths.transaction(child.txid)} what="txid" /></li>)}
-          </ul>
-        )}
-      </Panel>
-    );
-  }
+  if (state === 'MEMPOOL' && entry) return <Waiting transaction={transaction} entry={entry} market={market} />;
   return (
     <div className="failure" role="status">
       <strong>{GONE[state] ?? 'It is neither in the chain nor in the mempool.'}</strong>
@@ -204,8 +191,6 @@ const GONE: Record<string, string> = {
   CONFLICTED: 'The chain has a transaction that spends the same coins: this one can not be confirmed any more.',
   REORGED_OUT: 'A reorg disconnected its block, and it did not return to the mempool.',
 };
-
-const ordinal = (number: number) => `${number}${number % 100 > 10 && number % 100 < 14 ? 'th' : ['th', 'st', 'nd', 'rd'][number % 10] ?? 'th'}`;
 
 function Steps({ done }: { done: number }) {
   return (
