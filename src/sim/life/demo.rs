@@ -38,8 +38,8 @@ const BETWEEN_REORGS: (u64, u64) = (6, 18);
 const FIRST_REORG: u64 = 2;
 /// The most weight of a block's transactions: somewhat less than what arrives in ten seconds, so that those of low fees
 /// wait. No more than this backlog does: a block takes what is above it.
-const BLOCK_WEIGHT: (u64, u64) = (22_000, 30_000);
-const BACKLOG: u64 = 110_000;
+const BLOCK_WEIGHT: (u64, u64) = (17_000, 23_000);
+const BACKLOG: u64 = 90_000;
 /// The least value of a coin to spend, in satoshis.
 const LEAST_COIN: u64 = 60_000;
 /// The least value of an output, in satoshis.
