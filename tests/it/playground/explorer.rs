@@ -71,10 +71,8 @@ fn pay(node: &RealNode, to: Option<String>) -> Value {
 fn stuck(node: &RealNode, served: &Served) -> Value {
     let pay_at = |rate: u32| {
         let to = node.wallet_address("bech32");
-        let [amount, text, off, unset] = [json!(0.1), json!(""), json!(false), json!(null)];
-        let estimate = json!("unset");
-        let arguments = [json!(to), amount, text.clone(), text, off, json!(true), unset.clone(), estimate, unset, json!(rate)];
-        node.must("sendtoaddress", &arguments)
+        let arguments = json!([to, 0.1, "", "", false, true, null, "unset", null, rate]);
+        node.must("sendtoaddress", arguments.as_array().unwrap())
     };
     for _ in 0..9 {
         pay_at(20);
