@@ -148,7 +148,7 @@ function Replacements({ nodes }: { nodes: NonNullable<Shown['replacements']>['no
               <tr key={node.txid}>
                 <td><Hash text={node.txid} href={paths.transaction(node.txid)} what="txid" /></td>
                 <td data-label="When">{node.seenAt && <Age time={node.seenAt} />}</td>
-                <td className="right" data-label="Replaced">{things(node.replacedNodes.length, 'transaction')}</td>
+                <td className="right" data-label="Replaced">{things(node.replacedNodes.length, 'tx', 'txs')}</td>
                 <td className="right" data-label="Fee">{node.fee !== null && <Amount sats={node.fee} unit={false} />}</td>
               </tr>
             ))}

@@ -95,7 +95,7 @@ function Shown({ data }: { data: StatusPageQuery }) {
                   <tr key={tip.hash}>
                     <td><Hash text={tip.hash} href={paths.block(tip.hash)} what="block hash" /></td>
                     <td className="right" data-label="Height">{count(tip.height)}</td>
-                    <td className="right" data-label="Off the main chain">{tip.branchLength === 0 ? 'none: main chain' : things(tip.branchLength, 'block')}</td>
+                    <td className="right" data-label="Branch">{tip.branchLength === 0 ? 'none: main chain' : things(tip.branchLength, 'block')}</td>
                     <td className="right" data-label="State">{tip.status && (TIP_STATES[tip.status] ?? words(tip.status))}</td>
                   </tr>
                 ))}
