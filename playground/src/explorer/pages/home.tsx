@@ -116,11 +116,6 @@ function Figures({ data, blocks, projected, fresh }: { data: HomeQuery; blocks: 
               ]}
             />
           </Panel>
-          {reorgs?.nodes[0] && (
-            <Panel title="Last reorg" aside={<Link href="/status#reorgs">All reorgs</Link>}>
-              <Reorg reorg={reorgs.nodes[0]} />
-            </Panel>
-          )}
         </div>
         <Panel title="Mempool" aside={<Link href="/mempool">Details</Link>} className="mempool">
           {mempool ? (
@@ -135,24 +130,31 @@ function Figures({ data, blocks, projected, fresh }: { data: HomeQuery; blocks: 
             </>
           ) : <Empty>The node's mempool is not followed yet.</Empty>}
         </Panel>
-        <Panel title="Newest transactions" className="recent" aside={<span className="quiet">unconfirmed</span>}>
-          {mempool?.newest?.nodes.length ? (
-            <div className="table-box">
-              <table className="rows">
-                <thead><tr><th scope="col">Transaction</th><th scope="col" className="right">Value</th><th scope="col" className="right">Feerate</th></tr></thead>
-                <tbody>
-                  {mempool.newest.nodes.map((transaction) => (
-                    <tr key={transaction.id} className="arriving">
-                      <td><Hash text={transaction.txid} href={paths.transaction(transaction.txid)} what="txid" /></td>
-                      <td className="right"><Amount sats={transaction.totalOutputValue} unit={false} /></td>
-                      <td className="right">{transaction.feeRate !== null && <FeeRate value={transaction.feeRate} unit={false} />}</td>
-                    </tr>
-                  ))}
-                </tbody>
-              </table>
-            </div>
-          ) : <Empty>No transaction waits.</Empty>}
-        </Panel>
+        <div className="stack">
+          <Panel title="Newest transactions" className="recent" aside={<span className="quiet">unconfirmed</span>}>
+            {mempool?.newest?.nodes.length ? (
+              <div className="table-box">
+                <table className="rows">
+                  <thead><tr><th scope="col">Transaction</th><th scope="col" className="right">Value</th><th scope="col" className="right">Feerate</th></tr></thead>
+                  <tbody>
+                    {mempool.newest.nodes.map((transaction) => (
+                      <tr key={transaction.id} className="arriving">
+                        <td><Hash text={transaction.txid} href={paths.transaction(transaction.txid)} what="txid" /></td>
+                        <td className="right"><Amount sats={transaction.totalOutputValue} unit={false} /></td>
+                        <td className="right">{transaction.feeRate !== null && <FeeRate value={transaction.feeRate} unit={false} />}</td>
+                      </tr>
+                    ))}
+                  </tbody>
+                </table>
+              </div>
+            ) : <Empty>No transaction waits.</Empty>}
+          </Panel>
+          {reorgs?.nodes[0] && (
+            <Panel title="Last reorg" aside={<Link href="/status#reorgs">All reorgs</Link>}>
+              <Reorg reorg={reorgs.nodes[0]} />
+            </Panel>
+          )}
+        </div>
         <div className="stack">
           {chain && <Difficulty chain={chain} />}
           {chain?.halving && <Halving halving={chain.halving} pace={paceOf(chain)} />}
