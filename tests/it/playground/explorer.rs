@@ -124,7 +124,9 @@ fn provide(need: Need, node: &RealNode, served: &mut Served, directory: &Path) -
 fn the_explorer_follows_the_chain_and_survives_a_restart() {
     let Some(browser) = browser() else { return };
     let directory = tempfile::tempdir().unwrap();
-    let Some((node, mut served)) = chain(directory.path(), &[("BTCGRAPH_MEMPOOL__BLOCK_WEIGHT", BLOCK_WEIGHT)]) else { return };
+    let Some((node, mut served)) = chain(directory.path(), &[("BTCGRAPH_MEMPOOL__BLOCK_WEIGHT", BLOCK_WEIGHT)]) else {
+        return;
+    };
     if served.get("/") == served.get("/playground/plain/explorer.html") {
         return skip(&current_test(), "no explorer in this program: run scripts/playground.sh and build it again");
     }
