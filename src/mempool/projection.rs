@@ -405,6 +405,7 @@ mod tests {
 
         let (placed, ends) = pack(
             [candidate(1, 1, &[3_000]), candidate(2, 2, &[2_000]), candidate(3, 3, &[900])].into_iter(),
+            PROJECTED_BLOCK_WEIGHT,
             3,
             usize::MAX,
         );
@@ -418,8 +419,8 @@ mod tests {
 
     #[test]
     fn the_last_block_can_contain_the_remainder() {
-        let (placed, ends) =
-            pack((1..=5).map(|number| candidate(number, number, &[2_000 + number % 2])), 5, usize::MAX);
+        let candidates = (1..=5).map(|number| candidate(number, number, &[2_000 + number % 2]));
+        let (placed, ends) = pack(candidates, PROJECTED_BLOCK_WEIGHT, 5, usize::MAX);
         let projection = Projection::from_packed(placed, ends);
         let blocks = |limit, remainder| -> Vec<Vec<u64>> {
             projection.blocks(limit, remainder).iter().map(|block| block.sequences.to_vec()).collect()

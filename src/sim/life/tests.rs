@@ -64,10 +64,10 @@ fn the_history_of_a_demo_goes_on_as_it_ended() {
     assert!(present.len() > 80);
     let outputs = |block: &Block| block.txdata.iter().map(|tx| tx.output.len()).sum();
     let weight = |block: &Block| usize::try_from(block.weight().to_wu()).unwrap();
-    let figures: [(&str, &dyn Fn(&Block) -> usize); 3] =
-        [("transactions", &|block| block.txdata.len()), ("weight", &weight), ("outputs", &outputs)];
-    for (name, of) in figures {
-        let mean = |blocks: &[&Block]| 1_000 * blocks.iter().map(|block| of(block)).sum::<usize>() / blocks.len();
+    let figures = |block: &Block| [block.txdata.len(), weight(block), outputs(block)];
+    for (at, name) in ["transactions", "weight", "outputs"].into_iter().enumerate() {
+        let mean =
+            |blocks: &[&Block]| 1_000 * blocks.iter().map(|block| figures(block)[at]).sum::<usize>() / blocks.len();
         let (before, after) = (mean(recent), mean(&present));
         assert!((before * 3 / 4..before * 4 / 3).contains(&after), "1,000 {name}: {before} before, {after} after");
     }

@@ -147,7 +147,7 @@ async fn resuming_at_a_restarted_server_ends_in_its_present_state() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn resuming_after_a_gap_ends_in_the_present_state() {
-    let little = MempoolLimits { departed: 3, departed_bytes: 500, events: 12 };
+    let little = MempoolLimits { departed: 3, departed_bytes: 500, events: 12, ..MempoolLimits::default() };
     assert!(reconnect_often(7, little, false).await >= 3);
     // only the txid and the fee of each departed transaction are kept
     let only_txids = MempoolLimits { departed_bytes: 0, ..MempoolLimits::default() };
