@@ -89,6 +89,7 @@ pub struct Settings {
 /// The index.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
+#[expect(clippy::struct_excessive_bools, reason = "settings that are switched on or off, each by its own name")]
 pub struct IndexSettings {
     /// Where the bytes of frozen transactions are stored.
     pub raw_transactions: RawTransactions,
@@ -116,6 +117,8 @@ pub struct IndexSettings {
     pub address_prefixes: bool,
     /// Whether OP_RETURN outputs are found by the beginning of their data.
     pub op_returns: bool,
+    /// Whether the server computes compact block filters itself.
+    pub block_filters: bool,
     /// Of the script keys of a new index.
     pub salt: Salt,
 }

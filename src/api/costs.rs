@@ -17,6 +17,8 @@
 //! | returns a list of scalars that is written at once | 1 for each [`COLUMN_ITEMS`] | [`column()`] | as a block of 3,000 |
 //! | computes the tweak of a silent payment | [`TWEAK`] and 1 for each input | a multiplication of a point on the curve | the same |
 //! | orders the clusters of a block | 1 for each [`CLUSTER_STEPS`] | as many steps as members times edges | nothing |
+//! | asks the node for a filter of many | [`FILTER_OF_MANY`] more | a hundred share a round trip | the same |
+//! | computes the compact filter of a block | 1 for each transaction, [`SPENT_OUTPUT`] for each input | the transactions with the spent outputs are read | [`WHOLE_BLOCK`] |
 //! | reads a list by keys, or all txids of a block | 1 more for each | counted before they are read | as a block of 3,000 |
 //! | finds a row by bisection | [`BISECTION`] | each step is a row, half of them in memory already | the same |
 //! | finds a period of a series | [`PERIOD`] | the rows of blocks at its ends are searched | as a year by days |
@@ -61,6 +63,12 @@ pub(crate) const TEMPLATE: usize = 20;
 pub(crate) const PROOF: usize = 850;
 /// Reading all transactions of a block of 3,000 in one pass, parsing and hashing them.
 pub(crate) const WHOLE_BLOCK: usize = 4_000;
+/// Finding the script of an output that a block spends, in the transaction that creates it.
+const SPENT_OUTPUT: usize = 3;
+/// Having the node read one of many compact filters, of which a hundred are one request.
+pub(crate) const FILTER_OF_MANY: usize = 10;
+/// How many compact filters a list is taken to have at most: `limits.compact_filters` by default.
+pub(crate) const COMPACT_FILTERS: usize = 1_000;
 /// Computing the tweak of a silent payment: a multiplication of a point on the curve.
 pub(crate) const TWEAK: usize = 60;
 /// Items of a list of scalars that can be written at once for the price of a field.
@@ -146,6 +154,12 @@ pub(crate) fn column() -> usize {
 /// What reading all transactions of a block in one pass costs, before their number is known.
 pub(crate) fn contents(per_block: usize) -> usize {
     per_block.saturating_add(TRANSACTIONS)
+}
+
+/// What computing the compact filter of a block costs: the block is read, and each transaction with an output that it spends.
+pub(crate) fn compact_filter(transactions: u32, inputs: u32) -> usize {
+    let [transactions, inputs] = [transactions, inputs].map(|count| usize::try_from(count).unwrap_or(usize::MAX));
+    inputs.saturating_mul(SPENT_OUTPUT).saturating_add(transactions)
 }
 
 /// What a list without pages costs: one for itself, and its items times what is asked of each.

@@ -174,12 +174,22 @@ impl ApiError {
     /// The setting that enables this is off.
     pub(crate) fn feature_disabled(feature: Feature) -> Self {
         let setting = feature.setting();
-        Self::new(
-            code::FEATURE_DISABLED,
-            format!("this feature is disabled; the operator enables it with the setting {setting}"),
-        )
-        .with("feature", feature)
-        .with("setting", setting)
+        Self::disabled(feature, format!("this feature is disabled; the operator enables it with the setting {setting}"))
+    }
+
+    /// Neither the node nor the server has compact filters.
+    pub(crate) fn no_filters() -> Self {
+        let feature = Feature::BlockFilters;
+        let setting = feature.setting();
+        let message = format!(
+            "compact filters are disabled; the operator enables them with -blockfilterindex=1 on the Bitcoin node, or with the \
+             setting {setting}"
+        );
+        Self::disabled(feature, message)
+    }
+
+    fn disabled(feature: Feature, message: String) -> Self {
+        Self::new(code::FEATURE_DISABLED, message).with("feature", feature).with("setting", feature.setting())
     }
 
     /// The awaited block did not arrive.
@@ -325,6 +335,13 @@ impl From<IndexError> for ApiError {
                 let message =
                     format!("the server has assigned {built} of {blocks} blocks to mining pools; retry later");
                 Self::new(code::NOT_READY, message).with("progress", progress)
+            }
+            IndexError::FiltersOff => Self::no_filters(),
+            IndexError::FiltersNotReady { built, blocks } => {
+                let progress = f64::from(built) / f64::from(blocks.max(1));
+                let message =
+                    format!("the server has computed the compact filters of {built} of {blocks} blocks; retry later");
+                Self::new(code::NOT_READY, message).with("feature", Feature::BlockFilters).with("progress", progress)
             }
             error => Self::internal(&error.to_string()),
         }

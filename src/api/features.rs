@@ -30,6 +30,8 @@ pub(crate) enum Feature {
     AddressPrefixes,
     /// `Query.opReturns` finds OP_RETURN outputs by the beginning of their data.
     OpReturns,
+    /// The server computes compact block filters itself. Without it they are those of the node, if that has an index of them.
+    BlockFilters,
     /// `Mempool.nextBlockTemplate` asks the node for its next block.
     BlockTemplate,
     /// `Query.rate`, and the values of amounts in other currencies.
@@ -37,8 +39,15 @@ pub(crate) enum Feature {
 }
 
 impl Feature {
-    pub(crate) const ALL: [Self; 6] =
-        [Self::Broadcast, Self::Wtxids, Self::AddressPrefixes, Self::OpReturns, Self::BlockTemplate, Self::Rates];
+    pub(crate) const ALL: [Self; 7] = [
+        Self::Broadcast,
+        Self::Wtxids,
+        Self::AddressPrefixes,
+        Self::OpReturns,
+        Self::BlockFilters,
+        Self::BlockTemplate,
+        Self::Rates,
+    ];
 
     /// The feature that needs an optional table of the index.
     pub(crate) fn of_table(table: OptionalTable) -> Self {
@@ -56,6 +65,7 @@ impl Feature {
             Self::Wtxids => "index.wtxids",
             Self::AddressPrefixes => "index.address_prefixes",
             Self::OpReturns => "index.op_returns",
+            Self::BlockFilters => "index.block_filters",
             Self::BlockTemplate => "server.block_template",
             Self::Rates => "rates.file",
         }
@@ -70,6 +80,7 @@ impl Features {
             Feature::Wtxids => self.tables.wtxids,
             Feature::AddressPrefixes => self.tables.address_prefixes,
             Feature::OpReturns => self.tables.op_returns,
+            Feature::BlockFilters => self.tables.block_filters,
             Feature::BlockTemplate => self.block_template,
             Feature::Rates => self.rates.is_some(),
         }

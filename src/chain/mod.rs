@@ -8,6 +8,7 @@
 mod address;
 mod asm;
 pub mod coinbase;
+pub mod compact_filter;
 mod count;
 pub mod descriptor;
 pub mod difficulty;

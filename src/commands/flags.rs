@@ -56,6 +56,9 @@ pub(super) struct Flags {
     /// Let clients find OP_RETURN outputs by the beginning of their data
     #[arg(long, global = true)]
     op_returns: bool,
+    /// Compute compact block filters, instead of those of the node
+    #[arg(long, global = true)]
+    block_filters: bool,
     /// IP address or name, and port to listen on; port 0 is any free one [default: 127.0.0.1:8080]
     #[arg(long, global = true, value_name = "ADDRESS")]
     listen: Option<String>,
@@ -96,6 +99,7 @@ impl Flags {
             ("--wtxids", "index.wtxids", self.wtxids.then(|| true.to_string())),
             ("--address-prefixes", "index.address_prefixes", self.address_prefixes.then(|| true.to_string())),
             ("--op-returns", "index.op_returns", self.op_returns.then(|| true.to_string())),
+            ("--block-filters", "index.block_filters", self.block_filters.then(|| true.to_string())),
             ("--listen", "server.listen", self.listen),
             ("--port-file", "server.port_file", self.port_file),
             ("--broadcast", "api.broadcast", self.broadcast.then(|| true.to_string())),

@@ -40,6 +40,7 @@ pub(super) fn optional_tables(settings: &Settings) -> OptionalTables {
         wtxids: settings.wtxids,
         address_prefixes: settings.address_prefixes,
         op_returns: settings.op_returns,
+        block_filters: settings.block_filters,
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::thread;
 
+use bitcoin::BlockHash;
 use bitcoin::hashes::Hash;
 use redb::{ReadableTable, Table};
 
@@ -16,6 +17,7 @@ use super::tables::history::{self, HistoryRow};
 use super::tables::transactions::TransactionRow;
 use super::tables::{blocks, p2pk, payouts, spends, stale_blocks, stale_transactions, txids, unspent};
 use super::update::Tables;
+use crate::chain::Height;
 
 /// From this number of rows on, tables are written in parallel.
 const WORTH_THREADS: u64 = 1_000;
@@ -289,7 +291,7 @@ fn expect(table: &'static str, was_there: bool) -> Result<(), IndexError> {
 /// Deletes the rows of a stale block: it is part of the active chain again, or too old.
 pub(super) fn forget_stale(
     tables: &mut Tables<'_>,
-    height: crate::chain::Height,
+    height: Height,
     block: &super::block::ParsedBlock,
 ) -> Result<(), IndexError> {
     tables.stale_blocks.remove(&stale_blocks::key(height, block.hash))?;
@@ -311,4 +313,13 @@ fn not_unspent(
         Some(input) => run.unresolved(input, "is spent already, or can never be spent"),
         None => IndexError::corrupt("unspent", format!("output {} of {txnum} is missing", vout.to_u32())),
     }
+}
+
+/// The lowest stale block that is stored.
+pub(super) fn lowest_stale(
+    tables: &Tables<'_>,
+) -> Result<Option<(Height, BlockHash, stale_blocks::StaleBlock)>, IndexError> {
+    let Some((key, row)) = tables.stale_blocks.first()? else { return Ok(None) };
+    let (height, hash) = stale_blocks::split_key(key.value());
+    Ok(Some((height, hash, stale_blocks::StaleBlock::decode(row.value())?)))
 }

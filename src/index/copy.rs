@@ -14,9 +14,9 @@ use super::frozen::builder::remove_if_exists;
 use super::open::generations_directory;
 use super::snapshot::Snapshot;
 use super::tables::{
-    address_prefixes, block_files, block_hashes, block_observed, block_starts, blocks, departed, first_seen, history,
-    mempool, mempool_samples, meta, miner_blocks, op_returns, overwritten, p2pk, payouts, raw_blocks, reorgs, spends,
-    stale_blocks, stale_transactions, transactions, txids, unspent, wtxids,
+    address_prefixes, block_files, block_filters, block_hashes, block_observed, block_starts, blocks, departed,
+    first_seen, history, mempool, mempool_samples, meta, miner_blocks, op_returns, overwritten, p2pk, payouts,
+    raw_blocks, reorgs, spends, stale_blocks, stale_transactions, transactions, txids, unspent, wtxids,
 };
 
 /// Memory for the pages of the copy.
@@ -114,6 +114,7 @@ impl Snapshot {
         copy.table(address_prefixes::TABLE, self.optional.address_prefixes.as_deref())?;
         copy.table(op_returns::TABLE, self.optional.op_returns.as_ref())?;
         copy.table(miner_blocks::TABLE, self.miner_blocks.as_ref())?;
+        copy.table(block_filters::TABLE, self.block_filters.as_ref())?;
         transaction.commit()?;
         Ok(())
     }

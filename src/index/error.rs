@@ -82,6 +82,17 @@ pub enum IndexError {
         /// The blocks of the chain.
         blocks: u32,
     },
+    /// The table of filter headers does not have the block yet.
+    #[error("table `block_filters` is being built: it has {built} of {blocks} blocks. Retry later")]
+    FiltersNotReady {
+        /// The blocks that it has.
+        built: u32,
+        /// The blocks of the chain.
+        blocks: u32,
+    },
+    /// The table of filter headers is not switched on.
+    #[error("table `block_filters` is switched off: the setting index.block_filters switches it on")]
+    FiltersOff,
     /// A table that is not switched on.
     #[error("table `{table}` is switched off: the setting index.{table} switches it on")]
     TableOff {

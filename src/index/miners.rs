@@ -158,13 +158,7 @@ impl Snapshot {
         for height in (heights.start.to_u32()..heights.end.to_u32()).map(Height::from) {
             let missing = || IndexError::corrupt("blocks", format!("the row at height {height} is missing"));
             let row = self.block(height)?.ok_or_else(missing)?;
-            let first = next_txnum(&row.running)?.0.checked_sub(row.transactions).map(TxNum);
-            let first = first.ok_or_else(|| {
-                IndexError::corrupt(
-                    "blocks",
-                    format!("the row at height {height} counts more transactions than the chain"),
-                )
-            })?;
+            let first = first_of(height, &row)?;
             let missing = || IndexError::corrupt("transactions", format!("row {first} is missing"));
             let coinbase = self.transaction(first)?.ok_or_else(missing)?;
             let miner = self.pools().identify(&parse(first, &coinbase.raw)?).map(|(pool, _)| pool);
@@ -172,6 +166,13 @@ impl Snapshot {
         }
         Ok(found)
     }
+}
+
+/// The position of the first transaction of the block of the active chain at a height.
+pub(super) fn first_of(height: Height, row: &BlockRow) -> Result<TxNum, IndexError> {
+    let first = next_txnum(&row.running)?.0.checked_sub(row.transactions).map(TxNum);
+    let counts = || format!("the row at height {height} counts more transactions than the chain");
+    first.ok_or_else(|| IndexError::corrupt("blocks", counts()))
 }
 
 /// The state of the table that is recorded.

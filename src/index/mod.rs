@@ -25,6 +25,7 @@ mod announced;
 mod apply;
 mod block;
 mod block_files;
+mod block_filters;
 mod codec;
 mod copy;
 mod damage;
@@ -62,6 +63,7 @@ mod wtxids;
 
 pub use addresses::{AddressCandidate, AddressCandidates};
 pub use block::{ParsedBlock, Parser};
+pub use block_filters::CountBytes;
 pub use copy::CopiedRows;
 pub use damage::{catch_damage, is_catching_damage};
 pub use disk_space::{DiskShortage, RequiredSpace};

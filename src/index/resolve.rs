@@ -45,6 +45,23 @@ pub(super) struct Resolved {
     pub(super) prevouts: Vec<ResolvedPrevout>,
     /// The txnum of a transaction with the txid of an earlier one → the txnum of the latest earlier copy (BIP30).
     pub(super) duplicates: HashMap<TxNum, TxNum>,
+    /// The scriptPubKey of each of the prevouts, `None` if they were not requested.
+    pub(super) scripts: Option<Vec<Box<[u8]>>>,
+}
+
+/// The outputs that are found so far.
+struct FoundOutputs {
+    prevouts: Vec<Option<ResolvedPrevout>>,
+    /// `None` if they are not requested.
+    scripts: Option<Vec<Box<[u8]>>>,
+}
+
+impl FoundOutputs {
+    fn set_script(&mut self, input: usize, script: &[u8]) {
+        if let Some(scripts) = &mut self.scripts {
+            scripts[input] = script.into();
+        }
+    }
 }
 
 /// A transaction of the run.
@@ -52,6 +69,17 @@ struct RunTransaction<'a> {
     txnum: TxNum,
     is_coinbase: bool,
     outputs: &'a [BlockOutput],
+    raw: &'a [u8],
+}
+
+/// An input that spends an output of the run.
+struct OwnInput<'a> {
+    /// The transaction with the output.
+    txnum: TxNum,
+    raw: &'a [u8],
+    vout: u32,
+    /// Its index among all inputs.
+    index: usize,
 }
 
 impl<'a> BlockRun<'a> {
@@ -74,28 +102,32 @@ impl<'a> BlockRun<'a> {
         behind.checked_sub(1).and_then(|at| self.starts.get(at))
     }
 
-    /// Finds the output that every input spends.
+    /// Finds the output that every input spends, `with_scripts` also its scriptPubKey.
     ///
     /// Errors: [`IndexError::Unresolved`] with the outpoint that does not exist; storage errors.
-    pub(super) fn resolve(&self, tables: &Tables<'_>) -> Result<Resolved, IndexError> {
+    pub(super) fn resolve(&self, tables: &Tables<'_>, with_scripts: bool) -> Result<Resolved, IndexError> {
         let mut run: HashMap<Txid, Vec<RunTransaction<'a>>> = HashMap::new();
         let mut duplicates = HashMap::new();
-        let mut prevouts = Vec::new();
-        let mut unresolved = Vec::new();
+        let mut found = FoundOutputs { prevouts: Vec::new(), scripts: with_scripts.then(Vec::new) };
+        let (mut own, mut unresolved) = (Vec::new(), Vec::new());
         let txids: Vec<_> = self.transactions().map(|(_, _, transaction)| transaction.txid).collect();
         let frozen = tables.generations.newest(&txids, self.first)?;
         for ((txnum, block, transaction), frozen) in self.transactions().zip(frozen) {
             for (txid, vout) in &block.inputs[transaction.inputs.clone()] {
-                let found = run.get(txid).and_then(|copies| copies.last()).map(|located| self.pick(located, *vout));
-                if found.is_none() {
-                    unresolved.push(UnresolvedInput {
+                let (located, index) = (run.get(txid).and_then(|copies| copies.last()), found.prevouts.len());
+                match located {
+                    Some(RunTransaction { txnum, raw, .. }) if with_scripts => {
+                        own.push(OwnInput { txnum: *txnum, raw, vout: *vout, index });
+                    }
+                    Some(_) => {}
+                    None => unresolved.push(UnresolvedInput {
                         prefix: self.salt.txid_prefix(txid),
                         txid,
                         vout: *vout,
-                        index: prevouts.len(),
-                    });
+                        index,
+                    }),
                 }
-                prevouts.push(found.flatten());
+                found.prevouts.push(located.and_then(|located| self.pick(located, *vout)));
             }
             let outputs = &block.outputs[transaction.outputs.clone()];
             let is_coinbase = transaction.inputs.is_empty();
@@ -105,11 +137,16 @@ impl<'a> BlockRun<'a> {
             } else if let Some(copy) = self.latest_live(tables, transaction.prefix, &transaction.txid)?.or(frozen) {
                 duplicates.insert(txnum, copy);
             }
-            copies.push(RunTransaction { txnum, is_coinbase, outputs });
+            copies.push(RunTransaction { txnum, is_coinbase, outputs, raw: block.raw(transaction) });
         }
-        self.look_up(tables, unresolved, &mut prevouts)?;
+        if let Some(scripts) = &mut found.scripts {
+            scripts.resize(found.prevouts.len(), Box::default());
+        }
+        self.look_up(tables, unresolved, &mut found)?;
+        find_own_scripts(own, &mut found)?;
+        let FoundOutputs { prevouts, scripts } = found;
         let prevouts = prevouts.into_iter().enumerate().map(|(at, found)| found.ok_or_else(|| self.missing(at)));
-        Ok(Resolved { prevouts: prevouts.collect::<Result<_, _>>()?, duplicates })
+        Ok(Resolved { prevouts: prevouts.collect::<Result<_, _>>()?, duplicates, scripts })
     }
 
     fn pick(&self, located: &RunTransaction<'_>, vout: u32) -> Option<ResolvedPrevout> {
@@ -128,7 +165,7 @@ impl<'a> BlockRun<'a> {
         &self,
         tables: &Tables<'_>,
         mut unresolved: Vec<UnresolvedInput<'_>>,
-        prevouts: &mut [Option<ResolvedPrevout>],
+        found: &mut FoundOutputs,
     ) -> Result<(), IndexError> {
         unresolved.sort_unstable_by_key(|input| (input.prefix, input.txid));
         let mut places = Vec::with_capacity(unresolved.len());
@@ -156,11 +193,11 @@ impl<'a> BlockRun<'a> {
             if row.txid != *txid {
                 continue; // another transaction with the same prefix
             }
-            self.pick_stored(same, txnum, row.is_coinbase, row.raw, prevouts)?;
+            self.pick_stored(same, txnum, row.is_coinbase, row.raw, found)?;
         }
         let txnums: Vec<_> = frozen.iter().map(|same| same[0].0).collect();
         tables.generations.each_transaction(&txnums, |at, stored| {
-            self.pick_stored(frozen[at], stored.txnum, stored.fee.is_none(), &stored.raw, prevouts)
+            self.pick_stored(frozen[at], stored.txnum, stored.fee.is_none(), &stored.raw, found)
         })
     }
 
@@ -171,7 +208,7 @@ impl<'a> BlockRun<'a> {
         txnum: TxNum,
         is_coinbase: bool,
         raw: &[u8],
-        prevouts: &mut [Option<ResolvedPrevout>],
+        found: &mut FoundOutputs,
     ) -> Result<(), IndexError> {
         let transaction = parse(txnum, raw)?;
         let mut outputs = (0..).zip(transaction.outputs()).peekable();
@@ -179,8 +216,9 @@ impl<'a> BlockRun<'a> {
             while outputs.next_if(|(at, _)| *at < input.vout).is_some() {}
             let Some((_, output)) = outputs.peek().filter(|(at, _)| *at == input.vout) else { continue };
             let Some(vout) = Position::new(input.vout) else { continue };
+            found.set_script(input.index, output.script_pubkey);
             let output = BlockOutput::of(self.salt, vout, output.value, Script::from_bytes(output.script_pubkey));
-            prevouts[input.index] = Some(self.prevout(txnum, is_coinbase, &output));
+            found.prevouts[input.index] = Some(self.prevout(txnum, is_coinbase, &output));
         }
         Ok(())
     }
@@ -240,6 +278,23 @@ impl<'a> BlockRun<'a> {
         }
         IndexError::corrupt("unspent", "an input outside of its blocks was requested")
     }
+}
+
+/// Finds the scripts of outputs of the run itself, and parses each of its transactions once.
+fn find_own_scripts(mut own: Vec<OwnInput<'_>>, found: &mut FoundOutputs) -> Result<(), IndexError> {
+    own.sort_unstable_by_key(|input| (input.txnum, input.vout));
+    for same in own.chunk_by(|one, other| one.txnum == other.txnum) {
+        let transaction = parse(same[0].txnum, same[0].raw)?;
+        let mut outputs = (0..).zip(transaction.outputs()).peekable();
+        for input in same {
+            while outputs.next_if(|(at, _)| *at < input.vout).is_some() {}
+            // an output that is not there is an error of its prevout
+            if let Some((_, output)) = outputs.peek().filter(|(at, _)| *at == input.vout) {
+                found.set_script(input.index, output.script_pubkey);
+            }
+        }
+    }
+    Ok(())
 }
 
 /// An input whose outpoint is not created by these blocks.

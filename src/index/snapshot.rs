@@ -13,9 +13,9 @@ use redb::{ReadOnlyTable, ReadTransaction, ReadableTableMetadata, StorageError, 
 use super::error::IndexError;
 use super::frozen::Generations;
 use super::keys::{Position, Salt, TxNum};
-use super::miners;
 use super::optional::OptionalReads;
 use super::table_rows::TableRows;
+use super::tables::block_filters::FiltersState;
 use super::tables::block_hashes::BlockPlace;
 use super::tables::block_starts::BlockStart;
 use super::tables::blocks::BlockRow;
@@ -23,11 +23,12 @@ use super::tables::miner_blocks::MinersState;
 use super::tables::stale_blocks::StaleBlock;
 use super::tables::transactions::TransactionRow;
 use super::tables::{
-    block_files, block_hashes, block_observed, block_starts, blocks, departed, first_seen, history, mempool,
-    mempool_samples, meta, miner_blocks, overwritten, p2pk, payouts, raw_blocks, reorgs, spends, stale_blocks,
+    block_files, block_filters, block_hashes, block_observed, block_starts, blocks, departed, first_seen, history,
+    mempool, mempool_samples, meta, miner_blocks, overwritten, p2pk, payouts, raw_blocks, reorgs, spends, stale_blocks,
     stale_transactions, transactions, txids, unspent,
 };
 use super::update::{Tip, read_tip};
+use super::{block_filters as filters, miners};
 use crate::chain::Height;
 use crate::chain::pools::Pools;
 
@@ -73,6 +74,10 @@ pub struct Snapshot {
     pub(super) miner_blocks: Option<MinerBlocksTable>,
     /// What its rows are.
     pub(super) miners_state: MinersState,
+    /// `None` if the file is of a version without it.
+    pub(super) block_filters: Option<ReadOnlyTable<&'static [u8; 4], &'static [u8; 32]>>,
+    /// What its rows are.
+    pub(super) filters_state: FiltersState,
 }
 
 /// A transaction of the active chain.
@@ -159,6 +164,8 @@ impl Snapshot {
             optional: OptionalReads::open(transaction)?,
             miner_blocks: if_exists(transaction.open_table(miner_blocks::TABLE))?,
             miners_state: miners::read_state(&transaction.open_table(meta::TABLE)?)?,
+            block_filters: if_exists(transaction.open_table(block_filters::TABLE))?,
+            filters_state: filters::read_state(&transaction.open_table(meta::TABLE)?)?,
         })
     }
 
@@ -224,6 +231,8 @@ impl Snapshot {
             optional,
             miner_blocks,
             miners_state: _,
+            block_filters,
+            filters_state: _,
         } = self;
         let live = [
             TableRows::of(blocks::TABLE.name(), Some(blocks))?,
@@ -250,7 +259,8 @@ impl Snapshot {
             TableRows::of(raw_blocks::TABLE.name(), raw_blocks.as_ref())?,
         ];
         let miner_blocks = TableRows::of(miner_blocks::TABLE.name(), miner_blocks.as_ref())?;
-        let live = live.into_iter().chain(optional.table_rows()?).chain([miner_blocks]);
+        let block_filters = TableRows::of(block_filters::TABLE.name(), block_filters.as_ref())?;
+        let live = live.into_iter().chain(optional.table_rows()?).chain([miner_blocks, block_filters]);
         Ok(live.chain(generations.tables()).collect())
     }
 

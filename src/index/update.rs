@@ -7,8 +7,9 @@ use bitcoin::hashes::Hash;
 use bitcoin::{BlockHash, Network};
 use redb::{Durability, ReadableTable, ReadableTableMetadata, Table, WriteTransaction};
 
-use super::apply::forget_stale;
+use super::apply::{forget_stale, lowest_stale};
 use super::block::{ParsedBlock, Parser, assemble};
+use super::block_filters::{appends_filters, connect_filters, disconnect_filter};
 use super::effects::Effects;
 use super::error::IndexError;
 use super::frozen::{DerivedName, Generations, InForceRecord};
@@ -23,11 +24,10 @@ use super::resolve::BlockRun;
 use super::sweep::sweep_all;
 use super::tables::block_starts::BlockStart;
 use super::tables::blocks::{BlockRow, ChainTotals};
-use super::tables::stale_blocks::StaleBlock;
 use super::tables::{
-    address_prefixes, block_files, block_hashes, block_observed, block_starts, blocks, departed, first_seen, history,
-    mempool, mempool_samples, meta, miner_blocks, op_returns, overwritten, p2pk, payouts, raw_blocks, reorgs, spends,
-    stale_blocks, stale_transactions, transactions, txids, unspent, wtxids,
+    address_prefixes, block_files, block_filters, block_hashes, block_observed, block_starts, blocks, departed,
+    first_seen, history, mempool, mempool_samples, meta, miner_blocks, op_returns, overwritten, p2pk, payouts,
+    raw_blocks, reorgs, spends, stale_blocks, stale_transactions, transactions, txids, unspent, wtxids,
 };
 use crate::chain::network::genesis_hash;
 use crate::chain::{Height, median_time_past};
@@ -72,6 +72,7 @@ pub(super) struct Tables<'txn> {
     pub(super) address_prefixes: Table<'txn, &'static [u8; 26], ()>,
     pub(super) op_returns: Table<'txn, &'static [u8; 15], ()>,
     pub(super) miner_blocks: Table<'txn, &'static [u8; 6], &'static [u8; 24]>,
+    pub(super) block_filters: Table<'txn, &'static [u8; 4], &'static [u8; 32]>,
 }
 
 impl<'txn> Tables<'txn> {
@@ -106,6 +107,7 @@ impl<'txn> Tables<'txn> {
             address_prefixes: transaction.open_table(address_prefixes::TABLE)?,
             op_returns: transaction.open_table(op_returns::TABLE)?,
             miner_blocks: transaction.open_table(miner_blocks::TABLE)?,
+            block_filters: transaction.open_table(block_filters::TABLE)?,
         })
     }
 }
@@ -197,11 +199,12 @@ impl<'i> Update<'i> {
             self.block_bytes = self.block_bytes.saturating_add(bytes_of(block));
         }
         let run = BlockRun { blocks: run, first, starts: &self.index.starts, salt: self.index.salt };
-        let resolved = run.resolve(&tables)?;
+        let resolved = run.resolve(&tables, appends_filters(&run, &tables)?)?;
         let effects = Effects::of(&run, &resolved, &before, self.index.network, &tables)?;
         effects.apply(&run, &resolved.prevouts, &mut tables)?;
         connect_optional(&run, self.row_context(), &mut tables)?;
         connect_miners(&run, &effects.blocks, &self.index.pools, &mut tables)?;
+        connect_filters(&run, resolved.scripts.as_deref(), &mut tables)?;
         self.scattered_rows += effects.scattered_rows();
         self.tip = tip;
         write_tip(&mut tables, tip)
@@ -289,11 +292,12 @@ impl<'i> Update<'i> {
             parser.parse(row.hash, assemble(&row, first, &tables.transactions)?)?
         }];
         let run = BlockRun { blocks: &block, first, starts: &self.index.starts, salt: self.index.salt };
-        let resolved = run.resolve(&tables)?;
+        let resolved = run.resolve(&tables, false)?;
         let effects = Effects::of(&run, &resolved, &before, self.index.network, &tables)?;
         let previous = tip.height.previous().map(|height| Tip { height, hash: block[0].previous() });
         disconnect_optional(&run, self.row_context(), &mut tables)?;
         disconnect_miner(&run, tip.height, &self.index.pools, &mut tables)?;
+        disconnect_filter(tip.height, &mut tables)?;
         if is_frozen {
             let lowered = Arc::new(self.generations.without_last(previous, first));
             effects.revert_frozen(&run, &row, &lowered, &mut tables)?;
@@ -479,12 +483,6 @@ fn read_block(tables: &Tables<'_>, height: Height) -> Result<BlockRow, IndexErro
     let row = tables.blocks.get(&blocks::key(height))?;
     let row = row.ok_or_else(|| IndexError::corrupt("blocks", format!("the row at height {height} is missing")))?;
     BlockRow::decode(row.value())
-}
-
-fn lowest_stale(tables: &Tables<'_>) -> Result<Option<(Height, BlockHash, StaleBlock)>, IndexError> {
-    let Some((key, row)) = tables.stale_blocks.first()? else { return Ok(None) };
-    let (height, hash) = stale_blocks::split_key(key.value());
-    Ok(Some((height, hash, StaleBlock::decode(row.value())?)))
 }
 
 /// The number of the next transaction after a chain with these totals.

@@ -185,6 +185,9 @@ macro_rules! declarations {
                     /// The most block headers in one list.
                     headers: u32, Count = 2_000, 1..=1_000_000, "server.max_headers", "headersPerList";
 
+                    /// The most compact filters in one list. A node sends at most 1,000 at a time (BIP157).
+                    compact_filters: u32, Count = 1_000, 1..=1_000_000, "server.max_compact_filters", "compactFiltersPerList";
+
                     /// The most points in one time series.
                     points: u32, Count = 2_000, 1..=1_000_000, "server.max_points", "pointsPerSeries";
 

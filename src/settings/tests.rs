@@ -73,6 +73,7 @@ fn without_any_source_the_defaults_apply() {
             wtxids: false,
             address_prefixes: false,
             op_returns: false,
+            block_filters: false,
             salt: Salt::Random,
         },
         sync: SyncSettings { lost_block_seconds: 600 },

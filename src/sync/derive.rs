@@ -1,5 +1,6 @@
 //! Builds optional tables in the background: a thread makes the file of one generation after another, the oldest first, while
-//! the loop follows the node. Live rows are added and deleted by the loop, a few at a time; so are those of the miners of blocks.
+//! the loop follows the node. Live rows are added and deleted by the loop, a few at a time; so are those of the miners of blocks
+//! and of their filter headers.
 
 use std::fmt::Display;
 use std::sync::Arc;
@@ -31,6 +32,8 @@ pub(super) struct Deriver {
     retry_at: Option<Instant>,
     /// Whether live rows are complete, and those of tables that are off are deleted.
     is_tended: bool,
+    /// When the progress of compact filters was logged.
+    filters_logged: Option<Instant>,
 }
 
 /// Builds a table in the background. If it is dropped, the next build continues behind its last run.
@@ -129,7 +132,9 @@ impl SyncLoop<'_> {
     /// Errors: the index cannot be read or written. A failure of the thread is logged, and it is started again later.
     pub(super) fn derive_when_due(&mut self, slice: Duration) -> Result<(), SyncError> {
         let is_waiting = self.deriver.retry_at.is_some_and(|at| Instant::now() < at);
-        if !self.deriver.is_tended || (!is_waiting && self.follow.index.lacks_miners()?) {
+        let index = &self.follow.index;
+        if !self.deriver.is_tended || (!is_waiting && (index.lacks_miners()? || index.incomplete_filters()?.is_some()))
+        {
             self.deriver.is_tended = false;
             return self.tend_tables(slice);
         }
@@ -190,9 +195,22 @@ impl SyncLoop<'_> {
         }
         if has_changed {
             self.follow.index.flush_soon()?;
+            self.log_filters()?;
         }
         // lookups of the published chain may be complete
         if has_changed && self.deriver.is_tended && self.chain.is_some() { self.publish_chain() } else { Ok(()) }
+    }
+
+    /// Logs how many blocks have a filter header, if some have none.
+    fn log_filters(&mut self) -> Result<(), SyncError> {
+        if self.deriver.filters_logged.is_some_and(|logged| logged.elapsed() < LOG_INTERVAL) {
+            return Ok(());
+        }
+        if let Some((blocks, of)) = self.follow.index.incomplete_filters()? {
+            info!(blocks, of, "computing compact filters in the background");
+            self.deriver.filters_logged = Some(Instant::now());
+        }
+        Ok(())
     }
 
     fn start_deriving(&mut self) -> Result<(), SyncError> {

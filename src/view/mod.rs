@@ -20,6 +20,7 @@ mod byte_budget;
 mod chain;
 mod dry_run;
 mod figures;
+mod filters;
 mod head;
 mod ledger;
 mod miners;
@@ -65,7 +66,7 @@ pub use ledger::{
     Coin, FeeAttribution, Ledger, LedgerPeriod, LedgerTotals, LostMovement, Movement, Movements, NetEffect, Pending,
     PendingMovement, SeriesRead, SeriesShape, StaleMovements, TooManyPeriods, UnspentCandidate,
 };
-pub use node_client::{NodeClient, NodeClientError, NodeLimits};
+pub use node_client::{MissingFilter, NodeClient, NodeClientError, NodeLimits};
 pub use observed::BlockArrival;
 pub use output::{SpendStatus, Spender, UnspendableReason, mature_at};
 pub use period::Period;

@@ -16,9 +16,12 @@ use redb::{Database, ReadableTable, TableDefinition};
 use crate::support::indexed::{Indexed, options};
 use crate::wtxids::history::History;
 
-const ON: OptionalTables = OptionalTables { wtxids: false, address_prefixes: true, op_returns: false };
-const BOTH: OptionalTables = OptionalTables { wtxids: true, address_prefixes: true, op_returns: false };
-const OFF: OptionalTables = OptionalTables { wtxids: false, address_prefixes: false, op_returns: false };
+const ON: OptionalTables =
+    OptionalTables { wtxids: false, address_prefixes: true, op_returns: false, block_filters: false };
+const BOTH: OptionalTables =
+    OptionalTables { wtxids: true, address_prefixes: true, op_returns: false, block_filters: false };
+const OFF: OptionalTables =
+    OptionalTables { wtxids: false, address_prefixes: false, op_returns: false, block_filters: false };
 
 const LIVE: TableDefinition<'static, &[u8; 26], ()> = TableDefinition::new("address_prefixes");
 const PACKED: TableDefinition<'static, &[u8; 12], &[u8]> = TableDefinition::new("address_prefixes");
@@ -100,6 +103,7 @@ fn addresses_equal_the_model_through_random_histories() {
                         wtxids: rng.chance(50),
                         address_prefixes: on,
                         op_returns: rng.chance(50),
+                        ..OFF
                     });
                 }
                 5 | 6 => {
@@ -110,8 +114,12 @@ fn addresses_equal_the_model_through_random_histories() {
                 }
                 8 => {
                     on = !on || rng.chance(70);
-                    let tables =
-                        OptionalTables { wtxids: rng.chance(50), address_prefixes: on, op_returns: rng.chance(50) };
+                    let tables = OptionalTables {
+                        wtxids: rng.chance(50),
+                        address_prefixes: on,
+                        op_returns: rng.chance(50),
+                        ..OFF
+                    };
                     history.indexed.index.switch_tables(tables).unwrap();
                 }
                 9 => history.complete(),

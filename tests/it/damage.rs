@@ -7,7 +7,9 @@ use std::sync::Arc;
 
 use bitcoin::Block;
 use bitcoin::hex::DisplayHex;
-use btcgraph::index::{Index, IndexError, IndexFile, IndexOptions, Report, VerifyOptions, catch_damage, verify};
+use btcgraph::index::{
+    Index, IndexError, IndexFile, IndexOptions, OptionalTables, Report, VerifyOptions, catch_damage, verify,
+};
 use btcgraph::sim::{Hostile, Rng, SimChain};
 use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition};
 use tempfile::TempDir;
@@ -19,7 +21,7 @@ use crate::support::served::Served;
 use serde_json::json;
 
 /// The tables that are a function of the active chain, and of the table of pools.
-const CHAIN_TABLES: [&str; 12] = [
+const CHAIN_TABLES: [&str; 13] = [
     "blocks",
     "block_starts",
     "block_hashes",
@@ -32,7 +34,16 @@ const CHAIN_TABLES: [&str; 12] = [
     "payouts",
     "p2pk",
     "miner_blocks",
+    "block_filters",
 ];
+
+/// An index of these blocks with all of these tables.
+fn indexed_with_filters(blocks: &[Arc<Block>]) -> Indexed {
+    let mut indexed = Indexed::empty();
+    indexed.index.switch_tables(OptionalTables { block_filters: true, ..OptionalTables::default() }).unwrap();
+    indexed.connect(blocks.iter().map(Arc::as_ref), 50);
+    indexed
+}
 
 #[test]
 fn a_missing_a_changed_and_an_added_row_of_every_table_is_found() {
@@ -44,8 +55,7 @@ fn a_missing_a_changed_and_an_added_row_of_every_table_is_found() {
                 hostile.mine(&mut chain).unwrap();
             }
             let blocks: Vec<_> = chain.active_blocks().cloned().collect();
-            let indexed = Indexed::of(blocks.iter().map(Arc::as_ref), 50);
-            let Indexed { index, directory } = indexed;
+            let Indexed { index, directory } = indexed_with_filters(&blocks);
             drop(index);
             if !damage.apply(&directory.path().join("index.redb"), table) {
                 continue; // rows that are only keys cannot be changed
@@ -70,7 +80,7 @@ fn any_changed_byte_of_any_row_is_found() {
         hostile.mine(&mut chain).unwrap();
     }
     let old: Vec<_> = chain.active_blocks().cloned().collect();
-    let mut indexed = Indexed::of(old.iter().map(Arc::as_ref), 50);
+    let mut indexed = indexed_with_filters(&old);
     let branch = hostile.branch(&mut chain, 4, 5).unwrap();
     indexed.disconnect_to(u32::try_from(old.len()).unwrap() - 4);
     indexed.connect(branch.iter().map(Arc::as_ref), 5);
@@ -333,6 +343,7 @@ fn change_a_byte(file: &Path, table: &str, random: &mut Rng) -> String {
         "payouts" => flip::<&[u8; 14], ()>(file, table, random),
         "p2pk" => flip::<&[u8; 30], &[u8; 4]>(file, table, random),
         "miner_blocks" => flip::<&[u8; 6], &[u8; 24]>(file, table, random),
+        "block_filters" => flip::<&[u8; 4], &[u8; 32]>(file, table, random),
         "stale_blocks" => flip::<&[u8; 36], &[u8]>(file, table, random),
         "stale_transactions" => flip::<&[u8; 42], ()>(file, table, random),
         "meta" => {
@@ -406,6 +417,7 @@ impl Damage {
             "payouts" => self.damage::<&[u8; 14], ()>(file, table),
             "p2pk" => self.damage::<&[u8; 30], &[u8; 4]>(file, table),
             "miner_blocks" => self.damage::<&[u8; 6], &[u8; 24]>(file, table),
+            "block_filters" => self.damage::<&[u8; 4], &[u8; 32]>(file, table),
             _ => panic!("unknown table {table}"),
         }
     }

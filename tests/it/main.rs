@@ -6,6 +6,7 @@ mod address_prefixes;
 mod admin;
 mod announced;
 mod block_files;
+mod block_filters;
 mod block_source;
 mod broadcast;
 mod caching;

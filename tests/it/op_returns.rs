@@ -13,9 +13,12 @@ use redb::{Database, ReadableTable, TableDefinition};
 use crate::support::indexed::{Indexed, options};
 use crate::wtxids::history::History;
 
-const ON: OptionalTables = OptionalTables { wtxids: false, address_prefixes: false, op_returns: true };
-const ALL: OptionalTables = OptionalTables { wtxids: true, address_prefixes: true, op_returns: true };
-const OFF: OptionalTables = OptionalTables { wtxids: false, address_prefixes: false, op_returns: false };
+const ON: OptionalTables =
+    OptionalTables { wtxids: false, address_prefixes: false, op_returns: true, block_filters: false };
+const ALL: OptionalTables =
+    OptionalTables { wtxids: true, address_prefixes: true, op_returns: true, block_filters: false };
+const OFF: OptionalTables =
+    OptionalTables { wtxids: false, address_prefixes: false, op_returns: false, block_filters: false };
 
 const PACKED: TableDefinition<'static, &[u8; 10], &[u8]> = TableDefinition::new("op_returns");
 

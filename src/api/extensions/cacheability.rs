@@ -153,7 +153,7 @@ const FIELD_CACHEABILITY: &[(&str, Cacheability, &str)] = &[
     ("ChainSummary", UntilNextTip, "blockCount difficulty totals last24h medianFee24h"),
     ("ChainSummary", UntilNextHead, "recentStaleBlockCount"),
     ("ChainTip", Never, "hash height branchLength status block"),
-    ("CompactFilter", Never, "hex filterHeader"),
+    ("CompactFilter", Never, "blockHash hex filterHeader"),
     ("Coinbase", Immutable, "text scriptSigHex heightFromScript witnessCommitment transaction"),
     ("Coinbase", UntilNextTip, "matureAtHeight"),
     ("Coinbase", UntilNextHead, "minerEvidence"),
@@ -336,7 +336,7 @@ const FIELD_CACHEABILITY: &[(&str, Cacheability, &str)] = &[
     (
         "Query",
         Never,
-        "decodePsbt decodeTransaction testTransactions feeEstimate feeEstimates recommendedFees sync server bitcoinNode rate \
+        "compactFilters decodePsbt decodeTransaction testTransactions feeEstimate feeEstimates recommendedFees sync server bitcoinNode rate \
          currencies \
          chainTips",
     ),

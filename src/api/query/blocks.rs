@@ -1,5 +1,8 @@
 //! Blocks.
 
+use std::sync::Arc;
+
+use async_graphql::futures_util::future::try_join_all;
 use async_graphql::{Context, Object};
 
 use super::root::{LookedUp, QueryRoot};
@@ -10,7 +13,9 @@ use crate::api::pagination::connection::Connection;
 use crate::api::pagination::cursor::Scope;
 use crate::api::pagination::page::{PageArgs, height_at};
 use crate::api::scalars::{BlockHash, DateTime};
-use crate::api::types::block::{Block, BlockAt, BlockFilter, BlockHeader, BlockRangeInput, height_of};
+use crate::api::types::block::{
+    Block, BlockAt, BlockFilter, BlockHeader, BlockRangeInput, CompactFilterObject, height_of,
+};
 use crate::api::types::chain::Reorg;
 use crate::api::types::enums::SortOrder;
 
@@ -137,6 +142,29 @@ impl BlockQuery {
         };
         (start..end).map(header).collect()
     }
+
+    async fn filters_of(
+        &self,
+        ctx: &Context<'_>,
+        range: BlockRangeInput,
+    ) -> Result<Vec<CompactFilterObject>, ApiError> {
+        let (view, limit) = (self.0.view(ctx)?, limits(ctx)?.compact_filters);
+        let heights = BlockRangeInput::heights("range", Some(range), &view)?;
+        let (start, end) = (heights.start.to_u32(), heights.end.to_u32());
+        let count = end.saturating_sub(start);
+        if count > limit {
+            return Err(ApiError::limit_exceeded("compactFiltersPerList", limit.into(), count.into()));
+        }
+        costs::spend(ctx, usize::try_from(count).unwrap_or(usize::MAX))?;
+        let view = &view;
+        // those that the node has are requested together
+        try_join_all((start..end).map(|height| async move {
+            let block = Arc::new(view.main_block(height.into())?);
+            view.note_block(&block);
+            CompactFilterObject::find(ctx, view, &block, costs::FILTER_OF_MANY).await
+        }))
+        .await
+    }
 }
 
 #[Object]
@@ -217,6 +245,22 @@ impl BlockQuery {
         #[graphql(desc = "The blocks. Heights may be above the tip.")] range: BlockRangeInput,
     ) -> Option<Result<Vec<BlockHeader>, ApiError>> {
         Some(self.headers_of(ctx, range))
+    }
+
+    /// The basic compact filters (BIP158) of consecutive blocks of the main chain, lowest first, for a light client that matches
+    /// them on its own machine. Each is found as `Block.compactFilter` is, and the field fails if one of them cannot be found.
+    /// At most `server.limits.pages.compactFiltersPerList`. Without `hex`, filter headers (BIP157) alone are cheap if the
+    /// server has the feature BLOCK_FILTERS.
+    /// Example: `{ compactFilters(range: { heights: { from: 0, to: 9 } }) { blockHash hex filterHeader } }`.
+    #[graphql(
+        complexity = "costs::list(range.most_blocks(costs::COMPACT_FILTERS), child_complexity.saturating_add(costs::FILTER_OF_MANY))"
+    )]
+    async fn compact_filters(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(desc = "The blocks. Heights may be above the tip.")] range: BlockRangeInput,
+    ) -> Option<Result<Vec<CompactFilterObject>, ApiError>> {
+        Some(self.filters_of(ctx, range).await)
     }
 
     /// The stale blocks that this server stores, highest first. It knows only blocks that it saw leave the main chain;

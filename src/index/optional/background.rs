@@ -8,6 +8,7 @@ use std::sync::Arc;
 use redb::ReadableDatabase;
 use tracing::warn;
 
+use super::super::block_filters;
 use super::super::error::IndexError;
 use super::super::frozen::builder::remove_if_exists;
 use super::super::frozen::{DerivedFile, DerivedName, DueTable, InForce};
@@ -44,7 +45,9 @@ impl Index {
                 changes.push((table, state));
             }
         }
-        if changes.is_empty() {
+        let filters = self.filters_state()?;
+        let filters = (filters.is_wanted() != tables.block_filters).then(|| filters.switched(tables.block_filters));
+        if changes.is_empty() && filters.is_none() {
             return Ok(());
         }
         let before = Arc::clone(&self.generations);
@@ -62,6 +65,9 @@ impl Index {
                 }
             }
         }
+        if let Some(filters) = filters {
+            update.with_tables(|tables, _| block_filters::write_state(tables, filters))?;
+        }
         update.commit()?;
         for (table, _) in changes.iter().filter(|(table, _)| !tables.has(*table)) {
             before.iter().filter_map(|in_force| in_force.derived(*table)).for_each(|file| file.retire());
@@ -69,17 +75,18 @@ impl Index {
         Ok(())
     }
 
-    /// Adds rows that an optional table or `miner_blocks` lacks, or deletes rows of one that is off or of other pools, in one
-    /// commit that is not durable, for which it looks at so many transactions, blocks or rows. Returns whether any may be left.
+    /// Adds rows that an optional table, `miner_blocks` or `block_filters` lacks, or deletes rows of one that is off or of other
+    /// pools, in one commit that is not durable, for which it looks at so many transactions, blocks or rows. Returns whether any
+    /// may be left.
     ///
-    /// Errors: [`IndexError::RawUnavailable`], `NoRawBlocks` if a frozen coinbase cannot be read; storage errors.
+    /// Errors: [`IndexError::RawUnavailable`], `NoRawBlocks` if frozen transactions cannot be read; storage errors.
     pub fn tend_tables(&mut self, rows: u32) -> Result<bool, IndexError> {
         for table in OptionalTable::ALL {
             if self.tend_table(table, rows)? {
                 return Ok(true);
             }
         }
-        self.tend_miners(rows)
+        Ok(self.tend_miners(rows)? || self.tend_filters(rows)?)
     }
 
     fn tend_table(&mut self, table: OptionalTable, rows: u32) -> Result<bool, IndexError> {

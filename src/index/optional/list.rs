@@ -24,6 +24,7 @@ pub enum OptionalTable {
 }
 
 /// Which optional tables an index has.
+#[expect(clippy::struct_excessive_bools, reason = "tables that are switched on, each by its own name")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OptionalTables {
     /// Lookups of confirmed transactions by their wtxids.
@@ -32,6 +33,8 @@ pub struct OptionalTables {
     pub address_prefixes: bool,
     /// Lookups of OP_RETURN outputs by the beginning of their data.
     pub op_returns: bool,
+    /// Filter headers of blocks, whose table is none of [`OptionalTable`]: its rows build on each other.
+    pub block_filters: bool,
 }
 
 /// What the rows of a transaction depend on beside its bytes.

@@ -16,6 +16,8 @@
 //! |  | first transaction from which on it is complete u32; absent while it is off |
 //! | `miners` | what the rows of `miner_blocks` are: version u32 ‖ 1 derived, 0 being deleted ‖ fingerprint of the table of
 //! |  | pools 32 ‖ the height below which they are complete u32; absent while there are none |
+//! | `block_filters` | version of the rows u32 ‖ 1 on, 0 they are being deleted, 2 they are and the table is on afterwards ‖ the height
+//! |  | below which they are complete u32; absent while it is off |
 //! | `shadowed` | empty; present while there may be live rows that a generation has too, which are to be deleted |
 //! | `raw_transactions` | `node` or `index`: where the bytes of frozen blocks are stored; absent before the first choice |
 //! | `raw_read_back` | as `tip`: the block up to which all were read back from the node, before raw files are removed |

@@ -5,6 +5,7 @@
 
 pub(super) mod address_prefixes;
 pub(super) mod block_files;
+pub(super) mod block_filters;
 pub(super) mod block_hashes;
 pub(super) mod block_observed;
 pub(super) mod block_starts;

@@ -246,7 +246,8 @@ impl Work<'_> {
                 let median_time = block.median_time;
                 let prevout =
                     ResolvedPrevout { txnum, vout, script: script_key, value, script_type, is_coinbase, median_time };
-                let link = Link { input: spender, txid, prevout };
+                let script = if self.checks_filters() { script.to_vec() } else { Vec::new() };
+                let link = Link { input: spender, txid, prevout, script };
                 if let Some(links) = &mut self.links {
                     links.push(&[&link.encode()]).map_err(sorting)?;
                 }

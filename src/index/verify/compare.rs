@@ -56,6 +56,7 @@ impl Work<'_> {
         let changes = take(&mut self.history).map_err(sorting)?;
         tables.extend(self.compare_optional()?);
         tables.extend(self.compare_miners()?);
+        tables.extend(self.compare_filters()?);
         tables.push(self.compare("history", Totals::new(changes), snapshot.all_history()?)?);
         Ok(tables)
     }

@@ -15,6 +15,8 @@ pub(super) struct Link {
     pub(super) input: spends::TxPoint,
     pub(super) txid: Txid,
     pub(super) prevout: ResolvedPrevout,
+    /// The scriptPubKey of the output, if filters are checked.
+    pub(super) script: Vec<u8>,
 }
 
 impl Link {
@@ -29,6 +31,7 @@ impl Link {
             &value.to_be_bytes(),
             &[script_type, u8::from(is_coinbase)],
             &median_time.to_be_bytes(),
+            &self.script,
         ]
         .concat()
     }
@@ -42,9 +45,8 @@ impl Link {
         let script_type = script_type.ok_or_else(|| record.corrupt("has an unknown script type"))?;
         let is_coinbase = record.u8()? == 1;
         let median_time = record.u32()?;
-        record.finish()?;
         let prevout = ResolvedPrevout { txnum, vout, script, value, script_type, is_coinbase, median_time };
-        Ok(Self { input, txid, prevout })
+        Ok(Self { input, txid, prevout, script: record.rest().to_vec() })
     }
 }
 
@@ -64,11 +66,13 @@ mod tests {
             median_time: 11,
         };
         let place = spends::tx_point(TxNum(1), Position::new(2).unwrap());
-        let link = Link { input: place, txid: Txid::from_byte_array([3; 32]), prevout };
-        let encoded = link.encode();
-        let decoded = Link::decode(&encoded).unwrap();
-        assert_eq!(decoded.encode(), encoded);
-        assert_eq!((decoded.prevout.value, decoded.prevout.script_type), (10, ScriptType::P2tr));
-        assert!(Link::decode(&encoded[1..]).is_err());
+        for script in [vec![], vec![0x51; 34]] {
+            let link = Link { input: place, txid: Txid::from_byte_array([3; 32]), prevout, script };
+            let encoded = link.encode();
+            let decoded = Link::decode(&encoded).unwrap();
+            assert_eq!((decoded.encode(), &decoded.script), (encoded.clone(), &link.script));
+            assert_eq!((decoded.prevout.value, decoded.prevout.script_type), (10, ScriptType::P2tr));
+            assert!(Link::decode(&encoded[..69]).is_err());
+        }
     }
 }

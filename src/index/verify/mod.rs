@@ -20,6 +20,7 @@ mod chain;
 mod compare;
 mod duplicates;
 mod file;
+mod filters;
 mod frozen;
 mod link;
 mod merged;

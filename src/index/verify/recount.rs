@@ -14,6 +14,7 @@ use super::super::tables::history::{self, HistoryChange};
 use super::super::tables::spends;
 use super::super::tables::transactions::TransactionRow;
 use super::super::witnesses::witnesses_are_committed;
+use super::filters::FilterChain;
 use super::link::Link;
 use super::merged::InOrder;
 use super::miners::MinerSums;
@@ -33,6 +34,7 @@ struct BesideBlocks<'a> {
     positions: InOrder<'a, [u8; 4], BlockOffset>,
     /// Differences that the first pass reported.
     seen: Differences,
+    filters: FilterChain,
 }
 
 impl Work<'_> {
@@ -42,6 +44,7 @@ impl Work<'_> {
             links: links.into_iter().flatten().peekable(),
             positions: self.snapshot.of_each_frozen("positions", |of| of.generation.scan_positions())?,
             seen: Differences::default(),
+            filters: FilterChain::default(),
         };
         let (mut before, mut times, mut txnum) = (ChainTotals::zero(), Vec::new(), TxNum(0));
         let mut miners = MinerSums::new();
@@ -58,6 +61,7 @@ impl Work<'_> {
                 self.differences
                     .add(format!("blocks: the row at height {height} does not match the totals of its block"));
             }
+            self.check_filter(&block, (height, txnum), &mut beside.filters)?;
             txnum = TxNum(txnum.0.saturating_add(small(block.transactions.len())));
             before = stored.running;
         }
@@ -121,7 +125,7 @@ impl Work<'_> {
         let mut coinbase_value = 0;
         for (transaction, txnum) in block.transactions.iter().zip((first.0..).map(TxNum)) {
             let output_value = self.recount_outputs(block, transaction, height, txnum, &mut tally)?;
-            let input_value = self.recount_inputs(block, transaction, txnum, &mut tally, &mut beside.links)?;
+            let input_value = self.recount_inputs(block, transaction, txnum, &mut tally, beside)?;
             for overwritten in self.overwritten.remove(&txnum).unwrap_or_default() {
                 tally.overwrite(&overwritten);
                 self.change(history::key(overwritten.script, txnum), Kind::Overwritten, overwritten.value)?;
@@ -175,9 +179,9 @@ impl Work<'_> {
         transaction: &BlockTransaction,
         txnum: TxNum,
         tally: &mut Tally,
-        links: &mut Links,
+        beside: &mut BesideBlocks<'_>,
     ) -> Result<u64, IndexError> {
-        let mut value = 0_u64;
+        let (mut value, links) = (0_u64, &mut beside.links);
         let inputs = &block.inputs[transaction.inputs.clone()];
         for ((txid, vout), vin) in inputs.iter().zip((0..).map_while(Position::new)) {
             let place = spends::tx_point(txnum, vin);
@@ -192,6 +196,7 @@ impl Work<'_> {
             match link {
                 Some(link) if named == Some((*txid, *vout)) && link.prevout.txnum < txnum => {
                     value = value.saturating_add(link.prevout.value);
+                    beside.filters.spend(link.script);
                     let ResolvedPrevout { value, script_type, median_time, .. } = link.prevout;
                     tally.spend(value, script_type, median_time);
                     self.change(history::key(link.prevout.script, txnum), Kind::Spent, link.prevout.value)?;

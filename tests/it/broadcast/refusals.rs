@@ -75,6 +75,7 @@ fn while_it_is_switched_off_the_setting_is_named_and_asking_goes_on() {
         json!({ "name": "WTXIDS", "enabled": false, "setting": "index.wtxids" }),
         json!({ "name": "ADDRESS_PREFIXES", "enabled": false, "setting": "index.address_prefixes" }),
         json!({ "name": "OP_RETURNS", "enabled": false, "setting": "index.op_returns" }),
+        json!({ "name": "BLOCK_FILTERS", "enabled": false, "setting": "index.block_filters" }),
         json!({ "name": "BLOCK_TEMPLATE", "enabled": false, "setting": "server.block_template" }),
         json!({ "name": "RATES", "enabled": false, "setting": "rates.file" }),
     ];

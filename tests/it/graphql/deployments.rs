@@ -1,16 +1,10 @@
-//! What only the node knows of a block: soft forks, and compact filters.
+//! What only the node knows of a block: soft forks.
 
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
-use crate::support::api::{Api, error};
-use crate::support::bitcoind::{RealNode, wait_for};
-use bitcoin::bip158::{BlockFilter, FilterHeader};
-use bitcoin::consensus::deserialize;
-use bitcoin::hashes::Hash;
-use bitcoin::hex::{DisplayHex, FromHex};
-use bitcoin::{Block, Network, OutPoint, ScriptBuf};
+use crate::support::api::Api;
+use crate::support::bitcoind::RealNode;
+use bitcoin::Network;
 use btcgraph::node::{Auth, Node, NodeOptions};
 use btcgraph::sim::{SimChain, SimNode, SimNodeOptions, World};
 use serde_json::{Value, json};
@@ -32,12 +26,12 @@ fn taproot() -> Value {
     json!({ "name": "taproot", "isActive": true, "activationHeight": 0, "bip9": bip9 })
 }
 
-fn connect(node: &RealNode) -> Node {
+pub(super) fn connect(node: &RealNode) -> Node {
     Node::connect(NodeOptions::new(Network::Regtest, node.rpc_url(), Auth::Cookie(node.cookie_path()))).unwrap()
 }
 
 /// An API over the chain of a node, which it may ask.
-fn api_over(node: &Node) -> Api {
+pub(super) fn api_over(node: &Node) -> Api {
     let mut api = Api::empty(Network::Regtest, btcgraph::limits::Limits::default());
     api.follow(node);
     api
@@ -54,18 +48,11 @@ fn the_soft_forks_of_a_simulated_node_are_reported() {
     let expected =
         [buried("bip34", 1), buried("bip65", 1), buried("bip66", 1), buried("csv", 1), buried("segwit", 0), taproot()];
     assert_eq!(api.data(DEPLOYMENTS)["chain"]["deployments"], json!(expected));
-    // it has no index of filters
-    let message = "the Bitcoin node has no compact filter of the block: it runs without -blockfilterindex=1, or still builds that index";
-    let errors = json!([error(&json!(["tip", "compactFilter"]), 9, message, &json!({ "code": "NODE_UNAVAILABLE" }))]);
-    let said = api.ask("{ tip { compactFilter { hex } height } }");
-    assert_eq!(said, json!({ "data": { "tip": { "compactFilter": null, "height": 3 } }, "errors": errors }));
 
     let alone = Api::of_chain(&chain);
-    for document in ["{ chain { deployments { name } } }", "{ tip { compactFilter { hex } } }"] {
-        let said = alone.ask(document);
-        assert_eq!(said["errors"][0]["extensions"]["code"], json!("NODE_UNAVAILABLE"), "{said}");
-        assert_eq!(said["errors"][0]["message"], json!("the server has not reached its Bitcoin node yet"));
-    }
+    let said = alone.ask("{ chain { deployments { name } } }");
+    assert_eq!(said["errors"][0]["extensions"]["code"], json!("NODE_UNAVAILABLE"), "{said}");
+    assert_eq!(said["errors"][0]["message"], json!("the server has not reached its Bitcoin node yet"));
 }
 
 #[test]
@@ -108,36 +95,4 @@ fn the_soft_forks_of_a_real_node_are_reported() {
     });
     assert_eq!(dummy["bip9"], expected);
     assert_eq!(dummy["bip9"]["statistics"]["elapsedBlockCount"], json!(7));
-}
-
-#[test]
-fn compact_filters_of_a_real_node_are_those_of_their_blocks() {
-    let Some(node) = RealNode::start(&["-blockfilterindex=1"]) else { return };
-    node.mine(103);
-    wait_for("the filter index", Duration::from_mins(1), || {
-        let info = node.must("getindexinfo", &[]);
-        (info["basic block filter index"]["best_block_height"] == json!(103)).then_some(())
-    });
-    let api = api_over(&connect(&node));
-    let (mut scripts, mut header) = (HashMap::<OutPoint, ScriptBuf>::new(), [0; 32]);
-    for height in 0..=103 {
-        let said = api
-            .data(&format!("{{ block(height: {height}) {{ rawHex compactFilter {{ hex filterHeader }} }} }}"))["block"]
-            .take();
-        let raw = Vec::from_hex(said["rawHex"].as_str().unwrap()).unwrap();
-        let block: Block = deserialize(&raw).unwrap();
-        for transaction in &block.txdata {
-            let txid = transaction.compute_txid();
-            for (vout, output) in (0..).zip(&transaction.output) {
-                scripts.insert(OutPoint { txid, vout }, output.script_pubkey.clone());
-            }
-        }
-        let filter = BlockFilter::new_script_filter(&block, |outpoint| Ok(scripts[outpoint].clone())).unwrap();
-        assert_eq!(said["compactFilter"]["hex"], json!(filter.content.to_lower_hex_string()), "height {height}");
-        let previous = FilterHeader::from_byte_array(header);
-        header = filter.filter_header(&previous).to_byte_array();
-        let mut shown = header;
-        shown.reverse();
-        assert_eq!(said["compactFilter"]["filterHeader"], json!(shown.to_lower_hex_string()), "height {height}");
-    }
 }

@@ -8,6 +8,7 @@ mod block_lists;
 mod blocks;
 mod broadcasts;
 mod chain;
+mod compact_filters;
 mod costs;
 mod deployments;
 mod difficulty;

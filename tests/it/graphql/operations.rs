@@ -43,7 +43,8 @@ fn what_needs_no_block_is_answered_before_there_is_one() {
         "etaSeconds": null,
         "isReady": false,
     });
-    let features = ["BROADCAST", "WTXIDS", "ADDRESS_PREFIXES", "OP_RETURNS", "BLOCK_TEMPLATE", "RATES"];
+    let features =
+        ["BROADCAST", "WTXIDS", "ADDRESS_PREFIXES", "OP_RETURNS", "BLOCK_FILTERS", "BLOCK_TEMPLATE", "RATES"];
     let server = json!({
         "id": "Server:main",
         "version": env!("CARGO_PKG_VERSION"),

@@ -156,10 +156,11 @@ fn the_explorer_follows_the_chain_and_survives_a_restart() {
     assert_eq!(seen.violations, Vec::<String>::new());
     assert_eq!(seen.overflows, Vec::<String>::new());
     assert_eq!(seen.hidden, json!({ "360": 0, "768": 0, "1440": 0 }));
-    assert_eq!(
-        seen.stuck,
-        json!({ "block": "2nd from now", "rate": "1 sat/vB", "lowest": "20 sat/vB", "isEnough": true })
-    );
+    let mut stuck = seen.stuck;
+    let lowest = stuck["lowest"].take();
+    // the lengths of signatures differ, and with them what a node pays a vbyte
+    assert!(lowest.as_str().is_some_and(|lowest| lowest == "20 sat/vB" || lowest.starts_with("20.")), "{lowest}");
+    assert_eq!(stuck, json!({ "block": "2nd from now", "rate": "1 sat/vB", "lowest": null, "isEnough": true }));
     let tips = node.must("getchaintips", &[]);
     let stale = tips.as_array().unwrap().iter().find(|tip| tip["status"] == "invalid").unwrap();
     let shown = |hash: &Value| format!("{} …{}", stale["height"], &hash.as_str().unwrap()[56..]);

@@ -79,6 +79,7 @@ fn examples_of_queries_return_data() {
     // the node does not respond, and the operator has no rates
     let fail = [
         ("chainTips", "NODE_UNAVAILABLE"),
+        ("compactFilters", "NODE_UNAVAILABLE"),
         ("currencies", "FEATURE_DISABLED"),
         ("feeEstimate", "NODE_UNAVAILABLE"),
         ("feeEstimates", "NODE_UNAVAILABLE"),

@@ -107,7 +107,7 @@ impl Indexed {
 /// Name, rows and digest of tables.
 pub(crate) type TableRows = Vec<(&'static str, u64, String)>;
 
-fn report(index: &Index, temporary: &Path) -> Report {
+pub(crate) fn report(index: &Index, temporary: &Path) -> Report {
     let options = VerifyOptions { memory: 64 << 20, directory: temporary.into() };
     verify(&index.snapshot().unwrap(), &options, &mut |_| ControlFlow::Continue(())).unwrap()
 }

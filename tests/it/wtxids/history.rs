@@ -16,8 +16,10 @@ use btcgraph::sim::{Hostile, SimChain};
 use crate::support::frozen::part;
 use crate::support::indexed::{Indexed, in_memory, options};
 
-pub(crate) const ON: OptionalTables = OptionalTables { wtxids: true, address_prefixes: false, op_returns: false };
-pub(crate) const OFF: OptionalTables = OptionalTables { wtxids: false, address_prefixes: false, op_returns: false };
+pub(crate) const ON: OptionalTables =
+    OptionalTables { wtxids: true, address_prefixes: false, op_returns: false, block_filters: false };
+pub(crate) const OFF: OptionalTables =
+    OptionalTables { wtxids: false, address_prefixes: false, op_returns: false, block_filters: false };
 
 /// All blocks that ever were in the chain.
 #[derive(Default)]

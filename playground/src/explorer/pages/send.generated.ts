@@ -32,6 +32,8 @@ export type FeatureName =
   | 'ADDRESS_PREFIXES'
   /** `Query.opReturns` finds OP_RETURN outputs by the beginning of their data. */
   | 'OP_RETURNS'
+  /** The server computes compact block filters itself. Without it they are those of the node, if that has an index of them. */
+  | 'BLOCK_FILTERS'
   /** `Mempool.nextBlockTemplate` asks the node for its next block. */
   | 'BLOCK_TEMPLATE'
   /** `Query.rate`, and the values of amounts in other currencies. */

@@ -128,6 +128,7 @@ const FEATURES: Record<string, string> = {
   WTXIDS: 'Search by wtxid',
   ADDRESS_PREFIXES: 'Search by the beginning of an address',
   OP_RETURNS: 'Search in OP_RETURN data',
+  BLOCK_FILTERS: 'Compact filters of its own',
   BLOCK_TEMPLATE: 'Block templates of the node',
   RATES: 'Prices of a bitcoin',
 };

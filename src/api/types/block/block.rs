@@ -66,14 +66,6 @@ impl Block {
         &self.block.row.header
     }
 
-    async fn node_filter(&self, ctx: &Context<'_>) -> Result<CompactFilterObject, ApiError> {
-        costs::spend(ctx, costs::NODE)?;
-        let found = self.view.node_client().compact_filter(self.block.row.hash).await;
-        let found = found.map_err(|error| ApiError::node_unavailable(&error))?;
-        self.view.count(found.filter.len())?;
-        CompactFilterObject::new(&found)
-    }
-
     /// The serialised coinbase.
     fn raw_coinbase(&self) -> Result<Vec<u8>, ApiError> {
         let raw = self.view.coinbase(&self.block)?;
@@ -427,11 +419,13 @@ impl Block {
         CumulativeTotals::of(&self.block.row.running)
     }
 
-    /// The basic compact filter of the block (BIP158), from the Bitcoin node. NODE_UNAVAILABLE if the node does not respond, or
-    /// has no index of filters (`-blockfilterindex=1`), or that index does not have the block yet.
+    /// The basic compact filter of the block (BIP158). With the feature BLOCK_FILTERS of `server.features` the server computes
+    /// it. Without it, until the server has computed those up to this block, and for a stale block it is that of the Bitcoin
+    /// node. FEATURE_DISABLED if the node has no index of filters (`-blockfilterindex=1`) either, NOT_READY while only the server
+    /// will have the filter, and NODE_UNAVAILABLE if the node does not respond, or its index does not have the block yet.
     #[graphql(complexity = "child_complexity.saturating_add(costs::NODE)")]
     async fn compact_filter(&self, ctx: &Context<'_>) -> Option<Result<CompactFilterObject, ApiError>> {
-        Some(self.node_filter(ctx).await)
+        Some(CompactFilterObject::find(ctx, &self.view, &self.block, costs::NODE).await)
     }
 
     /// The txids of all transactions of the block, in block order, coinbase first. `transactions` returns the

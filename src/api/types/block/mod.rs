@@ -24,6 +24,7 @@ pub(crate) use block_fee_stats::median_fee;
 pub(crate) use block_filter::BlockFilter;
 pub(crate) use block_header::BlockHeader;
 pub(crate) use block_range::{BlockRangeInput, TimeRange};
+pub(crate) use compact_filter::CompactFilterObject;
 pub(crate) use cumulative_totals::CumulativeTotals;
 pub(crate) use merkle_proof::MerkleProofObject;
 pub(crate) use silent_payment_tweak::SilentPaymentTweak;
