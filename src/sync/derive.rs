@@ -32,6 +32,8 @@ pub(super) struct Deriver {
     retry_at: Option<Instant>,
     /// Whether live rows are complete, and those of tables that are off are deleted.
     is_tended: bool,
+    /// Whether live rows have changed since the chain was published.
+    is_unpublished: bool,
     /// When the progress of compact filters was logged.
     filters_logged: Option<Instant>,
 }
@@ -197,8 +199,13 @@ impl SyncLoop<'_> {
             self.follow.index.flush_soon()?;
             self.log_filters()?;
         }
+        self.deriver.is_unpublished |= has_changed;
         // lookups of the published chain may be complete
-        if has_changed && self.deriver.is_tended && self.chain.is_some() { self.publish_chain() } else { Ok(()) }
+        if self.deriver.is_unpublished && self.deriver.is_tended && self.chain.is_some() {
+            self.deriver.is_unpublished = false;
+            return self.publish_chain();
+        }
+        Ok(())
     }
 
     /// Logs how many blocks have a filter header, if some have none.

@@ -238,15 +238,19 @@ impl View {
         Ok(found)
     }
 
-    /// The transaction with this index in a block, or the newest copy if the chain contains its txid elsewhere, too. `None`
-    /// after the last.
+    /// The transaction with this index in a block as it is now, as [`transaction`](Self::transaction) finds it: the newest copy if
+    /// the chain contains its txid elsewhere, too, and that of the mempool if only a stale block contains it. `None` after the last.
     pub fn block_transaction(&self, block: &Block, index: u32) -> Result<Option<Transaction>, IndexError> {
         if !block.is_main() {
             let Some(stale) = self.stale_transaction(block, index)? else { return Ok(None) };
-            return match self.latest_position(&stale.txid)? {
-                Some(txnum) => self.newest_at(txnum).map(Some),
-                None => Ok(Some(stale)),
-            };
+            if let Some(txnum) = self.latest_position(&stale.txid)? {
+                return self.newest_at(txnum).map(Some);
+            }
+            if let Some(entry) = self.head.mempool.get(&stale.txid) {
+                return Ok(self.unconfirmed(entry));
+            }
+            let departed = self.head.mempool.departed(&stale.txid).cloned();
+            return Ok(Some(Transaction { departed, ..stale }));
         }
         if index >= block.row.transactions {
             return Ok(None);

@@ -13,7 +13,8 @@ use crate::support::cut::{IndexForm, live_and_cut};
 live_and_cut!(
     a_block_is_answered_whole,
     hash_height_and_tip_lead_to_one_block,
-    a_transaction_of_a_stale_block_is_shown_where_it_is_now
+    a_transaction_of_a_stale_block_is_shown_where_it_is_now,
+    a_transaction_of_a_stale_block_that_waits_again_is_shown_in_the_mempool
 );
 
 const MINER: Owner = Owner::new(ScriptKind::P2wsh, 0);
@@ -228,4 +229,42 @@ fn a_transaction_of_a_stale_block_is_shown_where_it_is_now(form: IndexForm) {
         old.block_hash()
     ));
     assert_eq!(found, json!({ "transaction": place, "block": { "transactions": { "nodes": [place] } } }));
+}
+
+fn a_transaction_of_a_stale_block_that_waits_again_is_shown_in_the_mempool(form: IndexForm) {
+    let (mut chain, old) = chain();
+    let mut api = Api::of_chain_in(form, &chain);
+    let spending = old.txdata[1].clone();
+    let (txid, hash) = (spending.compute_txid(), old.block_hash());
+    let branch = branch(&mut chain, old.header.prev_blockhash, 2, &[]);
+    api.change(1, branch.iter().map(Arc::as_ref));
+    let shown = |api: &Api| {
+        let mut found = api.data(&format!(
+            "{{ transaction(txid: \"{txid}\") {{ ...Place }}
+               block(hash: \"{hash}\") {{ transactions(last: 1) {{ nodes {{ ...Place }} }} transaction(index: 1) {{ ...Place }} }} }}
+             fragment Place on Transaction {{ id state firstSeenAt mempoolEntry {{ addedAt }} outputs {{ nodes {{ spendStatus }} }} }}",
+        ));
+        let now = found["transaction"].take();
+        let block = json!({ "transactions": { "nodes": [now] }, "transaction": now });
+        assert_eq!(found, json!({ "transaction": null, "block": block }));
+        now
+    };
+    assert_eq!(shown(&api)["state"], json!("REORGED_OUT"));
+    api.arrive([&spending]);
+    let waiting = shown(&api);
+    assert_eq!(waiting["mempoolEntry"], json!({ "addedAt": waiting["firstSeenAt"] }));
+    assert!(waiting["firstSeenAt"].is_string(), "{waiting}");
+    assert_eq!(waiting["outputs"]["nodes"][0]["spendStatus"], json!("UNSPENT"));
+    // and what is known of it once it has left
+    api.arrive([&conflicting(&spending)]);
+    let replaced = shown(&api);
+    assert_eq!(replaced["state"], json!("REPLACED"));
+    assert!(replaced["firstSeenAt"].is_string(), "{replaced}");
+}
+
+/// Another transaction that spends the same.
+fn conflicting(spending: &bitcoin::Transaction) -> bitcoin::Transaction {
+    let mut other = spending.clone();
+    other.output[0].value -= Amount::from_sat(500);
+    other
 }

@@ -124,8 +124,15 @@ impl Wallet {
     }
 }
 
-/// A node that takes and mines whatever pays anything.
-const ANY_FEERATE: [&str; 4] = ["-acceptnonstdtxn=1", "-maxtipage=9999999999", "-minrelaytxfee=0", "-blockmintxfee=0"];
+/// A node that takes and mines whatever pays anything, also families of large transactions.
+const ANY_FEERATE: [&str; 6] = [
+    "-acceptnonstdtxn=1",
+    "-maxtipage=9999999999",
+    "-minrelaytxfee=0",
+    "-blockmintxfee=0",
+    "-limitancestorsize=1000",
+    "-limitdescendantsize=1000",
+];
 
 /// A node and this server, which have the same chain and the same mempool.
 struct Both {

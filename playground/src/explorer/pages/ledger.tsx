@@ -237,7 +237,7 @@ function Figures({ ledger, past }: { ledger: Ledger; past: string | undefined })
         {balance.immature !== 0 && <Figure name="immature"><Amount sats={balance.immature} unit={false} /></Figure>}
         <Figure name={`received in ${things(stats.receivedCount, 'output')}`}><Amount sats={stats.received} unit={false} /></Figure>
         <Figure name={`spent in ${things(stats.spentCount, 'output')}`}><Amount sats={stats.spent} unit={false} /></Figure>
-        <Figure name="transactions">{stats.txCount === null ? '–' : count(stats.txCount)}{stats.mempoolTxCount > 0 && <span className="unit"> + {count(stats.mempoolTxCount)} unconfirmed</span>}</Figure>
+        <Figure name={stats.mempoolTxCount > 0 ? `transactions, and ${count(stats.mempoolTxCount)} unconfirmed` : 'transactions'}>{stats.txCount === null ? '–' : count(stats.txCount)}</Figure>
         {stats.firstSeenBlock && <Figure name="first block"><Link href={paths.block(stats.firstSeenBlock.hash)}>{count(stats.firstSeenBlock.height)}</Link></Figure>}
         {stats.lastSeenBlock && <Figure name="last block"><Link href={paths.block(stats.lastSeenBlock.hash)}>{count(stats.lastSeenBlock.height)}</Link></Figure>}
       </div>

@@ -447,7 +447,7 @@ impl Block {
     }
 
     /// The transactions of the block, in block order, coinbase first. Transactions of a stale block that are also on
-    /// the main chain are shown as they are on the main chain.
+    /// the main chain are shown as they are on the main chain, and those of the mempool as they are there.
     #[graphql(complexity = "costs::page(first, last, child_complexity)")]
     async fn transactions(
         &self,
