@@ -95,7 +95,8 @@ fn ledgers_equal_the_chain_through_reorgs_and_repeats(form: IndexForm) {
 
 /// The copy of a transaction at another place of the chain.
 fn copy_at(transaction: &Transaction, txnum: TxNum) -> Transaction {
-    Transaction { place: transaction.place.map(|place| ConfirmedPlace { txnum, ..place }), ..transaction.clone() }
+    let place = transaction.place.map(|place| ConfirmedPlace { txnum, ..place });
+    Transaction { place, is_newest: false, ..transaction.clone() }
 }
 
 fn outputs_spent_before_an_overwrite_are_not_overwritten(form: IndexForm) {

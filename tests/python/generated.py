@@ -199,7 +199,7 @@ class Amended(Visitor):
         is_of_times = field.name.value in ("history", "feeTrackRecord")
         if (node.name.value != "at" and not is_range) or is_of_times or not isinstance(node.value, ObjectValueNode):
             return None
-        return ArgumentNode(name=node.name, value=self.one_of(node.value, field.name.value == "headers"))
+        return ArgumentNode(name=node.name, value=self.one_of(node.value, field.name.value in ("headers", "compactFilters")))
 
     def leave_object_field(self, node, *_):
         if node.name.value != "range" or not isinstance(node.value, ObjectValueNode):

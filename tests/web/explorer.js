@@ -8,7 +8,7 @@
 //   { need: "payment", to: … }     the txid of a new transaction that pays the address, or any address if that is null
 //   { need: "restart", to: … }     the txid of a transaction that pays the address, made and confirmed while the server is away
 //   { need: "reorg" }              the hash of the block that left the chain
-//   { need: "stuck" }              a transaction that waits for the block after the next: its txid, the feerate of the next
+//   { need: "stuck" }              a transaction that waits for a block after the next: its txid, the feerate of the next
 //                                  block in whole sat/vB, and the fee in satoshis of a replacement that pays it
 //   { need: "balance", of, at }    the balance of an address in satoshis, as a string
 //

@@ -258,9 +258,9 @@ fn the_template_is_that_of_a_node_in_every_field() {
     let (projected, weight, fees) = both.projected();
     // which of the last fit differs: packages are formed anew by a node, and not by the projection
     let differing = projected.symmetric_difference(&found).count();
-    assert!(differing * 20 < found.len(), "{differing} of {} differ", found.len());
+    assert!(differing * 4 < found.len(), "{differing} of {} differ", found.len());
     for (ours, theirs) in [(weight, sum(&template, "weight")), (fees, sum(&template, "fee"))] {
-        assert!(ours.abs_diff(theirs) * 100 < theirs, "{ours} is not about {theirs}");
+        assert!(ours.abs_diff(theirs) * 30 < theirs, "{ours} is not about {theirs}");
     }
 
     // the rest, after a block of the template

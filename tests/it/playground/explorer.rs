@@ -67,7 +67,7 @@ fn pay(node: &RealNode, to: Option<String>) -> Value {
     node.must("sendtoaddress", &[json!(to), json!(0.25)])
 }
 
-/// A transaction that waits for the block after the next, because enough others pay more, and what the server says of it.
+/// A transaction that waits for a block after the next, because enough others pay more, and what the server says of it.
 fn stuck(node: &RealNode, served: &Served) -> Value {
     let pay_at = |rate: u32| {
         let to = node.wallet_address("bech32");
@@ -83,7 +83,10 @@ fn stuck(node: &RealNode, served: &Served) -> Value {
     let ask = |to: f64| served.query_with(fees, &json!({ "of": txid, "to": to }))["data"].clone();
     let data = wait_for("the transaction to wait", Duration::from_secs(30), || {
         let data = ask(1.0);
-        (data["transaction"]["mempoolEntry"]["projectedBlockIndex"] == json!(1)).then_some(data)
+        data["transaction"]["mempoolEntry"]["projectedBlockIndex"]
+            .as_u64()
+            .is_some_and(|index| index > 0)
+            .then_some(data)
     });
     let target = data["recommendedFees"]["within1Block"].as_f64().unwrap().ceil();
     json!({ "txid": txid, "target": target, "fee": ask(target)["transaction"]["mempoolEntry"]["bumpFeeTo"] })
@@ -160,7 +163,10 @@ fn the_explorer_follows_the_chain_and_survives_a_restart() {
     let lowest = stuck["lowest"].take();
     // the lengths of signatures differ, and with them what a node pays a vbyte
     assert!(lowest.as_str().is_some_and(|lowest| lowest == "20 sat/vB" || lowest.starts_with("20.")), "{lowest}");
-    assert_eq!(stuck, json!({ "block": "2nd from now", "rate": "1 sat/vB", "lowest": null, "isEnough": true }));
+    // how many coins the others spend differs, too
+    let block = stuck["block"].take();
+    assert!(["2nd from now", "3rd from now"].iter().any(|expected| block == *expected), "{block}");
+    assert_eq!(stuck, json!({ "block": null, "rate": "1 sat/vB", "lowest": null, "isEnough": true }));
     let tips = node.must("getchaintips", &[]);
     let stale = tips.as_array().unwrap().iter().find(|tip| tip["status"] == "invalid").unwrap();
     let shown = |hash: &Value| format!("{} …{}", stale["height"], &hash.as_str().unwrap()[56..]);
