@@ -9,7 +9,7 @@ use bitcoin::hashes::Hash;
 use bitcoin::opcodes::all::OP_RETURN;
 use bitcoin::{BlockHash, OutPoint};
 
-use super::raw::{RawError, RawTransaction};
+use super::raw::RawTransaction;
 
 /// The bits of a remainder in the Golomb-Rice code of basic filters (BIP158).
 const REMAINDER_BITS: u8 = 19;
@@ -66,19 +66,6 @@ pub fn before_genesis() -> FilterHeader {
     FilterHeader::all_zeros()
 }
 
-/// The transactions of a block, one behind the other.
-///
-/// Errors: the bytes are not so many transactions.
-pub fn split_transactions(count: usize, mut bytes: &[u8]) -> Result<Vec<RawTransaction<'_>>, RawError> {
-    let mut transactions = Vec::with_capacity(count.min(bytes.len()));
-    for _ in 0..count {
-        let transaction = RawTransaction::parse(bytes)?;
-        bytes = bytes.get(transaction.size()..).unwrap_or_default();
-        transactions.push(transaction);
-    }
-    Ok(transactions)
-}
-
 /// The outputs that transactions spend, in the order of their inputs; the input of a coinbase spends none.
 pub fn spent_outpoints<'t>(transactions: &'t [RawTransaction<'_>]) -> impl Iterator<Item = OutPoint> + 't {
     let inputs = transactions.iter().flat_map(RawTransaction::inputs).filter(|input| !input.is_null());
@@ -90,7 +77,7 @@ mod tests {
     use std::collections::HashMap;
 
     use bitcoin::Block;
-    use bitcoin::consensus::{deserialize, serialize};
+    use bitcoin::consensus::deserialize;
     use bitcoin::hex::{DisplayHex, FromHex};
 
     use super::super::raw::RawBlock;
@@ -152,18 +139,5 @@ mod tests {
         // an output with such a script cannot be spent, and would count (BIP158)
         assert_ne!(of(&[b"\x51", b"\x52"], &[b"\x6a\x51"]), both);
         assert_eq!(of(&[b"\x6a"], &[b""]).as_bytes(), [0]);
-    }
-
-    #[test]
-    fn transactions_are_split_where_they_end() {
-        let block = bitcoin::constants::genesis_block(bitcoin::Network::Bitcoin);
-        let one = serialize(&block.txdata[0]);
-        let two = [one.clone(), one.clone()].concat();
-        let split = split_transactions(2, &two).unwrap();
-        assert_eq!(
-            split.iter().map(|transaction| transaction.bytes().to_vec()).collect::<Vec<_>>(),
-            [one.clone(), one]
-        );
-        assert!(split_transactions(3, &two).is_err());
     }
 }

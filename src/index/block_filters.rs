@@ -24,7 +24,6 @@ use super::block::ParsedBlock;
 use super::damage::catch_damage;
 use super::error::IndexError;
 use super::keys::TxNum;
-use super::miners::first_of;
 use super::open::Index;
 use super::resolve::{BlockRun, parse};
 use super::snapshot::{Snapshot, WantedTransaction};
@@ -33,8 +32,8 @@ use super::tables::blocks::BlockRow;
 use super::tables::meta;
 use super::update::{Tables, read_tip};
 use crate::chain::Height;
-use crate::chain::compact_filter::{BasicFilter, before_genesis, spent_outpoints, split_transactions};
-use crate::chain::raw::RawTransaction;
+use crate::chain::compact_filter::{BasicFilter, before_genesis, spent_outpoints};
+use crate::chain::raw::{RawTransaction, split_transactions};
 
 /// Threads that compute filters at a time.
 const THREADS: NonZeroUsize = NonZeroUsize::new(4).unwrap();
@@ -88,7 +87,7 @@ impl Snapshot {
         let size = usize::try_from(row.size).unwrap_or_default();
         count(size)?;
         let mut raw = Vec::with_capacity(size);
-        let rows = self.read_transactions(first_of(height, row)?, row.transactions, &mut raw)?;
+        let rows = self.read_transactions(row.first_txnum(height)?, row.transactions, &mut raw)?;
         let transactions = split_transactions(rows.len(), &raw)
             .map_err(|error| IndexError::corrupt("transactions", format!("block {}: {error}", row.hash)))?;
         let own: HashSet<Txid> = rows.into_iter().map(|(txid, _)| txid).collect();
@@ -99,7 +98,7 @@ impl Snapshot {
         Ok(BasicFilter::new(row.hash, paid, spent.iter().map(AsRef::as_ref)))
     }
 
-    /// The scriptPubKeys of outputs of the active chain, in the order of the outpoints.
+    /// The scriptPubKeys of outputs of the active chain, in no particular order.
     fn scripts_of<E: From<IndexError>>(
         &self,
         mut outpoints: Vec<OutPoint>,
@@ -159,8 +158,9 @@ impl FiltersState {
 }
 
 impl Index {
-    /// Adds rows that `block_filters` lacks, or deletes rows that are of no use, in one commit that is not durable, for which it
-    /// looks at so many transactions on each thread, or rows. Returns whether any may be left.
+    /// Adds rows that `block_filters` lacks, or deletes rows that are of no use, in one commit that is not durable. Returns whether
+    /// any may be left. A commit deletes this number of rows, or adds those of blocks that have [`THREADS`] times as many
+    /// transactions: a row follows from all transactions of its block.
     ///
     /// Errors: as [`Snapshot::basic_filter`]; [`IndexError::Threads`]; storage errors.
     pub(super) fn tend_filters(&mut self, rows: u32) -> Result<bool, IndexError> {

@@ -22,7 +22,7 @@ use super::snapshot::{MinerBlocksTable, Snapshot};
 use super::tables::blocks::BlockRow;
 use super::tables::meta;
 use super::tables::miner_blocks::{self, MinerTotals, MinersState, NAME};
-use super::update::{Tables, next_txnum, read_tip};
+use super::update::{Tables, read_tip};
 use crate::chain::Height;
 use crate::chain::pools::{PoolId, Pools};
 
@@ -158,7 +158,7 @@ impl Snapshot {
         for height in (heights.start.to_u32()..heights.end.to_u32()).map(Height::from) {
             let missing = || IndexError::corrupt("blocks", format!("the row at height {height} is missing"));
             let row = self.block(height)?.ok_or_else(missing)?;
-            let first = first_of(height, &row)?;
+            let first = row.first_txnum(height)?;
             let missing = || IndexError::corrupt("transactions", format!("row {first} is missing"));
             let coinbase = self.transaction(first)?.ok_or_else(missing)?;
             let miner = self.pools().identify(&parse(first, &coinbase.raw)?).map(|(pool, _)| pool);
@@ -166,13 +166,6 @@ impl Snapshot {
         }
         Ok(found)
     }
-}
-
-/// The position of the first transaction of the block of the active chain at a height.
-pub(super) fn first_of(height: Height, row: &BlockRow) -> Result<TxNum, IndexError> {
-    let first = next_txnum(&row.running)?.0.checked_sub(row.transactions).map(TxNum);
-    let counts = || format!("the row at height {height} counts more transactions than the chain");
-    first.ok_or_else(|| IndexError::corrupt("blocks", counts()))
 }
 
 /// The state of the table that is recorded.

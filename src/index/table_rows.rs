@@ -12,7 +12,7 @@ pub struct TableRows {
     pub name: String,
     /// Its rows.
     pub rows: u64,
-    /// The bytes of its keys and values. `None` if they are of different sizes, so that only reading the table tells
+    /// The bytes of its keys and values. `None` if they are of different sizes, so that only reading the table shows it
     /// ([`Snapshot::table_bytes`](super::Snapshot::table_bytes)).
     pub bytes: Option<u64>,
 }

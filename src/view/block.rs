@@ -80,10 +80,7 @@ impl Block {
 
     /// The position of its first transaction. Meaningless for a stale block.
     pub(super) fn first_txnum(&self) -> Result<TxNum, IndexError> {
-        let first = self.row.running.transactions.checked_sub(self.row.transactions.into());
-        first.and_then(|first| u32::try_from(first).ok()).map(TxNum).ok_or_else(|| {
-            corrupt("blocks", format!("the row at height {} counts more transactions than the chain", self.height))
-        })
+        self.row.first_txnum(self.height)
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use bitcoin::{Amount, ScriptBuf, TxOut, Txid};
 
 use super::{Block, BudgetExceeded, View, corrupt};
-use crate::chain::raw::RawTransaction;
+use crate::chain::raw::{RawTransaction, split_transactions};
 use crate::chain::script::never_spendable;
 use crate::chain::wide;
 use crate::index::{IndexError, QUANTILES, TxNum, feerate_quantiles};
@@ -105,13 +105,8 @@ impl View {
         let first = block.first_txnum()?;
         let mut raw = Vec::with_capacity(usize::try_from(block.row.size).unwrap_or_default());
         let rows = self.head.chain.read_transactions(first, block.row.transactions, &mut raw)?;
-        let (mut transactions, mut rest) = (Vec::with_capacity(rows.len()), raw.as_slice());
-        for _ in &rows {
-            let transaction = RawTransaction::parse(rest)
-                .map_err(|error| corrupt("transactions", format!("block {}: {error}", block.row.hash)))?;
-            rest = rest.get(transaction.size()..).unwrap_or_default();
-            transactions.push(transaction);
-        }
+        let transactions = split_transactions(rows.len(), &raw)
+            .map_err(|error| corrupt("transactions", format!("block {}: {error}", block.row.hash)))?;
         let own: HashMap<Txid, usize> = rows.iter().enumerate().map(|(place, (txid, _))| (*txid, place)).collect();
         let spent = transactions.iter().flat_map(RawTransaction::inputs).filter(|input| !input.is_null());
         let elsewhere = spent.map(|input| input.outpoint_txid()).filter(|txid| !own.contains_key(txid)).collect();

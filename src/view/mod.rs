@@ -66,7 +66,8 @@ pub use ledger::{
     Coin, FeeAttribution, Ledger, LedgerPeriod, LedgerTotals, LostMovement, Movement, Movements, NetEffect, Pending,
     PendingMovement, SeriesRead, SeriesShape, StaleMovements, TooManyPeriods, UnspentCandidate,
 };
-pub use node_client::{MissingFilter, NodeClient, NodeClientError, NodeLimits};
+pub use node_client::{NodeClient, NodeClientError, NodeLimits};
+pub use node_facts::MissingFilter;
 pub use observed::BlockArrival;
 pub use output::{SpendStatus, Spender, UnspendableReason, mature_at};
 pub use period::Period;

@@ -77,15 +77,6 @@ pub enum NodeClientError {
     Failed,
 }
 
-/// Why a node has no compact filter of a block.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MissingFilter {
-    /// It runs without an index of filters.
-    NoIndex,
-    /// Its index does not have the block yet.
-    NotIndexed,
-}
-
 impl NodeClientError {
     /// A message for clients, without the node's address and credentials.
     #[must_use]
@@ -109,18 +100,6 @@ impl NodeClientError {
                 "the Bitcoin node cannot be reached"
             }
             Self::Node(_) | Self::Failed => "the Bitcoin node gave no answer; the server's log says why",
-        }
-    }
-
-    /// Whether the node runs without an index of compact filters, or lacks the filter of a block in it yet.
-    #[must_use]
-    pub fn missing_filter(&self) -> Option<MissingFilter> {
-        match self {
-            Self::Node(NodeError::Rpc { code: NO_FILTER_INDEX, method, message }) if method == "getblockfilter" => {
-                let has_none = message.contains("not enabled");
-                Some(if has_none { MissingFilter::NoIndex } else { MissingFilter::NotIndexed })
-            }
-            _ => None,
         }
     }
 

@@ -46,8 +46,9 @@ pub struct Spender {
     pub vin: u32,
     /// The height of its block.
     pub height: Height,
-    /// Whether the active chain has no later copy of the spending transaction, as far as the output says: if it is of the newest
-    /// copy of its own transaction, no later transaction can spend it again.
+    /// Whether it is known that the active chain has no later copy of the spending transaction: a later copy would spend the same
+    /// outpoint, and so a later copy of the transaction with the output. False where the output is not known to be of the newest
+    /// copy of that.
     pub is_newest: bool,
 }
 
@@ -108,12 +109,12 @@ impl View {
         let Some(output) = usize::try_from(vout).ok().and_then(|vout| transaction.parts.output.get(vout)) else {
             return Ok(None);
         };
-        let status = match transaction.place {
-            _ if transaction.unconfirmed.is_some() => Some(status_of(output, || Ok(None))?),
-            Some(place) if transaction.is_newest && place.txnum != TxNum(0) => {
-                Some(status_of(output, || self.head.chain.spender(place.txnum, vout))?)
-            }
-            _ => self.spend_status_at(transaction, vout, &self.tip_block()?)?,
+        // the newest copy is the one that counts at the tip, so that no other need be looked up (BIP30)
+        let newest = transaction.place.filter(|place| transaction.is_newest && place.txnum != TxNum(0));
+        let status = match newest {
+            Some(place) => Some(status_of(output, || self.head.chain.spender(place.txnum, vout))?),
+            None if transaction.unconfirmed.is_some() => Some(status_of(output, || Ok(None))?),
+            None => self.spend_status_at(transaction, vout, &self.tip_block()?)?,
         };
         let is_spent = status == Some(SpendStatus::Unspent) && self.spender_in_mempool(transaction, vout).is_some();
         Ok(if is_spent { Some(SpendStatus::SpentInMempool) } else { status })
@@ -171,8 +172,8 @@ impl View {
     }
 }
 
-/// The status of an output of the newest copy of its transaction, whose spender on the active chain is looked up if there can be
-/// one.
+/// The status of an output of the newest copy of its transaction. `spender` looks up the input of the active chain that spends it,
+/// unless none can.
 fn status_of(
     output: &TxOut,
     spender: impl FnOnce() -> Result<Option<SpendingInput>, IndexError>,

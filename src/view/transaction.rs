@@ -170,12 +170,8 @@ impl View {
             return Ok(self.unconfirmed(entry));
         }
         let Some(stored) = self.head.chain.find_wtxid(wtxid)? else { return Ok(None) };
-        let (txid, txnum) = (stored.txid, stored.txnum);
-        let mut transaction = Self::placed(stored)?;
-        if self.latest_position(&txid)? != Some(txnum) {
-            transaction.replaced_in = Some(self.block_hash_of(txnum)?);
-        }
-        Ok(Some(transaction))
+        let txnum = stored.txnum;
+        self.marked_if_replaced(Self::placed(stored)?, txnum).map(Some)
     }
 
     /// A transaction of the mempool.
@@ -202,11 +198,15 @@ impl View {
         if txnum >= self.tip_block()?.end_txnum()? {
             return Ok(None);
         }
-        let mut transaction = self.transaction_at(txnum)?;
-        if self.latest_position(&transaction.txid)? != Some(txnum) {
-            transaction.replaced_in = Some(self.block_hash_of(txnum)?);
+        self.marked_if_replaced(self.transaction_at(txnum)?, txnum).map(Some)
+    }
+
+    /// The copy of a transaction at a position, and whether a later one replaced it (BIP30).
+    fn marked_if_replaced(&self, copy: Transaction, txnum: TxNum) -> Result<Transaction, IndexError> {
+        if self.latest_position(&copy.txid)? == Some(txnum) {
+            return Ok(Transaction { is_newest: true, ..copy });
         }
-        Ok(Some(transaction))
+        Ok(Transaction { replaced_in: Some(self.block_hash_of(txnum)?), ..copy })
     }
 
     /// The copy of a transaction in this block of the active chain, if a later one replaced it (BIP30).

@@ -181,6 +181,12 @@ SCALARS = {
 }
 
 
+def must_be_given(field, argument):
+    """Whether the argument of a root field is required."""
+    root = true_schema.query_type.fields.get(field)
+    return root is not None and argument in root.args and is_non_null_type(root.args[argument].type)
+
+
 class Amended(Visitor):
     """The document, in which every object is asked for its type, first of all, and inputs of which one field must be given
     (`@oneOf`, which is unknown to those who made it) have one, or are null, or stand for the newest block where they must not be."""
@@ -199,7 +205,7 @@ class Amended(Visitor):
         is_of_times = field.name.value in ("history", "feeTrackRecord")
         if (node.name.value != "at" and not is_range) or is_of_times or not isinstance(node.value, ObjectValueNode):
             return None
-        return ArgumentNode(name=node.name, value=self.one_of(node.value, field.name.value in ("headers", "compactFilters")))
+        return ArgumentNode(name=node.name, value=self.one_of(node.value, must_be_given(field.name.value, node.name.value)))
 
     def leave_object_field(self, node, *_):
         if node.name.value != "range" or not isinstance(node.value, ObjectValueNode):

@@ -266,3 +266,8 @@ export function Choices({ name, options, value, choose }: { name: string; option
     </fieldset>
   );
 }
+
+/** A figure above its name. */
+export function Figure({ name, children }: { name: string; children: ReactNode }) {
+  return <div className="figure"><span className="value">{children}</span><span className="quiet">{name}</span></div>;
+}

@@ -117,7 +117,7 @@ where
     ) -> Result<Self, ApiError> {
         let scope = Arc::new(scope.clone());
         let place = |position| Ok::<_, ApiError>(RowPlace { position, block: block(position)? });
-        let cursor = |position| Ok(Cursor::Of(Arc::clone(&scope), place(position)?));
+        let cursor = |position| Ok(Cursor::OfRow(Arc::clone(&scope), place(position)?));
         Self::paged(page, total_count, cursor, node)
     }
 

@@ -54,14 +54,14 @@ pub(crate) struct RowPlace {
 #[derive(Clone, Debug)]
 pub(crate) enum Cursor {
     Text(String),
-    Of(Arc<Scope>, RowPlace),
+    OfRow(Arc<Scope>, RowPlace),
 }
 
 impl Cursor {
     fn text(&self) -> String {
         match self {
             Self::Text(text) => text.clone(),
-            Self::Of(scope, place) => scope.cursor(place.position, place.block),
+            Self::OfRow(scope, place) => scope.cursor(place.position, place.block),
         }
     }
 }

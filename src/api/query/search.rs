@@ -90,9 +90,9 @@ impl SearchQuery {
     ) -> Result<Option<DescriptorAccount>, ApiError> {
         costs::spend(ctx, costs::descriptor(&text))?;
         let Ok(descriptor) = self.serving.derivation.parse(text, view.network()).await? else { return Ok(None) };
-        let spend = |cost| costs::spend(ctx, cost);
-        let account = (descriptor, DEFAULT_GAP_LIMIT);
-        DescriptorAccount::of_descriptor(view, &self.serving, account, limits(ctx)?, spend).await.map(Some)
+        let (limits, spend) = (limits(ctx)?, |cost| costs::spend(ctx, cost));
+        let account = (descriptor, limits.check_gap_limit("gapLimit", DEFAULT_GAP_LIMIT)?);
+        DescriptorAccount::of_descriptor(view, &self.serving, account, limits, spend).await.map(Some)
     }
 
     async fn page(

@@ -11,6 +11,7 @@ use redb::TableDefinition;
 
 use super::super::codec::{Decoder, Encoder};
 use super::super::error::IndexError;
+use super::super::keys::TxNum;
 use crate::chain::raw::HEADER_SIZE;
 use crate::chain::{Height, ScriptType};
 
@@ -277,6 +278,17 @@ impl ChainTotals {
 }
 
 impl BlockRow {
+    /// The position of the first transaction of the block, which is of the active chain at this height.
+    ///
+    /// Errors: the block has more transactions than the chain up to it.
+    pub fn first_txnum(&self, height: Height) -> Result<TxNum, IndexError> {
+        let first = self.running.transactions.checked_sub(self.transactions.into());
+        first.and_then(|first| u32::try_from(first).ok()).map(TxNum).ok_or_else(|| {
+            let what = format!("the row at height {height} counts more transactions than the chain");
+            IndexError::corrupt("blocks", what)
+        })
+    }
+
     pub(in crate::index) fn encode(&self) -> Vec<u8> {
         let mut row = Encoder::default();
         row.bytes(self.hash.as_byte_array()).bytes(&serialize(&self.header)).u32(self.median_time);

@@ -13,6 +13,7 @@ use super::merged::{SortedRows, first_u32, live};
 use super::recount::decode_change;
 use super::report::TableReport;
 use super::{Work, sorting};
+use crate::chain::Height;
 
 /// A row: key and value as stored.
 type Row = (Vec<u8>, Vec<u8>);
@@ -21,6 +22,29 @@ type Row = (Vec<u8>, Vec<u8>);
 const UNSPENT_KEY: usize = 17;
 
 impl Work<'_> {
+    /// Hashes and counts the rows of a table that has one for each block below a height.
+    pub(super) fn compare_row_of_each_block<K: AsRef<[u8]>, V: AsRef<[u8]>>(
+        &mut self,
+        name: &'static str,
+        end: Height,
+        rows: impl Iterator<Item = Result<(K, V), IndexError>>,
+    ) -> Result<TableReport, IndexError> {
+        let blocks = self.snapshot.tip().map_or(Height::GENESIS, |tip| tip.height.next());
+        if end > blocks {
+            self.differences.add(format!("{name}: complete up to height {end}, which is above the tip"));
+        }
+        let mut digest = Digest::default();
+        for row in rows {
+            let (key, value) = row?;
+            digest.row(key.as_ref(), value.as_ref());
+            self.progress("comparing the tables", digest.rows, u64::MAX)?;
+        }
+        if digest.rows != u64::from(end.to_u32()) {
+            self.differences.add(format!("{name}: {} rows, but {end} blocks must have one", digest.rows));
+        }
+        Ok(TableReport { name, rows: digest.rows, digest: digest.finish() })
+    }
+
     pub(super) fn compare_tables(&mut self) -> Result<Vec<TableReport>, IndexError> {
         self.expect_stale_blocks()?;
         let snapshot = self.snapshot;

@@ -10,7 +10,6 @@ use super::super::error::IndexError;
 use super::super::keys::TxNum;
 use super::super::tables::block_filters::{self, FiltersState, NAME};
 use super::Work;
-use super::chain::Digest;
 use super::merged::live;
 use super::report::TableReport;
 use crate::chain::Height;
@@ -79,21 +78,9 @@ impl Work<'_> {
         let snapshot = self.snapshot;
         let Some(expected) = self.rows_of_filters() else { return Ok(None) };
         let is_on = snapshot.filters_state != FiltersState::Off;
-        let blocks = snapshot.tip().map_or(Height::GENESIS, |tip| tip.height.next());
-        if expected > blocks {
-            self.differences.add(format!("{NAME}: complete up to height {expected}, which is above the tip"));
-        }
-        let mut digest = Digest::default();
         let rows =
             snapshot.block_filters.as_ref().map(|table| live(table, [0; 4], |value: &[u8; 32]| *value)).transpose()?;
-        for row in rows.into_iter().flatten() {
-            let (key, value) = row?;
-            digest.row(&key, &value);
-            self.progress("comparing the tables", digest.rows, u64::MAX)?;
-        }
-        if digest.rows != u64::from(expected.to_u32()) {
-            self.differences.add(format!("{NAME}: {} rows, but {expected} blocks must have one", digest.rows));
-        }
-        Ok(is_on.then(|| TableReport { name: NAME, rows: digest.rows, digest: digest.finish() }))
+        let report = self.compare_row_of_each_block(NAME, expected, rows.into_iter().flatten())?;
+        Ok(is_on.then_some(report))
     }
 }

@@ -10,7 +10,6 @@ use super::super::miners::miner_of;
 use super::super::tables::blocks::BlockRow;
 use super::super::tables::miner_blocks::{self, MinerTotals, MinersState, NAME};
 use super::Work;
-use super::chain::Digest;
 use super::merged::live;
 use super::report::TableReport;
 use crate::chain::Height;
@@ -61,21 +60,9 @@ impl Work<'_> {
     pub(super) fn compare_miners(&mut self) -> Result<Option<TableReport>, IndexError> {
         let snapshot = self.snapshot;
         let Some(expected) = self.rows_of_miners() else { return Ok(None) };
-        let blocks = snapshot.tip().map_or(Height::GENESIS, |tip| tip.height.next());
-        if expected > blocks {
-            self.differences.add(format!("{NAME}: complete up to height {expected}, which is above the tip"));
-        }
-        let mut digest = Digest::default();
         let rows =
             snapshot.miner_blocks.as_ref().map(|table| live(table, [0; 6], |value: &[u8; 24]| *value)).transpose()?;
-        for row in rows.into_iter().flatten() {
-            let (key, value) = row?;
-            digest.row(&key, &value);
-            self.progress("comparing the tables", digest.rows, u64::MAX)?;
-        }
-        if digest.rows != u64::from(expected.to_u32()) {
-            self.differences.add(format!("{NAME}: {} rows, but {expected} blocks must have one", digest.rows));
-        }
-        Ok(Some(TableReport { name: NAME, rows: digest.rows, digest: digest.finish() }))
+        let report = self.compare_row_of_each_block(NAME, expected, rows.into_iter().flatten())?;
+        Ok(Some(report))
     }
 }

@@ -240,13 +240,13 @@ fn a_psbt_shows_the_trees_and_control_blocks_of_the_bip() {
         let by_script = |leaf: &Value| leaf["scriptHex"].as_str().unwrap().to_owned();
         let mut tree: Vec<Value> = output.leaves.iter().map(|found| leaf(found, true)).collect();
         tree.sort_by_key(by_script);
-        let mut told = found["outputs"]["nodes"][at].clone();
+        let mut decoded = found["outputs"]["nodes"][at].clone();
         // which of two subtrees comes first is for the writer of the PSBT to choose
-        if let Some(tree) = told["taprootTree"].as_array_mut() {
+        if let Some(tree) = decoded["taprootTree"].as_array_mut() {
             tree.sort_by_key(by_script);
         }
         let tree = if tree.is_empty() { Value::Null } else { json!(tree) };
-        assert_eq!(told, json!({ "taprootInternalKey": internal_key, "taprootTree": tree }));
+        assert_eq!(decoded, json!({ "taprootInternalKey": internal_key, "taprootTree": tree }));
         // a map of a PSBT is in the order of its keys, which are the control blocks
         let mut by_key: Vec<&Leaf> = output.leaves.iter().collect();
         by_key.sort_by_key(|leaf| leaf.control_block);

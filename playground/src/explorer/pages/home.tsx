@@ -1,9 +1,9 @@
 // The chain at a glance: blocks, fees, the mempool, difficulty and the index, as they change.
 
-import { type ReactNode, useEffect, useRef, useState } from 'react';
+import { useEffect, useRef, useState } from 'react';
 import { change, count, difficulty, percent, rate, scaled, span, things } from '../format';
 import { Histogram } from '../histogram';
-import { Age, Amount, Badge, Empty, Facts, Failure, FeeRate, Hash, Head, Loading, Panel } from '../parts';
+import { Age, Amount, Badge, Empty, Facts, Failure, FeeRate, Figure, Hash, Head, Loading, Panel } from '../parts';
 import { useLive, usePage } from '../page';
 import { Reorg } from '../reorg';
 import { Link, paths, useTitle } from '../router';
@@ -121,10 +121,10 @@ function Figures({ data, blocks, projected, fresh }: { data: HomeQuery; blocks: 
           {mempool ? (
             <>
               <div className="figures">
-                <Figure name="transactions" value={count(mempool.stats.txCount)} />
-                <Figure name="virtual size" value={scaled(mempool.stats.totalVsize, 'vB')} />
-                <Figure name="inflow" value={`${scaled(mempool.stats.vbytesPerSecond, 'vB')}/s`} />
-                <Figure name="minimum" value={<>{rate(mempool.stats.minFeeRate)} <span className="unit">sat/vB</span></>} />
+                <Figure name="transactions">{count(mempool.stats.txCount)}</Figure>
+                <Figure name="virtual size">{scaled(mempool.stats.totalVsize, 'vB')}</Figure>
+                <Figure name="inflow">{`${scaled(mempool.stats.vbytesPerSecond, 'vB')}/s`}</Figure>
+                <Figure name="minimum">{rate(mempool.stats.minFeeRate)} <span className="unit">sat/vB</span></Figure>
               </div>
               <Histogram bins={mempool.feeHistogram ?? []} />
             </>
@@ -162,10 +162,6 @@ function Figures({ data, blocks, projected, fresh }: { data: HomeQuery; blocks: 
       </div>
     </>
   );
-}
-
-function Figure({ name, value }: { name: string; value: ReactNode }) {
-  return <div className="figure"><span className="value">{value}</span><span className="quiet">{name}</span></div>;
 }
 
 export function Progress({ share, label }: { share: number; label: string }) {

@@ -1,8 +1,8 @@
 // An address, a script or a wallet: its balance, its history and its coins, now or right after a block of the past.
 
-import { type FormEvent, lazy, type ReactNode, Suspense, useEffect, useRef, useState } from 'react';
+import { type FormEvent, lazy, Suspense, useEffect, useRef, useState } from 'react';
 import { btcText, count, things, utc, words } from '../format';
-import { Age, Amount, Badge, Choices, Empty, Facts, Failure, Hash, Head, Loading, More, Panel } from '../parts';
+import { Age, Amount, Badge, Choices, Empty, Facts, Failure, Figure, Hash, Head, Loading, More, Panel } from '../parts';
 import { useLive, usePage } from '../page';
 import { go, Link, paths, usePlace, useTitle } from '../router';
 import {
@@ -243,10 +243,6 @@ function Figures({ ledger, past }: { ledger: Ledger; past: string | undefined })
       </div>
     </Panel>
   );
-}
-
-function Figure({ name, children }: { name: string; children: ReactNode }) {
-  return <div className="figure"><span className="value">{children}</span><span className="quiet">{name}</span></div>;
 }
 
 /** The balance over time: each point is the balance from its block on, or at the end of its day or week. */

@@ -3,7 +3,7 @@
 import { lazy, Suspense, useState } from 'react';
 import { count, feeClass, percent, rate, scaled, things } from '../format';
 import { Histogram } from '../histogram';
-import { Age, Amount, Badge, Choices, Empty, Failure, FeeRate, Hash, Head, Loading, More, Panel } from '../parts';
+import { Age, Amount, Badge, Choices, Empty, Failure, FeeRate, Figure, Hash, Head, Loading, More, Panel } from '../parts';
 import { useLive, usePage } from '../page';
 import { paths, useTitle } from '../router';
 import { useNow } from '../store';
@@ -49,12 +49,12 @@ export default function MempoolPage() {
             </Panel>
             <Panel title="Now">
               <div className="figures">
-                <Figure name="transactions" value={count(mempool.stats.txCount)} />
-                <Figure name="virtual size" value={scaled(mempool.stats.totalVsize, 'vB')} />
-                <Figure name="inflow" value={`${scaled(mempool.stats.vbytesPerSecond, 'vB')}/s`} />
-                <Figure name="of the node's limit used" value={percent(mempool.stats.memoryUsage / mempool.stats.maxMemory)} />
-                <Figure name="lowest feerate accepted" value={`${rate(mempool.stats.minFeeRate)} sat/vB`} />
-                <Figure name="a replacement adds" value={`${rate(mempool.stats.incrementalFeeRate)} sat/vB`} />
+                <Figure name="transactions">{count(mempool.stats.txCount)}</Figure>
+                <Figure name="virtual size">{scaled(mempool.stats.totalVsize, 'vB')}</Figure>
+                <Figure name="inflow">{`${scaled(mempool.stats.vbytesPerSecond, 'vB')}/s`}</Figure>
+                <Figure name="of the node's limit used">{percent(mempool.stats.memoryUsage / mempool.stats.maxMemory)}</Figure>
+                <Figure name="lowest feerate accepted">{`${rate(mempool.stats.minFeeRate)} sat/vB`}</Figure>
+                <Figure name="a replacement adds">{`${rate(mempool.stats.incrementalFeeRate)} sat/vB`}</Figure>
               </div>
               <Histogram bins={mempool.feeHistogram ?? []} />
             </Panel>
@@ -68,10 +68,6 @@ export default function MempoolPage() {
       ) : loading ? <Loading lines={14} /> : !error && <Empty>The node's mempool is not followed yet.</Empty>}
     </>
   );
-}
-
-function Figure({ name, value }: { name: string; value: string }) {
-  return <div className="figure"><span className="value">{value}</span><span className="quiet">{name}</span></div>;
 }
 
 /** Layers from the dearest class of feerates at the bottom to the cheapest on top. */

@@ -1,8 +1,7 @@
 // A transaction in the mempool: when it can be confirmed, why not sooner, and what would help.
 
-import type { ReactNode } from 'react';
 import { count, rate, scaled, span, things } from '../format';
-import { Age, Amount, Badge, FeeRate, Hash, Panel } from '../parts';
+import { Age, Amount, Badge, FeeRate, Figure, Hash, Panel } from '../parts';
 import { paths } from '../router';
 import type { TransactionPageQuery } from './transaction.generated';
 
@@ -53,10 +52,6 @@ export function Waiting({ transaction, entry, market }: { transaction: Transacti
       {index !== 0 && <Help transaction={transaction} entry={entry} market={market} isHeldBack={effective < own - NOTABLE} />}
     </Panel>
   );
-}
-
-function Figure({ name, children }: { name: string; children: ReactNode }) {
-  return <div className="figure"><span className="value">{children}</span><span className="quiet">{name}</span></div>;
 }
 
 /** Parents or children, with what they pay. */

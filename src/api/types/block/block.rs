@@ -107,12 +107,10 @@ impl Block {
         let count = self.block.row.transactions;
         let page = args.read(&scope, &self.view, limits(ctx)?)?.of(0..count.into(), SortOrder::Asc);
         self.view.count(self.block.bytes_to_open())?;
-        let indices = match page.rows.as_slice() {
-            [(first, ()), .., (last, ())] => index(*first)?..index(*last)?.saturating_add(1),
-            [(only, ())] => index(*only)?..index(*only)?.saturating_add(1),
-            [] => 0..0,
-        };
-        let mut found = self.view.block_transactions::<ApiError>(&self.block, indices)?.into_iter();
+        // the rows of a page follow each other
+        let first = page.rows.first().map_or(Ok(0), |(first, ())| index(*first))?;
+        let end = page.rows.last().map_or(Ok(0), |(last, ())| index(last.saturating_add(1)))?;
+        let mut found = self.view.block_transactions::<ApiError>(&self.block, first..end)?.into_iter();
         let mut next = || found.next().ok_or_else(|| ApiError::internal("a transaction of a block is missing"));
         Connection::new(
             &scope,
@@ -154,7 +152,7 @@ impl Block {
     }
 }
 
-/// The index of a transaction in a block, of its place in the list of them.
+/// A place in the list of transactions as an index in the block.
 fn index(at: u64) -> Result<u32, ApiError> {
     u32::try_from(at).map_err(|_| ApiError::internal("a block has too many transactions"))
 }
@@ -422,7 +420,8 @@ impl Block {
     /// The basic compact filter of the block (BIP158). With the feature BLOCK_FILTERS of `server.features` the server computes
     /// it. Without it, until the server has computed those up to this block, and for a stale block it is that of the Bitcoin
     /// node. FEATURE_DISABLED if the node has no index of filters (`-blockfilterindex=1`) either, NOT_READY while only the server
-    /// will have the filter, and NODE_UNAVAILABLE if the node does not respond, or its index does not have the block yet.
+    /// will have the filter, and NODE_UNAVAILABLE if the node does not respond, if its index does not have the block yet, and for
+    /// a stale block if it has no index.
     #[graphql(complexity = "child_complexity.saturating_add(costs::NODE)")]
     async fn compact_filter(&self, ctx: &Context<'_>) -> Option<Result<CompactFilterObject, ApiError>> {
         Some(CompactFilterObject::find(ctx, &self.view, &self.block, costs::NODE).await)

@@ -21,7 +21,7 @@ pub(crate) struct CompactFilterObject {
 }
 
 impl CompactFilterObject {
-    /// The server's own filter of a block, or else that of the node, which costs so much.
+    /// The server's own filter of a block, or else that of the node. `cost` is that of asking the node.
     pub(crate) async fn find(
         ctx: &Context<'_>,
         view: &Arc<View>,

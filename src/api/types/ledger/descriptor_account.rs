@@ -51,22 +51,22 @@ impl DescriptorAccount {
         limits: &Limits,
         spend: impl Fn(usize) -> Result<(), ApiError>,
     ) -> Result<Self, ApiError> {
-        limits.check_gap_limit("gapLimit", gap_limit)?;
+        let gap_limit = limits.check_gap_limit("gapLimit", gap_limit)?;
         let descriptor = serving.derivation.parse(text, view.network()).await?.map_err(|error| refuse(&error))?;
         Self::of_descriptor(view, serving, (descriptor, gap_limit), limits, spend).await
     }
 
-    /// The account of a descriptor that was parsed.
+    /// The account of a descriptor that was parsed, up to a gap limit that was checked.
     ///
-    /// Errors: BAD_USER_INPUT for a gap limit that is not positive; QUERY_LIMIT_EXCEEDED.
+    /// Errors: QUERY_LIMIT_EXCEEDED.
     pub(crate) async fn of_descriptor(
         view: &Arc<View>,
         serving: &ServingContext,
-        (descriptor, gap_limit): (OutputDescriptor, i32),
+        (descriptor, gap_limit): (OutputDescriptor, u32),
         limits: &Limits,
         spend: impl Fn(usize) -> Result<(), ApiError>,
     ) -> Result<Self, ApiError> {
-        let (gap_limit, cache) = (limits.check_gap_limit("gapLimit", gap_limit)?, &serving.derivation);
+        let cache = &serving.derivation;
         let account = DiscoveredAccount::discover(cache, view, (descriptor, gap_limit), limits, spend).await?;
         let mut engine = sha256::Hash::engine();
         engine.input(&gap_limit.to_be_bytes());

@@ -109,8 +109,7 @@ pub(super) async fn accounts(
     let (limits, mut accounts) = (limits(ctx)?, Vec::with_capacity(descriptors.len()));
     for (place, given) in descriptors.into_iter().enumerate() {
         costs::spend(ctx, costs::descriptor(&given.text))?;
-        let gap_limit = given.gap_limit();
-        limits.check_gap_limit(&format!("of.descriptors[{place}].gapLimit"), gap_limit)?;
+        let gap_limit = limits.check_gap_limit(&format!("of.descriptors[{place}].gapLimit"), given.gap_limit())?;
         let parsed = serving.derivation.parse(given.text, view.network()).await?;
         let descriptor = parsed.map_err(|error| refuse_listed("of", place, &error))?;
         let spend = |cost| costs::spend(ctx, cost);
