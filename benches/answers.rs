@@ -177,7 +177,11 @@ impl Subjects {
             ("descriptor: 2 x 1,000 scripts", DESCRIPTOR.to_owned(), vec![json!({ "text": ACCOUNT }); few.len()]),
             ("explorer: home", page("Home"), nothing.to_vec()),
             ("explorer: block, 100 transactions", page("BlockPage"), self.heights.iter().map(|height| json!({ "height": height, "first": 100 })).collect()),
-            ("explorer: transaction", page("TransactionPage"), of("txid", &texts(&self.txids))),
+            (
+                "explorer: transaction",
+                page("TransactionPage"),
+                self.txids.iter().map(|txid| json!({ "txid": txid, "feeRate": 5.0 })).collect(),
+            ),
             (
                 "explorer: address",
                 page("AddressPage"),

@@ -8,7 +8,7 @@
 //!                  ▼                ▼
 //!               types/        one file a type; objects carry the view they were made from
 //!                  │
-//!       pagination/ · scalars/ · error.rs · costs.rs · limits.rs
+//!       pagination/ · scalars/ · error.rs · costs.rs · limits.rs · engine/ (how fields are resolved)
 //! ```
 //!
 //! A fallible field is `Option<Result<T, ApiError>>`, which nulls the field and not its parent. This module does not know
@@ -24,6 +24,7 @@ mod allowance;
 mod blocking;
 mod context;
 mod costs;
+mod engine;
 mod error;
 mod extensions;
 mod features;
@@ -45,7 +46,7 @@ use async_graphql::futures_util::stream::BoxStream;
 use async_graphql::{Data, Executor, Request, Response, SDLExportOptions, ServerError};
 use bitcoin::BlockHash;
 use context::ServingContext;
-use extensions::{request, spec_fixes, wait_for_tip, yielding};
+use extensions::{spec_fixes, wait_for_tip, yielding};
 
 use crate::chain::Height;
 use crate::limits::Limits;
@@ -173,8 +174,7 @@ fn engine(published: Published, live: Live, limits: &Limits, serving: Arc<Servin
         .data(*limits)
         .data(live)
         .data(serving)
-        .extension(request::RequestExtensions(*limits))
-        .extension(waiting)
+        .extension(RequestExtensions::new(*limits).with_waiting(waiting))
         .finish()
 }
 

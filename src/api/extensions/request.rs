@@ -11,33 +11,49 @@ use async_graphql::extensions::{
 use async_graphql::futures_util::StreamExt;
 use async_graphql::futures_util::stream::BoxStream;
 use async_graphql::parser::types::{ExecutableDocument, OperationDefinition, OperationType};
-use async_graphql::{
-    Positioned, QueryPathSegment, Request, Response, ServerError, ServerResult, ValidationResult, Value, Variables,
-};
+use async_graphql::{Positioned, Request, Response, ServerError, ServerResult, ValidationResult, Value, Variables};
 
 use super::account::{Account, Include};
-use super::cacheability::Cacheability;
+use super::field_rules::{FieldRules, ResolvedField};
 use super::operation::operation;
 use super::refused_value::SentRequest;
-use super::spec_fixes::{fill_defaults, keep_path, missing_variable, restore_path, schema_description};
+use super::spec_fixes::{fill_defaults, missing_variable, restore_path, schema_description};
+use super::wait_for_tip::WaitForTip;
 use super::yielding::TimeSlice;
 use crate::api::context::RequestView;
 use crate::api::error::{ApiError, COMPLEXITY, code, hide_secrets, set_code};
 use crate::api::scalars::explain;
 use crate::limits::Limits;
-use crate::view::ReadSet;
 
-/// What is done around every request, as an extension of the engine: limits, a code on every error, and what the engine
-/// would answer otherwise than the specification says.
-pub struct RequestExtensions(pub Limits);
+/// What is done around every request, as the one extension of the engine: waiting for a block, limits, a code on every error,
+/// and what the engine would answer otherwise than the specification says. Each further extension would cost a boxed future
+/// for each field.
+pub struct RequestExtensions {
+    limits: Limits,
+    waiting: Option<WaitForTip>,
+}
+
+impl RequestExtensions {
+    /// Those of a schema whose requests do not wait for blocks.
+    #[must_use]
+    pub fn new(limits: Limits) -> Self {
+        Self { limits, waiting: None }
+    }
+
+    /// The same, with requests that wait as they ask to.
+    pub(crate) fn with_waiting(self, waiting: WaitForTip) -> Self {
+        Self { waiting: Some(waiting), ..self }
+    }
+}
 
 impl ExtensionFactory for RequestExtensions {
     fn create(&self) -> Arc<dyn Extension> {
         Arc::new(RequestExtension {
-            limits: self.0,
+            limits: self.limits,
+            waiting: self.waiting.clone(),
             missing: OnceLock::new(),
             sent: OnceLock::new(),
-            reads: OnceLock::new(),
+            rules: OnceLock::new(),
             is_mutation: AtomicBool::new(false),
         })
     }
@@ -46,12 +62,13 @@ impl ExtensionFactory for RequestExtensions {
 /// One a request.
 struct RequestExtension {
     limits: Limits,
+    waiting: Option<WaitForTip>,
     /// A variable of the request that has no value and needs one.
     missing: OnceLock<ServerError>,
     /// The document and the variables, to show what validation refuses.
     sent: OnceLock<SentRequest>,
-    /// Where to note what the answer is made from, if a client wants to know.
-    reads: OnceLock<ReadSet>,
+    /// What happens around each field.
+    rules: OnceLock<FieldRules>,
     /// Whether it is a mutation. What that may cost is checked before it does anything, and what it did is reported.
     is_mutation: AtomicBool,
 }
@@ -78,15 +95,12 @@ impl Extension for RequestExtension {
         next: NextPrepareRequest<'_>,
     ) -> ServerResult<Request> {
         let mut request = request.data(RequestView::default());
-        if let Some(reads) =
-            request.data.get(&TypeId::of::<ReadSet>()).and_then(|reads| reads.downcast_ref::<ReadSet>())
-        {
-            self.reads.get_or_init(|| reads.clone());
-        }
         if !request.data.contains_key(&TypeId::of::<Arc<Account>>()) {
             // no server limits the client
             request = request.data(Arc::new(Account::new(true, Include::default(), None)));
         }
+        let rules = self.rules.get_or_init(|| FieldRules::of(&request)).clone();
+        request = request.data(rules);
         let name = request.operation_name.clone();
         // a document that is none is refused when it is parsed again
         let document = request.parsed_query().ok();
@@ -96,6 +110,9 @@ impl Extension for RequestExtension {
         if let Some(error) = missing_variable(&mut request) {
             // sent once the document is known to be valid
             self.missing.get_or_init(|| error);
+        }
+        if let Some(waiting) = &self.waiting {
+            waiting.wait_for(&mut request).await?;
         }
         next.run(ctx, request).await
     }
@@ -167,36 +184,17 @@ impl Extension for RequestExtension {
         info: ResolveInfo<'_>,
         next: NextResolve<'_>,
     ) -> ServerResult<Option<Value>> {
-        if let Some(slice) = ctx.data_opt::<Arc<TimeSlice>>() {
-            slice.wait().await;
-        }
-        let at = info.path_node;
-        // the engine comes here for each item of a list, too
-        let is_field = matches!(at.segment, QueryPathSegment::Name(_));
-        if let Some(account) = ctx.data_opt::<Arc<Account>>().filter(|_| !info.is_for_introspection) {
-            if account.is_refused() {
-                // the answer is refused as a whole: what is left costs nothing more, and is not read
-                return Ok(Some(Value::Null));
-            }
-            if is_field {
-                account.count_field();
-            }
-            // an item counts as well: a client may want nothing of it but its type
-            let field = || if is_field { format!("{}.{}", info.parent_type, info.name) } else { info.name.to_owned() };
-            account.spend(1, field).map_err(|error| keep_path(error.into(), at))?;
-        }
         if let Some(description) = schema_description(info.parent_type, info.name) {
             return Ok(Some(description));
         }
-        // once nothing is left to be lost, nothing need be noted
-        let reads = self.reads.get().filter(|reads| !reads.is_external());
-        let reads = reads.filter(|_| is_field);
-        let noted = reads.map(|reads| (reads, Cacheability::of(info.parent_type, info.name)));
-        let resolved = next.run(ctx, info).await.map_err(|error| keep_path(error, at));
-        if let Some((reads, cacheability)) = noted {
-            reads.depends_on(cacheability.dependency(resolved.as_ref().ok().and_then(Option::as_ref)));
-        }
-        resolved
+        let Some(rules) = self.rules.get() else { return next.run(ctx, info).await };
+        let field = ResolvedField {
+            parent_type: info.parent_type,
+            name: info.name,
+            at: Some(info.path_node),
+            is_for_introspection: info.is_for_introspection,
+        };
+        rules.resolve(&field, next.run(ctx, info)).await.map(Some)
     }
 }
 

@@ -82,9 +82,9 @@ pub(crate) fn missing_variable(request: &mut Request) -> Option<ServerError> {
 struct FullPath(Vec<PathSegment>);
 
 /// Keeps the path of the field or item that failed, unless it is kept already.
-pub(crate) fn keep_path(mut error: ServerError, at: &QueryPathNode<'_>) -> ServerError {
+pub(crate) fn keep_path(mut error: ServerError, at: Option<&QueryPathNode<'_>>) -> ServerError {
     if error.source::<FullPath>().is_none() {
-        let nodes = std::iter::successors(Some(at), |node| node.parent);
+        let nodes = std::iter::successors(at, |node| node.parent);
         let mut path: Vec<_> = nodes
             .map(|node| match node.segment {
                 QueryPathSegment::Index(index) => PathSegment::Index(index),

@@ -22,8 +22,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_graphql::extensions::{Extension, ExtensionContext, ExtensionFactory, NextPrepareRequest};
-use async_graphql::{Request, ServerResult, Value};
+use async_graphql::{Request, Value};
 use bitcoin::BlockHash;
 use tokio::time::Instant;
 
@@ -66,7 +65,7 @@ impl WaitForTip {
     }
 
     /// Waits as the request says, and takes that from it. Errors: BAD_USER_INPUT, and those of [`wait`](Self::wait).
-    async fn wait_for(&self, request: &mut Request) -> Result<(), ApiError> {
+    pub(super) async fn wait_for(&self, request: &mut Request) -> Result<(), ApiError> {
         match request.extensions.remove(NAME) {
             None | Some(Value::Null) => Ok(()),
             Some(asked) => self.wait(Wait::read(&asked)?).await,
@@ -87,25 +86,6 @@ impl WaitForTip {
         let _place = self.waiting_slots.take()?;
         let reached = wait_until(&self.live, deadline, reached).await;
         reached.unwrap_or_else(|| Err(ApiError::tip_not_reached(self.published.head().map(|head| head.tip))))
-    }
-}
-
-impl ExtensionFactory for WaitForTip {
-    fn create(&self) -> Arc<dyn Extension> {
-        Arc::new(self.clone())
-    }
-}
-
-#[async_graphql::async_trait::async_trait]
-impl Extension for WaitForTip {
-    async fn prepare_request(
-        &self,
-        ctx: &ExtensionContext<'_>,
-        mut request: Request,
-        next: NextPrepareRequest<'_>,
-    ) -> ServerResult<Request> {
-        self.wait_for(&mut request).await?;
-        next.run(ctx, request).await
     }
 }
 

@@ -7,6 +7,7 @@ use bitcoin::BlockHash;
 
 use super::cursor::{Cursor, RowPlace, Scope};
 use super::page::{Cut, Page};
+use crate::api::engine::{self as async_graphql, List};
 use crate::api::error::ApiError;
 use crate::api::scalars::{Txid, UInt53};
 use crate::api::types::block::{Block, SilentPaymentTweak};
@@ -90,9 +91,9 @@ where
     Edge<N>: OutputType,
 {
     /// The items of this page with their cursors.
-    pub(crate) edges: Vec<Edge<N>>,
+    pub(crate) edges: List<Edge<N>>,
     /// The items of this page.
-    pub(crate) nodes: Vec<N>,
+    pub(crate) nodes: List<N>,
     /// Whether there are more items before or after this page, and the cursors to continue with.
     pub(crate) page_info: PageInfo,
     /// The number of items in the whole list, on all pages. Null where the server would have to read the list to count
@@ -148,7 +149,7 @@ where
         }
         let page_info =
             PageInfo { has_next_page: page.has_next, has_previous_page: page.has_previous, start_cursor, end_cursor };
-        let nodes = edges.iter().map(|edge| edge.node.clone()).collect();
-        Ok(Self { edges, nodes, page_info, total_count })
+        let nodes = edges.iter().map(|edge| edge.node.clone()).collect::<Vec<_>>();
+        Ok(Self { edges: edges.into(), nodes: nodes.into(), page_info, total_count })
     }
 }

@@ -17,7 +17,7 @@ pub(super) type Engine<Q> = Schema<Q, EmptyMutation, EmptySubscription>;
 /// The schema, with what ours does around every request.
 pub(super) fn engine<Q: ObjectType + 'static>(query: Q) -> Engine<Q> {
     let limits = Limits { depth: usize::MAX, complexity: usize::MAX, ..Limits::default() };
-    Schema::build(query, EmptyMutation, EmptySubscription).extension(RequestExtensions(limits)).finish()
+    Schema::build(query, EmptyMutation, EmptySubscription).extension(RequestExtensions::new(limits)).finish()
 }
 
 /// How the resolvers of one execution behave.

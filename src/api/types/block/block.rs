@@ -15,6 +15,7 @@ use super::silent_payment_tweak::{self, SilentPaymentTweak};
 use crate::api::allowance::find_transaction;
 use crate::api::context::limits;
 use crate::api::costs;
+use crate::api::engine::{self as async_graphql, List};
 use crate::api::error::ApiError;
 use crate::api::pagination::connection::Connection;
 use crate::api::pagination::cursor::Scope;
@@ -430,11 +431,11 @@ impl Block {
     /// The txids of all transactions of the block, in block order, coinbase first. `transactions` returns the
     /// transactions page by page.
     #[graphql(complexity = "costs::list(TXIDS, child_complexity.max(1))")]
-    async fn txids(&self, ctx: &Context<'_>) -> Result<Vec<Txid>, ApiError> {
+    async fn txids(&self, ctx: &Context<'_>) -> Result<List<Txid>, ApiError> {
         let count = usize::try_from(self.block.row.transactions).unwrap_or(usize::MAX);
         costs::spend(ctx, count)?;
         self.view.count(count.saturating_mul(TXID_DIGITS).saturating_add(self.block.bytes_to_open()))?;
-        Ok(self.view.txids(&self.block)?.into_iter().map(Txid).collect())
+        Ok(List(self.view.txids(&self.block)?.into_iter().map(Txid).collect()))
     }
 
     /// The transaction at an index of the block, as in `transactions`. Null beyond the last transaction.

@@ -5,6 +5,7 @@ use async_graphql::{Context, Object};
 use super::block_summary::read_contents;
 use super::effective_rates::effective_rates;
 use crate::api::costs;
+use crate::api::engine::{self as async_graphql, List};
 use crate::api::error::ApiError;
 use crate::api::scalars::Sats;
 use crate::chain::Feerate;
@@ -87,15 +88,15 @@ impl BlockFeeStats {
     /// transaction counts with the package with which a miner includes it, where one transaction of the block pays for others.
     /// Rounded down to a thousandth. Null for a stale block.
     #[graphql(complexity = "costs::contents(costs::column())")]
-    async fn effective_fee_rate_percentiles(&self, ctx: &Context<'_>) -> Result<Option<Vec<f64>>, ApiError> {
+    async fn effective_fee_rate_percentiles(&self, ctx: &Context<'_>) -> Result<Option<List<f64>>, ApiError> {
         let Some(contents) = read_contents(ctx, &self.view, &self.block)? else { return Ok(None) };
         let effective = effective_rates(ctx, &contents)?;
-        Ok(Some(contents.quantiles(&effective).map(sat_per_vb).to_vec()))
+        Ok(Some(contents.quantiles(&effective).map(sat_per_vb).to_vec().into()))
     }
 
     /// The feerates at 0, 10, 25, 50, 75, 90 and 100 percent of the weight, in sat/vB: that share of the weight pays at
     /// most this feerate. Rounded down to a thousandth.
-    async fn fee_rate_percentiles(&self) -> Vec<f64> {
-        self.block.row.feerate_quantiles.map(sat_per_vb).to_vec()
+    async fn fee_rate_percentiles(&self) -> List<f64> {
+        self.block.row.feerate_quantiles.map(sat_per_vb).to_vec().into()
     }
 }

@@ -1,5 +1,6 @@
 use async_graphql::SimpleObject;
 
+use crate::api::engine as async_graphql;
 use crate::api::scalars::Sats;
 use crate::api::types::enums::ScriptTypeEnum;
 

@@ -13,6 +13,7 @@ use super::supply::SupplyObject;
 use super::utxo_set::UtxoSetObject;
 use crate::api::context::limits;
 use crate::api::costs;
+use crate::api::engine::List;
 use crate::api::error::ApiError;
 use crate::api::pagination::connection::Connection;
 use crate::api::pagination::cursor::Scope;
@@ -156,8 +157,8 @@ impl Chain {
             default_with = "Some(false)"
         )]
         include_empty: Option<bool>,
-    ) -> Option<Result<Vec<SeriesPoint>, ApiError>> {
-        Some(SeriesPoint::series(ctx, &self.view, range, group, include_empty))
+    ) -> Option<Result<List<SeriesPoint>, ApiError>> {
+        Some(SeriesPoint::series(ctx, &self.view, range, group, include_empty).map(List))
     }
 
     /// The number and value of all unspent outputs, also by script type.
@@ -180,8 +181,8 @@ impl Chain {
             desc = "The blocks, of which there must be at least one. Heights must exist. The whole chain if not given."
         )]
         range: Option<BlockRangeInput>,
-    ) -> Option<Result<Vec<MinerShare>, ApiError>> {
-        Some(self.shares(ctx, range))
+    ) -> Option<Result<List<MinerShare>, ApiError>> {
+        Some(self.shares(ctx, range).map(List))
     }
 
     /// A mining pool by its slug. Null if the server knows none with this slug.

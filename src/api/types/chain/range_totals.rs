@@ -1,6 +1,7 @@
 use async_graphql::Object;
 
 use super::script_type_totals::ScriptTypeTotals;
+use crate::api::engine::{self as async_graphql, List};
 use crate::api::error::ApiError;
 use crate::api::scalars::{BigInt, DateTime, Hex, Int53, Sats, UInt53, int};
 use crate::api::types::spend::figures::in_coin_days;
@@ -177,17 +178,17 @@ impl RangeTotals {
     }
 
     /// The outputs created and spent by script type. Types without any are omitted.
-    async fn totals_by_type(&self) -> Result<Vec<ScriptTypeTotals>, ApiError> {
-        ScriptTypeTotals::of(&self.0)
+    async fn totals_by_type(&self) -> Result<List<ScriptTypeTotals>, ApiError> {
+        ScriptTypeTotals::of(&self.0).map(List)
     }
 
     /// The means over the blocks of `Block.feeStats.feeRatePercentiles`: of the feerates at 0, 10, 25, 50, 75, 90 and 100
     /// percent of the weight of each block, in sat/vB. Each block counts once, whatever its weight, and blocks with only a
     /// coinbase do not count; so these are not the percentiles of all transactions together. Null if all blocks have only a
     /// coinbase.
-    async fn average_fee_rate_percentiles(&self) -> Option<Result<Vec<f64>, ApiError>> {
+    async fn average_fee_rate_percentiles(&self) -> Option<Result<List<f64>, ApiError>> {
         let means = self.0.mean_feerate_quantiles().map_err(ApiError::from).transpose()?;
-        Some(means.map(|means| means.map(|sat_per_kvb| sat_per_kvb / 1_000.0).to_vec()))
+        Some(means.map(|means| means.map(|sat_per_kvb| sat_per_kvb / 1_000.0).to_vec().into()))
     }
 
     /// The number of blocks with only a coinbase.

@@ -6,6 +6,7 @@ use super::range_totals::RangeTotals;
 use super::utxo_set::UtxoSetObject;
 use crate::api::context::limits;
 use crate::api::costs;
+use crate::api::engine as async_graphql;
 use crate::api::error::ApiError;
 use crate::api::scalars::{DateTime, int};
 use crate::api::types::block::{Block, BlockRangeInput};

@@ -1,5 +1,6 @@
 use async_graphql::{Object, SimpleObject};
 
+use crate::api::engine::{self as async_graphql, List};
 use crate::api::error::ApiError;
 use crate::api::scalars::{Sats, UInt53, int};
 use crate::api::types::enums::ScriptTypeEnum;
@@ -51,7 +52,7 @@ impl UtxoSetObject {
     }
 
     /// The unspent outputs by script type. Types without any are omitted.
-    async fn by_type(&self) -> Result<Vec<UtxoTypeCount>, ApiError> {
+    async fn by_type(&self) -> Result<List<UtxoTypeCount>, ApiError> {
         let mut found = Vec::new();
         for (script_type, unspent) in self.totals.by_type.iter().filter(|(_, unspent)| unspent.count > 0) {
             let value = Sats::of_sum(unspent.value);
@@ -61,6 +62,6 @@ impl UtxoSetObject {
                 total_value: value.ok_or_else(|| ApiError::internal("unspent outputs exceed all coins"))?,
             });
         }
-        Ok(found)
+        Ok(found.into())
     }
 }

@@ -12,6 +12,7 @@ use super::script::Script;
 use super::totals::LedgerTotalsObject;
 use super::utxo::{UtxoConnection, UtxoFilter};
 use crate::api::costs;
+use crate::api::engine::List;
 use crate::api::error::ApiError;
 use crate::api::pagination::connection::Connection;
 use crate::api::pagination::global_id::address_id;
@@ -150,8 +151,8 @@ impl Address {
             default_with = "Some(false)"
         )]
         include_empty: Option<bool>,
-    ) -> Option<Result<Vec<BalancePoint>, ApiError>> {
-        Some(self.holdings.balance_history(ctx, range, group, include_empty))
+    ) -> Option<Result<List<BalancePoint>, ApiError>> {
+        Some(self.holdings.balance_history(ctx, range, group, include_empty).map(List))
     }
 
     /// The unspent outputs, newest first: unconfirmed outputs by arrival in the mempool, then confirmed ones. With

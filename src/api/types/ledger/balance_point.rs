@@ -5,6 +5,7 @@ use async_graphql::{Context, Object};
 use super::holdings::{Holdings, ROW_BYTES};
 use crate::api::context::limits;
 use crate::api::costs;
+use crate::api::engine as async_graphql;
 use crate::api::error::ApiError;
 use crate::api::scalars::{BigInt, DateTime, Sats, SignedSats, UInt53, int};
 use crate::api::types::block::{Block, BlockRangeInput};

@@ -15,6 +15,7 @@ use super::utxo::{UtxoConnection, UtxoFilter};
 use crate::api::accounts::{DerivedScript, DiscoveredAccount};
 use crate::api::context::{ServingContext, limits};
 use crate::api::costs;
+use crate::api::engine::List;
 use crate::api::error::ApiError;
 use crate::api::pagination::connection::Connection;
 use crate::api::pagination::cursor::Scope;
@@ -266,8 +267,8 @@ impl DescriptorAccount {
             default_with = "Some(false)"
         )]
         include_empty: Option<bool>,
-    ) -> Option<Result<Vec<BalancePoint>, ApiError>> {
-        Some(self.holdings.balance_history(ctx, range, group, include_empty))
+    ) -> Option<Result<List<BalancePoint>, ApiError>> {
+        Some(self.holdings.balance_history(ctx, range, group, include_empty).map(List))
     }
 
     /// The unspent outputs, newest first: unconfirmed outputs by arrival in the mempool, then confirmed ones. With

@@ -11,6 +11,7 @@ use super::holdings::{Holdings, ROW_BYTES};
 use crate::api::allowance::{find_transaction, newest_copy_together};
 use crate::api::context::limits;
 use crate::api::costs;
+use crate::api::engine as async_graphql;
 use crate::api::error::ApiError;
 use crate::api::pagination::connection::Connection;
 use crate::api::pagination::cursor::Scope;

@@ -16,6 +16,7 @@ use super::set::AddressSet;
 use super::totals::LedgerTotalsObject;
 use super::utxo::{UtxoConnection, UtxoFilter};
 use crate::api::context::limits;
+use crate::api::engine::List;
 use crate::api::error::ApiError;
 use crate::api::pagination::connection::Connection;
 use crate::api::pagination::cursor::Scope;
@@ -54,7 +55,7 @@ use crate::view::{self, Dependency, Movements, Pending, ScriptKey, TxNum, View};
     ),
     field(
         name = "balance_history",
-        ty = "Option<Result<Vec<BalancePoint>, ApiError>>",
+        ty = "Option<Result<List<BalancePoint>, ApiError>>",
         desc = "The balance over time: a point for each period in which a transaction paid or spent the ledger, oldest \
                 first, with the balance at its end. At most `server.limits.pages.pointsPerSeries`; beyond it, give a range or a longer \
                 period. Example: `{ address(address: \"bc1q…\") { balanceHistory(range: { lastBlocks: 52560 }, group: \

@@ -3,6 +3,7 @@ use bitcoin::hashes::Hash;
 
 use super::holdings::Holdings;
 use super::status_hash::status_hash;
+use crate::api::engine as async_graphql;
 use crate::api::error::ApiError;
 use crate::api::scalars::{BigInt, Hex, UInt53, int};
 use crate::api::types::block::Block;

@@ -11,6 +11,7 @@ use super::holdings::{Holdings, ROW_BYTES};
 use super::spendability::{Spendability, effective_value};
 use crate::api::allowance::find_transaction;
 use crate::api::context::limits;
+use crate::api::engine::{self as async_graphql, List};
 use crate::api::error::ApiError;
 use crate::api::pagination::connection::{Connection, Edge, PageInfo};
 use crate::api::pagination::cursor::{RowPlace, Scope};
@@ -232,9 +233,9 @@ impl Utxo {
 #[derive(SimpleObject)]
 pub(crate) struct UtxoConnection {
     /// The items of this page with their cursors.
-    edges: Vec<Edge<Utxo>>,
+    edges: List<Edge<Utxo>>,
     /// The items of this page.
-    nodes: Vec<Utxo>,
+    nodes: List<Utxo>,
     /// Whether there are more items before or after this page, and the cursors to continue with.
     page_info: PageInfo,
     /// The number of items in the whole list, on all pages. Null with `minValue`, with `includeImmature: false`, and

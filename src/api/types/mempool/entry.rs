@@ -5,6 +5,7 @@ use async_graphql::Object;
 use super::fee_bin;
 use super::mempool::unconfirmed;
 use crate::api::costs;
+use crate::api::engine as async_graphql;
 use crate::api::error::ApiError;
 use crate::api::scalars::{DateTime, Sats, UInt53, int, int_of};
 use crate::api::types::transaction::Transaction;

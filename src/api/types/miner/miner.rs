@@ -6,6 +6,7 @@ use super::miner_series_point::MinerSeriesPoint;
 use super::miner_totals::MinerTotalsObject;
 use crate::api::context::limits;
 use crate::api::costs;
+use crate::api::engine as async_graphql;
 use crate::api::error::ApiError;
 use crate::api::pagination::connection::Connection;
 use crate::api::pagination::cursor::Scope;

@@ -4,6 +4,7 @@ use async_graphql::{Context, Object};
 
 use super::miner_totals::MinerTotalsObject;
 use crate::api::costs;
+use crate::api::engine as async_graphql;
 use crate::api::error::ApiError;
 use crate::api::scalars::{DateTime, int};
 use crate::api::types::block::{Block, BlockRangeInput};

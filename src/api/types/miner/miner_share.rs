@@ -6,6 +6,7 @@ use async_graphql::Object;
 
 use super::Miner;
 use super::miner_totals::MinerTotalsObject;
+use crate::api::engine as async_graphql;
 use crate::api::error::ApiError;
 use crate::api::scalars::int;
 use crate::chain::Height;

@@ -1,5 +1,6 @@
 use async_graphql::Object;
 
+use crate::api::engine as async_graphql;
 use crate::api::error::ApiError;
 use crate::api::scalars::{BigInt, int};
 use crate::view::MinerTotals;

@@ -6,6 +6,7 @@ use super::outpoint::OutPointObject;
 use super::output::Output;
 use super::transaction::Transaction;
 use crate::api::allowance::{ITEM_BYTES, read_transaction};
+use crate::api::engine::{self as async_graphql, List};
 use crate::api::error::ApiError;
 use crate::api::scalars::{Hex, UInt53, int};
 use crate::api::types::ledger::Script;
@@ -121,11 +122,11 @@ impl Input {
     }
 
     /// The items of the witness stack, bottom first (BIP141). Empty if there is no witness.
-    async fn witness(&self) -> Result<Vec<Hex>, ApiError> {
+    async fn witness(&self) -> Result<List<Hex>, ApiError> {
         let witness = &self.part()?.witness;
         // an item without bytes is an item all the same, and a witness can have millions of them
         self.view.count(witness.size().saturating_add(witness.len().saturating_mul(ITEM_BYTES)))?;
-        Ok(witness.iter().map(Hex::new).collect())
+        Ok(List(witness.iter().map(Hex::new).collect()))
     }
 
     /// The scriptSig in human-readable form, as Bitcoin Core writes it: as `asm` of a script, and of each push that is an ECDSA

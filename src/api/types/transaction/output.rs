@@ -8,6 +8,7 @@ use super::op_return::OpReturn;
 use super::outpoint::OutPointObject;
 use super::transaction::Transaction;
 use crate::api::allowance::{ITEM_BYTES, find_together, find_transaction};
+use crate::api::engine as async_graphql;
 use crate::api::error::ApiError;
 use crate::api::pagination::global_id::{Variant, output_id};
 use crate::api::scalars::{Hex, Sats, int};

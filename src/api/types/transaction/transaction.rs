@@ -11,6 +11,7 @@ use super::transaction_filter::TransactionFilter;
 use crate::api::allowance::{ITEM_BYTES, find_transaction};
 use crate::api::context::limits;
 use crate::api::costs;
+use crate::api::engine as async_graphql;
 use crate::api::error::ApiError;
 use crate::api::pagination::connection::{Connection, Edge};
 use crate::api::pagination::cursor::Scope;
