@@ -191,6 +191,8 @@ impl Subjects {
                     .collect(),
             ),
             ("explorer: charts, 144 blocks", page("ChartsPage"), vec![json!({ "group": "BLOCK", "range": { "lastBlocks": 144 } }); few.len()]),
+            // as many points as a year has days
+            ("explorer: charts, 365 points", page("ChartsPage"), vec![json!({ "group": "BLOCK", "range": { "lastBlocks": 365 } }); few.len()]),
             ("explorer: pool", page("MinerPage"), vec![json!({ "slug": "f2pool", "recent": { "lastBlocks": 2016 }, "first": 50 }); few.len()]),
         ]
     }

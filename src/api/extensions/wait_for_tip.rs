@@ -65,7 +65,7 @@ impl WaitForTip {
     }
 
     /// Waits as the request says, and takes that from it. Errors: BAD_USER_INPUT, and those of [`wait`](Self::wait).
-    pub(super) async fn wait_for(&self, request: &mut Request) -> Result<(), ApiError> {
+    pub(crate) async fn wait_for(&self, request: &mut Request) -> Result<(), ApiError> {
         match request.extensions.remove(NAME) {
             None | Some(Value::Null) => Ok(()),
             Some(asked) => self.wait(Wait::read(&asked)?).await,
