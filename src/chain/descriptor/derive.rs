@@ -197,16 +197,28 @@ impl OutputDescriptor {
         let DescriptorForm::Keys(descriptor, _) = &self.form else {
             return Ok(BranchDeriver { branch, descriptor: self, parents: HashMap::new() });
         };
-        let (mut parents, mut is_complete) = (HashMap::new(), true);
-        descriptor.for_each_key(|key| {
-            match Parent::of(key, branch) {
-                Some(parent) => is_complete &= parents.insert(key.clone(), parent).is_none_or(|known| known == parent),
-                None => is_complete = false,
-            }
-            is_complete
-        });
-        if is_complete { Ok(BranchDeriver { branch, descriptor: self, parents }) } else { Err(missing()) }
+        let parents = parents(descriptor, branch).ok_or_else(missing)?;
+        Ok(BranchDeriver { branch, descriptor: self, parents })
     }
+}
+
+/// What the keys of a branch are derived from; `None` if there is no such key (chance below 2^-127).
+fn parents(descriptor: &Descriptor<DescriptorPublicKey>, branch: usize) -> Option<HashMap<DescriptorPublicKey, Parent>> {
+    let (mut parents, mut is_complete) = (HashMap::new(), true);
+    descriptor.for_each_key(|key| {
+        match Parent::of(key, branch) {
+            Some(parent) => is_complete &= parents.insert(key.clone(), parent).is_none_or(|known| known == parent),
+            None => is_complete = false,
+        }
+        is_complete
+    });
+    is_complete.then_some(parents)
+}
+
+/// The descriptor with the keys of its first script; `None` if there is no such key.
+pub(super) fn first_keys(descriptor: &Descriptor<DescriptorPublicKey>) -> Option<Descriptor<PublicKey>> {
+    let child = ChildNumber::from_normal_idx(0).ok()?;
+    descriptor.translate_pk(&mut AtIndex { parents: &parents(descriptor, 0)?, child }).ok()
 }
 
 /// What the key of a script is derived from.

@@ -5,6 +5,7 @@
 //!              │
 //!              ├── combo.rs         combo (BIP384): the descriptors that it stands for
 //!              ├── tap_leaves.rs    leaves of sortedmulti_a (BIP387), which the library does not have
+//!              ├── safety.rs        whether only the keys of a script spend its coins
 //!              ├── account_key.rs   xpub, ypub, zpub alone (BIPs 44, 49, 84, SLIP-132) as a descriptor
 //!              └── error.rs         what is wrong, and where
 //!
@@ -20,6 +21,7 @@ mod derive;
 mod error;
 mod infer;
 mod parse;
+mod safety;
 mod tap_leaves;
 #[cfg(test)]
 mod tests;

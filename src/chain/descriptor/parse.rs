@@ -4,12 +4,13 @@ use std::str::FromStr;
 
 use bitcoin::{Network, NetworkKind, ScriptBuf};
 use miniscript::descriptor::checksum::{Engine, Error as ChecksumError, verify_checksum};
-use miniscript::descriptor::{DescriptorPublicKey, Wildcard, XKeyNetwork};
+use miniscript::descriptor::{DescriptorPublicKey, Tr, Wildcard, XKeyNetwork};
 use miniscript::{Descriptor, Error, ForEachKey, ParseError, ParseTreeError};
 
 use super::account_key::{account_descriptor, account_key_inside};
 use super::derive::{DescriptorForm, OutputDescriptor, ScriptVariant};
 use super::error::DescriptorError;
+use super::safety::check_safety;
 use super::tap_leaves;
 use crate::chain::address::{address_of, parse_address};
 use crate::chain::reason::shortened;
@@ -86,9 +87,9 @@ impl OutputDescriptor {
     }
 
     pub(super) fn of_keys(body: &str, network: Network) -> Result<Self, DescriptorError> {
-        let descriptor = Descriptor::<DescriptorPublicKey>::from_str(body).map_err(|error| refusal(&error))?;
+        let descriptor = read(body).map_err(|error| refusal(&error))?;
         let branches = check_keys(&descriptor, network)?;
-        descriptor.sanity_check().map_err(|error| refusal(&error))?;
+        check_safety(&descriptor).map_err(|error| refusal(&error))?;
         // BIP380 allows both ' and h for hardened steps, which stand in key origins only
         let body = format!("{descriptor:#}").replace('\'', "h");
         let form = DescriptorForm::Keys(Box::new(descriptor), ScriptVariant::None);
@@ -136,6 +137,12 @@ impl OutputDescriptor {
         let form = DescriptorForm::Keys(descriptor, ScriptVariant::SortedLeaves(sorted));
         Ok(Self::new(with_checksum(&text), form, branches))
     }
+}
+
+/// The descriptor of a text, before it is known whether it is safe.
+fn read(body: &str) -> Result<Descriptor<DescriptorPublicKey>, Error> {
+    // the library checks the safety of a `tr` here already, by other rules than ours
+    if body.starts_with("tr(") { Tr::from_str(body).map(Descriptor::Tr) } else { Descriptor::from_str(body) }
 }
 
 /// Errors: a key is one that says itself what its scripts are (SLIP-132).

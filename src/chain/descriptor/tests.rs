@@ -8,6 +8,7 @@ use proptest::prelude::*;
 use super::{DescriptorError, LONGEST_DESCRIPTOR, MOST_BRANCHES, OutputDescriptor};
 use crate::chain::address::address_of;
 
+mod safety;
 mod variants;
 
 const KEY: &str = "03a34b99f22c790c4e36b2b3c2c35a36db06226e41c692fc82b8b56ac1c540c5bd";

@@ -31,6 +31,9 @@ fn key(random: &mut Rng) -> String {
     format!("{origin}{key}{steps}/<{first};{}>/*", first + random.between(1, 9))
 }
 
+/// The number of forms of [`descriptor`].
+const FORMS: u64 = 15;
+
 /// A descriptor of every form that both sides know.
 fn descriptor(form: u64, random: &mut Rng) -> String {
     let mut key = || key(random);
@@ -54,7 +57,20 @@ fn descriptor(form: u64, random: &mut Rng) -> String {
             key(),
             key()
         ),
-        _ => format!("wsh(thresh(2,pk({}),s:pk({}),sln:after(500)))", key(), key()),
+        11 => format!("wsh(thresh(2,pk({}),s:pk({}),sln:after(500)))", key(), key()),
+        // a key with two votes
+        12 => {
+            let key = [key(), key()];
+            format!("wsh(multi(2,{},{},{}))", key[0], key[1], key[0])
+        }
+        13 => {
+            let key = key();
+            format!("sh(sortedmulti(1,{key},{key}))")
+        }
+        _ => {
+            let key = [key(), key()];
+            format!("tr({},{{multi_a(2,{},{}),pk({})}})", key[0], key[1], key[1], key[1])
+        }
     }
 }
 
@@ -85,7 +101,7 @@ fn random_descriptors_are_those_of_the_node() {
     let miner = node.wallet_address("bech32");
     node.mine_to(&miner, 120);
 
-    let descriptors: Vec<String> = (0..24).map(|form| descriptor(form % 12, &mut random)).collect();
+    let descriptors: Vec<String> = (0..30).map(|form| descriptor(form % FORMS, &mut random)).collect();
     let mut paid = serde_json::Map::new();
     for text in &descriptors {
         for branch in 0..2 {
@@ -151,6 +167,59 @@ fn random_descriptors_are_those_of_the_node() {
         assert_eq!(account["usedCount"], json!(theirs.len()));
         assert_eq!(account["balance"]["confirmed"], sats(&scan["total_amount"]), "{text}");
     }
+}
+
+#[test]
+fn a_key_that_occurs_twice_is_refused_where_the_node_refuses_it() {
+    let Some(node) = RealNode::start(&[]) else { return };
+    let (api, mut random) = (Api::empty(Network::Regtest, Limits::default()), Rng::new(38));
+    let [one, other] = [(); 2].map(|()| key(&mut random).split('<').next().unwrap().to_owned() + "7");
+    let fixed = "03a34b99f22c790c4e36b2b3c2c35a36db06226e41c692fc82b8b56ac1c540c5bd";
+    let (mut accepted, mut refused) = (0, 0);
+    for text in [
+        format!("multi(1,{one},{one})"),
+        format!("sortedmulti(2,{one},{other},{one})"),
+        format!("multi(1,{one},{one},{one},{one})"),
+        format!("sh(multi(1,{one},{one}))"),
+        format!("sh(multi(1,{}))", [one.as_str(); 15].join(",")),
+        format!("sh(multi(1,{}))", [one.as_str(); 16].join(",")),
+        format!("wsh(multi(1,{}))", [fixed; 20].join(",")),
+        format!("wsh(multi(1,{}))", [fixed; 21].join(",")),
+        format!("wsh(sortedmulti(2,{one},{one}))"),
+        format!("sh(wsh(multi(2,{one},{one})))"),
+        format!("tr({one},multi_a(2,{one},{one}))"),
+        format!("tr({one},sortedmulti_a(2,{other},{one},{other}))"),
+        format!("tr({one},{{pk({other}),pk({other})}})"),
+        format!("tr({one},{{multi_a(1,{one},{one}),and_v(v:pk({one}),older(4))}})"),
+        format!("tr({one},and_v(v:multi_a(1,{one},{one}),older(4)))"),
+        format!("tr({one},and_v(v:pk({other}),pk({other})))"),
+        format!("wsh(and_v(v:pk({one}),pk({one})))"),
+        format!("wsh(and_v(v:multi(1,{one},{one}),older(4)))"),
+        format!("wsh(or_d(pk({one}),and_v(v:pkh({one}),older(4))))"),
+        format!("wsh(or_i(multi(1,{fixed},{fixed}),pk({one})))"),
+        format!("multi(0,{one},{one})"),
+        format!("wsh(multi(3,{one},{one}))"),
+        "wsh(and_v(v:after(5),after(6)))".to_owned(),
+    ] {
+        let theirs = node.rpc("getdescriptorinfo", &[json!(text)]);
+        let found = api.data(&format!(
+            "{{ validateDescriptor(text: {}) {{ isValid checksum addresses(first: 1) {{ address }} }} }}",
+            json!(text)
+        ));
+        let ours = &found["validateDescriptor"];
+        assert_eq!(ours["isValid"], json!(theirs.is_ok()), "{text}: {theirs:?} {ours}");
+        let Ok(theirs) = theirs else {
+            refused += 1;
+            continue;
+        };
+        accepted += 1;
+        assert_eq!(ours["checksum"], theirs["checksum"], "{text}");
+        let given = json!(format!("{text}#{}", theirs["checksum"].as_str().unwrap()));
+        // a bare script has no address
+        let address = node.rpc("deriveaddresses", &[given]).map_or(Value::Null, |addresses| addresses[0].clone());
+        assert_eq!(ours["addresses"][0]["address"], address, "{text}");
+    }
+    assert_eq!((accepted, refused), (12, 11));
 }
 
 #[test]
