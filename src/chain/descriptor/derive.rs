@@ -203,7 +203,10 @@ impl OutputDescriptor {
 }
 
 /// What the keys of a branch are derived from; `None` if there is no such key (chance below 2^-127).
-fn parents(descriptor: &Descriptor<DescriptorPublicKey>, branch: usize) -> Option<HashMap<DescriptorPublicKey, Parent>> {
+fn parents(
+    descriptor: &Descriptor<DescriptorPublicKey>,
+    branch: usize,
+) -> Option<HashMap<DescriptorPublicKey, Parent>> {
     let (mut parents, mut is_complete) = (HashMap::new(), true);
     descriptor.for_each_key(|key| {
         match Parent::of(key, branch) {

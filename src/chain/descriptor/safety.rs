@@ -2,7 +2,9 @@
 
 use bitcoin::PublicKey;
 use miniscript::descriptor::{ShInner, Wsh, WshInner};
-use miniscript::{Descriptor, DescriptorPublicKey, Error, ExtParams, Miniscript, MiniscriptKey, ScriptContext, Terminal};
+use miniscript::{
+    Descriptor, DescriptorPublicKey, Error, ExtParams, Miniscript, MiniscriptKey, ScriptContext, Terminal,
+};
 
 use super::derive::first_keys;
 

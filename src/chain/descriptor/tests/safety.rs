@@ -21,11 +21,12 @@ fn a_multisig_may_have_a_key_several_times() {
         assert_eq!(script(&parse(&format!("sh(wsh({text}))")), 0, 0), format!("a914{nested}87"));
     }
     // an extended key twice, beside another
-    let [twice, once] = [format!("wsh(multi(2,{A}/*,{B}/*,{A}/*))"), format!("wsh(multi(2,{A}/*,{B}/*))")].map(|text| {
-        let descriptor = parse(&text);
-        assert_eq!(descriptor.text().split_once('#').unwrap().0, text);
-        descriptor
-    });
+    let [twice, once] =
+        [format!("wsh(multi(2,{A}/*,{B}/*,{A}/*))"), format!("wsh(multi(2,{A}/*,{B}/*))")].map(|text| {
+            let descriptor = parse(&text);
+            assert_eq!(descriptor.text().split_once('#').unwrap().0, text);
+            descriptor
+        });
     assert_eq!((twice.keys(), once.keys()), (3, 2));
     assert_ne!(script(&twice, 0, 5), script(&once, 0, 5));
 }
