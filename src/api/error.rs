@@ -5,6 +5,7 @@
 //! goes to the log under that id.
 
 use std::borrow::Cow;
+use std::fmt::Display;
 use std::time::Duration;
 
 use async_graphql::{ErrorExtensionValues, ServerError, Value};
@@ -25,7 +26,7 @@ pub mod code {
     pub const GRAPHQL_PARSE_FAILED: &str = "GRAPHQL_PARSE_FAILED";
     /// The document does not fit the schema.
     pub const GRAPHQL_VALIDATION_FAILED: &str = "GRAPHQL_VALIDATION_FAILED";
-    /// An argument has an invalid value.
+    /// An argument has an invalid value; `argument` is its name, or its path if the value is part of a list or an input object.
     pub const BAD_USER_INPUT: &str = "BAD_USER_INPUT";
     /// The request is larger than a limit; `which`, `limit` and, where it is known, `actual` say by how much.
     pub const QUERY_LIMIT_EXCEEDED: &str = "QUERY_LIMIT_EXCEEDED";
@@ -103,17 +104,23 @@ impl ApiError {
         self
     }
 
-    /// An argument with an invalid value.
+    /// Arguments that are invalid together. For one argument, see [`bad_argument`](Self::bad_argument).
     pub(crate) fn bad_user_input(message: impl Into<String>) -> Self {
         Self::new(code::BAD_USER_INPUT, message)
     }
 
-    /// A text argument that is invalid at the character `position` (from 0).
-    pub(crate) fn bad_user_input_at(message: impl Into<String>, position: Option<usize>) -> Self {
-        let error = Self::bad_user_input(message);
+    /// An argument with an invalid value: its name, or its path in the arguments of the field (`of.addresses[1]`), and what is
+    /// wrong with it, as it follows the name: "is 0, and it must be at least 1".
+    pub(crate) fn bad_argument(argument: impl Into<String>, fault: impl Display) -> Self {
+        let argument = argument.into();
+        Self::bad_user_input(format!("{argument} {fault}")).with("argument", argument)
+    }
+
+    /// With the first wrong character of the text, from 0, if it is known.
+    pub(crate) fn at(self, position: Option<usize>) -> Self {
         match position {
-            Some(position) => error.with("position", position),
-            None => error,
+            Some(position) => self.with("position", position),
+            None => self,
         }
     }
 

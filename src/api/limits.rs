@@ -61,7 +61,7 @@ impl Limits {
     pub(crate) fn check_gap_limit(&self, name: &str, gap_limit: i32) -> Result<u32, ApiError> {
         let found = u32::try_from(gap_limit).ok().filter(|gap_limit| *gap_limit > 0);
         let found = found.ok_or_else(|| {
-            ApiError::bad_user_input(format!("{name} is {gap_limit}: give a number of scripts, at least 1"))
+            ApiError::bad_argument(name, format!("is {gap_limit}: give a number of scripts, at least 1"))
         })?;
         if found > self.gap_limit {
             return Err(ApiError::limit_exceeded("gapLimit", self.gap_limit.into(), found.into()));

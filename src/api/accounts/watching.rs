@@ -195,7 +195,7 @@ impl WatchedBranches {
             if branch.descriptor.is_ranged() { (1..=INDEX_END).contains(end) } else { *end == 1 }
         };
         if ends.len() != self.branches.len() || !self.branches.iter().zip(ends).all(is_end) {
-            return Err(ApiError::bad_user_input("the cursor does not fit the watched descriptors"));
+            return Err(ApiError::bad_argument("after", "is a cursor that does not fit the watched descriptors"));
         }
         self.reserve(ends)?;
         for (branch, end) in self.branches.iter_mut().zip(ends) {

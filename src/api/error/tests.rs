@@ -17,6 +17,13 @@ fn every_error_has_its_code_and_details() {
             serde_json::json!({ "message": "no", "extensions": { "code": "BAD_USER_INPUT" } }),
         ),
         (
+            ApiError::bad_argument("of.addresses[1]", "is \"x\", which is none").at(Some(3)),
+            serde_json::json!({
+                "message": "of.addresses[1] is \"x\", which is none",
+                "extensions": { "code": "BAD_USER_INPUT", "argument": "of.addresses[1]", "position": 3 },
+            }),
+        ),
+        (
             ApiError::limit_exceeded("first", 100, 101),
             serde_json::json!({
                 "message": "first is 101, and the limit is 100",

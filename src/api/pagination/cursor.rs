@@ -42,6 +42,13 @@ pub(crate) struct Scope {
     filter: String,
 }
 
+/// A cursor as a client gives it, and the argument that it is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct GivenCursor<'c> {
+    pub(crate) argument: &'static str,
+    pub(crate) text: &'c str,
+}
+
 /// What a cursor says: the position of a row, and the block of the main chain that holds it, if the row lives only as
 /// long as that block stays there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,8 +120,8 @@ impl Scope {
     ///
     /// Errors: BAD_USER_INPUT for a text that is no cursor, or one of another connection, filter or object;
     /// CURSOR_ORPHANED if the block that kept the row is not on the main chain any more.
-    pub(crate) fn place(&self, cursor: &str, view: &View) -> Result<RowPlace, ApiError> {
-        let place = self.read(cursor).ok_or_else(|| self.refusal(cursor))?;
+    pub(crate) fn place(&self, given: GivenCursor<'_>, view: &View) -> Result<RowPlace, ApiError> {
+        let place = self.read(given.text).ok_or_else(|| self.refusal(given))?;
         if let Some(hash) = place.block {
             on_main_chain(hash, view)?;
         }
@@ -122,14 +129,15 @@ impl Scope {
     }
 
     /// That this text is no cursor of this connection.
-    pub(crate) fn refusal(&self, cursor: &str) -> ApiError {
-        ApiError::bad_user_input(format!(
-            "{} is not a cursor of {}.{} with these arguments: give one that this connection returned, with the \
+    pub(crate) fn refusal(&self, given: GivenCursor<'_>) -> ApiError {
+        let fault = format!(
+            "is {}, which is not a cursor of {}.{} with these arguments: give one that this connection returned, with the \
              same filter and order",
-            shown(cursor),
+            shown(given.text),
             self.owner,
             self.connection
-        ))
+        );
+        ApiError::bad_argument(given.argument, fault)
     }
 
     fn read(&self, cursor: &str) -> Option<RowPlace> {

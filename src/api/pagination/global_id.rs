@@ -78,15 +78,16 @@ impl GlobalId {
     /// There is one spelling for each thing, so that clients can compare ids: what this id would be written as.
     ///
     /// Errors: BAD_USER_INPUT for everything that no object has as its id.
-    pub(crate) fn parse(id: &str, network: Network) -> Result<Self, ApiError> {
+    pub(crate) fn parse(argument: &str, id: &str, network: Network) -> Result<Self, ApiError> {
         read(id, network).filter(|read| read.to_string() == id).ok_or_else(|| {
             let quoted: String = id.chars().take(QUOTED).collect();
             let dots = if quoted.len() < id.len() { "…" } else { "" };
-            ApiError::bad_user_input(format!(
-                "{quoted:?}{dots} is not an id: give one exactly as returned, such as Block:<hash>, \
+            let fault = format!(
+                "is {quoted:?}{dots}, which is not an id: give one exactly as returned, such as Block:<hash>, \
                  Transaction:<txid>, Output:<txid>:<number>, Reorg:<hash>, Script:<SHA-256> or Address:<address> (of this network; \
                  hexadecimal digits and bech32 in lower case)"
-            ))
+            );
+            ApiError::bad_argument(argument, fault)
         })
     }
 }
@@ -258,7 +259,7 @@ mod tests {
             ("Mempool:main".to_owned(), GlobalId::Mempool),
             ("Server:main".to_owned(), GlobalId::Server),
         ] {
-            assert_eq!(GlobalId::parse(&id, Network::Bitcoin), Ok(expected), "{id}");
+            assert_eq!(GlobalId::parse("id", &id, Network::Bitcoin), Ok(expected), "{id}");
         }
     }
 
@@ -306,16 +307,19 @@ mod tests {
             "Miner:btc.com".to_owned(),
             "Unknown:main".to_owned(),
         ] {
-            let error = GlobalId::parse(&id, Network::Bitcoin).unwrap_err();
+            let error = GlobalId::parse("id", &id, Network::Bitcoin).unwrap_err();
             let text = serde_json::to_value(async_graphql::ServerError::from(error)).unwrap();
             assert_eq!(text["extensions"]["code"], "BAD_USER_INPUT");
-            assert!(text["message"].as_str().unwrap().starts_with(&format!("{id:?} is not an id")), "{text}");
+            assert!(
+                text["message"].as_str().unwrap().starts_with(&format!("id is {id:?}, which is not an id")),
+                "{text}"
+            );
         }
     }
 
     #[test]
     fn a_long_one_is_not_quoted_in_full() {
-        let error = GlobalId::parse(&"é".repeat(10_000), Network::Bitcoin).unwrap_err();
+        let error = GlobalId::parse("id", &"é".repeat(10_000), Network::Bitcoin).unwrap_err();
         assert!(format!("{error:?}").len() < 1_000);
     }
 
@@ -335,13 +339,13 @@ mod tests {
                 GlobalId::Reorg(block),
                 GlobalId::Script(sha256::Hash::from_byte_array(bytes)),
             ] {
-                prop_assert_eq!(GlobalId::parse(&id.to_string(), Network::Bitcoin), Ok(id));
+                prop_assert_eq!(GlobalId::parse("id", &id.to_string(), Network::Bitcoin), Ok(id));
             }
         }
 
         #[test]
         fn no_text_is_read_as_what_is_written_otherwise(id in "(Block|Output|Address|Script|Chain|Server|[a-zA-Z]*):[ -~é]*") {
-            if let Ok(read) = GlobalId::parse(&id, Network::Bitcoin) {
+            if let Ok(read) = GlobalId::parse("id", &id, Network::Bitcoin) {
                 prop_assert_eq!(read.to_string(), id);
             }
         }

@@ -12,7 +12,7 @@
 
 use std::ops::Range;
 
-use super::cursor::{RowPlace, Scope};
+use super::cursor::{GivenCursor, RowPlace, Scope};
 use crate::api::error::ApiError;
 use crate::api::types::enums::SortOrder;
 use crate::chain::Height;
@@ -91,7 +91,7 @@ impl PageArgs {
     /// Errors: BAD_USER_INPUT for both directions at once, a negative count and cursors from elsewhere;
     /// QUERY_LIMIT_EXCEEDED for more rows than the limits allow; CURSOR_ORPHANED as [`Scope::place`] says.
     pub(crate) fn read(&self, scope: &Scope, view: &View, limits: &Limits) -> Result<PageRequest, ApiError> {
-        self.read_by(limits, |cursor| scope.place(cursor, view))
+        self.read_by(limits, |given| scope.place(given, view))
     }
 
     /// The same for a list with cursors of its own, which `find` reads.
@@ -100,7 +100,7 @@ impl PageArgs {
     pub(crate) fn read_by<F>(
         &self,
         limits: &Limits,
-        find: impl FnOnce(&str) -> Result<F, ApiError>,
+        find: impl FnOnce(GivenCursor<'_>) -> Result<F, ApiError>,
     ) -> Result<PageRequest<F>, ApiError> {
         let take = take(self.first, self.last, limits.page_size)?;
         let (take, from) = match (take, &self.after, &self.before) {
@@ -108,10 +108,12 @@ impl PageArgs {
             (Take::First(_), None, Some(_)) if self.first.is_some() => return Err(mixed("first", "before")),
             (Take::Last(_), Some(_), None) => return Err(mixed("last", "after")),
             // `before` alone asks for the page in front of it
-            (Take::First(size) | Take::Last(size), None, Some(before)) => (Take::Last(size), Some(before)),
-            (take, after, None) => (take, after.as_ref()),
+            (Take::First(size) | Take::Last(size), None, Some(text)) => {
+                (Take::Last(size), Some(GivenCursor { argument: "before", text }))
+            }
+            (take, after, None) => (take, after.as_ref().map(|text| GivenCursor { argument: "after", text })),
         };
-        let from = from.map(|cursor| find(cursor)).transpose()?;
+        let from = from.map(find).transpose()?;
         Ok(PageRequest { take, from })
     }
 }
@@ -132,7 +134,7 @@ pub(crate) fn take(first: Option<i32>, last: Option<i32>, limit: u32) -> Result<
 /// A count as it was given under this name. Errors: BAD_USER_INPUT below 0.
 pub(crate) fn count_of(name: &str, count: i32) -> Result<u32, ApiError> {
     u32::try_from(count)
-        .map_err(|_| ApiError::bad_user_input(format!("{name} is {count}, and a count cannot be negative")))
+        .map_err(|_| ApiError::bad_argument(name, format!("is {count}, and a count cannot be negative")))
 }
 
 /// How many items of a list without pages to tell. Errors: BAD_USER_INPUT below 0, QUERY_LIMIT_EXCEEDED beyond a page.

@@ -17,7 +17,7 @@ use std::ops::Range;
 use bitcoin::hashes::Hash;
 use bitcoin::{BlockHash, Txid};
 
-use super::cursor::{RowPlace, Scope, on_main_chain};
+use super::cursor::{GivenCursor, RowPlace, Scope, on_main_chain};
 use super::page::{PageRequest, Walk};
 use crate::api::allowance::find_transaction;
 use crate::api::error::ApiError;
@@ -138,12 +138,12 @@ impl Scope {
     /// not what it was.
     pub(crate) fn pending_list_place(
         &self,
-        cursor: &str,
+        given: GivenCursor<'_>,
         view: &View,
         overtaken: impl FnOnce(BlockHash) -> Result<Option<BlockHash>, ApiError>,
     ) -> Result<PendingListPlace, ApiError> {
-        let Some(PendingCursor { waiting, txid, newest }) = self.read_pending(cursor) else {
-            return self.place(cursor, view).map(PendingListPlace::Confirmed);
+        let Some(PendingCursor { waiting, txid, newest }) = self.read_pending(given.text) else {
+            return self.place(given, view).map(PendingListPlace::Confirmed);
         };
         if view.mempool().get(&txid).is_none_or(|entry| entry.sequence != waiting.arrival) {
             let now = find_transaction(view, |view| view.transaction(&txid))?;

@@ -28,7 +28,7 @@ impl DecodeQuery {
         let view = self.root.view(ctx)?;
         // thousands of keys are parsed, and as many outputs read
         let decode = move || {
-            let refused = |error| ApiError::bad_user_input(format!("psbt does not decode: {error}"));
+            let refused = |error| ApiError::bad_argument("psbt", format!("does not decode: {error}"));
             let (psbt, bytes) = parse_psbt(&text).map_err(refused)?;
             DecodedPsbt::new(&view, psbt, &bytes)
         };
@@ -65,7 +65,8 @@ impl DecodeQuery {
 
     /// Decodes a partially signed transaction (PSBT) of version 0 (BIP174): what it spends, by itself and by this server's chain and
     /// mempool, its fee, what is signed and what is missing. Nothing is stored or submitted, signatures are not verified, and
-    /// the node is not asked. BAD_USER_INPUT if the text does not decode, and for PSBTs of version 2 (BIP370).
+    /// the node is not asked. BAD_USER_INPUT if the text does not decode, if its outputs exceed the coin supply, and for PSBTs of
+    /// version 2 (BIP370).
     /// Example: `{ decodePsbt(psbt:
     /// "cHNidP8BAD0CAAAAARaeHoPpMIUzkbxvNfYFxnVM/q1Xz4OHY507QJbFTxj0AAAAAAD/////AQDKmjsAAAAAAVEAAAAAAAAA") { nextRole fee
     /// estimatedFeeRate inputs { nodes { value unsignedKeys } } } }`.

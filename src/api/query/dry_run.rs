@@ -19,7 +19,7 @@ impl DryRunQuery {
         let view = self.0.view(ctx)?;
         let read = Submission::read(hex);
         let brought =
-            read.map_err(|why| ApiError::bad_user_input(format!("hex does not decode as a transaction: {why}")))?;
+            read.map_err(|why| ApiError::bad_argument("hex", format!("does not decode as a transaction: {why}")))?;
         DecodedTransaction::new(&view, brought)
     }
 
@@ -35,8 +35,9 @@ impl DryRunQuery {
         let view = self.0.view(ctx)?;
         let mut brought = Vec::with_capacity(hexes.len());
         for (index, hex) in hexes.into_iter().enumerate() {
-            let no_transaction =
-                |why| ApiError::bad_user_input(format!("hexes[{index}] does not decode as a transaction: {why}"));
+            let no_transaction = |why| {
+                ApiError::bad_argument(format!("hexes[{index}]"), format!("does not decode as a transaction: {why}"))
+            };
             let read = Submission::read(hex).map_err(no_transaction)?;
             view.count(read.raw.len())?;
             brought.push(read);

@@ -31,7 +31,10 @@ impl FeeQuery {
         }
         costs::spend(ctx, costs::NODE)?;
         // asked at once, so that they go to the node together
-        let each = targets.into_iter().map(|target| FeeEstimateObject::find(view.clone(), target, mode, source));
+        let each = targets.into_iter().enumerate().map(|(place, target)| {
+            let view = view.clone();
+            async move { FeeEstimateObject::find(view, (&format!("targets[{place}]"), target), mode, source).await }
+        });
         Ok(join_all(each).await.into_iter().map(Result::transpose).collect())
     }
 }
@@ -59,7 +62,7 @@ impl FeeQuery {
             Err(error) => return Some(Err(error)),
         };
         let (mode, source) = (mode.unwrap_or_default(), source.unwrap_or_default());
-        FeeEstimateObject::find(view, target_blocks, mode, source).await.transpose()
+        FeeEstimateObject::find(view, ("targetBlocks", target_blocks), mode, source).await.transpose()
     }
 
     /// Estimates for several confirmation targets, in the given order, each as in `feeEstimate`. Null for each target without

@@ -33,7 +33,7 @@ impl LedgerQuery {
         ctx: &Context<'_>,
         #[graphql(desc = "An address of this server's network, in base58, bech32 or bech32m.")] address: String,
     ) -> Option<Result<Address, ApiError>> {
-        Some(self.0.view(ctx).and_then(|view| Address::parse(&view, &address)))
+        Some(self.0.view(ctx).and_then(|view| Address::parse(&view, "address", &address)))
     }
 
     /// Several addresses, scripts and descriptors, each as its own ledger: one entry for each, in the given order, addresses first. An
@@ -96,9 +96,8 @@ impl LedgerQuery {
 /// The 32 bytes of an argument. Errors: BAD_USER_INPUT for any other number of bytes.
 fn script_hash_of(hash: &Hex) -> Result<sha256::Hash, ApiError> {
     sha256::Hash::from_slice(hash.as_bytes()).map_err(|_| {
-        ApiError::bad_user_input(format!(
-            "scriptHash has {} bytes: give the 32 bytes of a SHA-256, 64 hexadecimal digits",
-            hash.as_bytes().len()
-        ))
+        let bytes = hash.as_bytes().len();
+        let fault = format!("has {bytes} bytes: give the 32 bytes of a SHA-256, 64 hexadecimal digits");
+        ApiError::bad_argument("scriptHash", fault)
     })
 }

@@ -46,8 +46,8 @@ impl OpReturnQuery {
     ) -> Result<Connection<Output>, ApiError> {
         let prefix = prefix.as_bytes();
         if prefix.len() < SHORTEST_DATA {
-            let message = format!("prefix has {} bytes: give at least {SHORTEST_DATA}", prefix.len());
-            return Err(ApiError::bad_user_input(message));
+            let message = format!("has {} bytes: give at least {SHORTEST_DATA}", prefix.len());
+            return Err(ApiError::bad_argument("prefix", message));
         }
         let (view, limits) = (self.0.view(ctx)?, limits(ctx)?);
         let scope = Scope::new("opReturns", "Query".to_owned()).filtered(format!("{order:?} {range:?} {prefix:?}"));

@@ -48,12 +48,12 @@ impl OperationsQuery {
     }
 
     /// Errors: BAD_USER_INPUT if it is no id; NOT_READY while the index is not ready, unless it is the server.
-    fn find(&self, ctx: &Context<'_>, id: &str) -> Result<Option<NodeInterface>, ApiError> {
+    fn find(&self, ctx: &Context<'_>, argument: &str, id: &str) -> Result<Option<NodeInterface>, ApiError> {
         if id == SERVER_ID {
             return Ok(Some(NodeInterface::Server(self.this_server(ctx)?)));
         }
         let view = self.root.view(ctx)?;
-        match GlobalId::parse(id, view.network())? {
+        match GlobalId::parse(argument, id, view.network())? {
             GlobalId::Block(hash) => Ok(view.block(hash)?.map(|block| NodeInterface::Block(Block::new(&view, block)))),
             GlobalId::Transaction(txid, variant) => {
                 let found = find_variant(&view, txid, variant)?;
@@ -65,7 +65,9 @@ impl OperationsQuery {
                     .and_then(|transaction| Output::of(&view, &Arc::new(transaction), outpoint.vout))
                     .map(NodeInterface::Output))
             }
-            GlobalId::Address(address) => Address::parse(&view, &address).map(NodeInterface::Address).map(Some),
+            GlobalId::Address(address) => {
+                Address::parse(&view, argument, &address).map(NodeInterface::Address).map(Some)
+            }
             GlobalId::Reorg(new_tip) => {
                 Reorg::maybe(&view, view.reorg_to(new_tip)).transpose().map(|found| found.map(NodeInterface::Reorg))
             }
@@ -84,7 +86,8 @@ impl OperationsQuery {
 
     fn find_all(&self, ctx: &Context<'_>, ids: &[ID]) -> Result<LookedUp<NodeInterface>, ApiError> {
         limits(ctx)?.check_ids(ids.len())?;
-        Ok(ids.iter().map(|id| self.find(ctx, id).transpose()).collect())
+        let find = |(place, id): (usize, &ID)| self.find(ctx, &format!("ids[{place}]"), id).transpose();
+        Ok(ids.iter().enumerate().map(find).collect())
     }
 }
 
@@ -106,7 +109,7 @@ impl OperationsQuery {
         ctx: &Context<'_>,
         #[graphql(desc = "The id, exactly as returned by this API.")] id: ID,
     ) -> Option<Result<NodeInterface, ApiError>> {
-        self.find(ctx, &id).transpose()
+        self.find(ctx, "id", &id).transpose()
     }
 
     /// Several objects by their ids: one entry per id, in the given order, each as in `node`. At most

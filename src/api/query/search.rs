@@ -102,8 +102,8 @@ impl SearchQuery {
         args: &PageArgs,
     ) -> Result<Connection<SearchResultUnion>, ApiError> {
         if text.len() > LONGEST_TEXT {
-            let message = format!("text has {} bytes: give a text of at most {LONGEST_TEXT}", text.len());
-            return Err(ApiError::bad_user_input(message));
+            let message = format!("has {} bytes: give a text of at most {LONGEST_TEXT}", text.len());
+            return Err(ApiError::bad_argument("text", message));
         }
         let (view, text) = (self.root.view(ctx)?, normalised(text));
         let scope = Scope::new("search", "Query".to_owned()).filtered(text.clone());

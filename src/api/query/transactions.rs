@@ -86,8 +86,8 @@ fn by_txid(view: &Arc<View>, txid: Txid) -> Result<Option<Transaction>, ApiError
     Ok(found.map(|transaction| Transaction::new(view, transaction)))
 }
 
-fn by_outpoint(view: &Arc<View>, txid: Txid, vout: i32) -> Result<Option<Output>, ApiError> {
-    Output::find(view, OutPointInput { txid, vout }.outpoint()?)
+fn by_outpoint(view: &Arc<View>, argument: &str, outpoint: OutPointInput) -> Result<Option<Output>, ApiError> {
+    Output::find(view, outpoint.outpoint(argument)?)
 }
 
 #[Object]
@@ -165,7 +165,7 @@ impl TransactionQuery {
         #[graphql(desc = "The txid of the transaction.")] txid: Txid,
         #[graphql(desc = "The index of the output, from 0.")] vout: i32,
     ) -> Option<Result<Output, ApiError>> {
-        self.0.view(ctx).and_then(|view| by_outpoint(&view, txid, vout)).transpose()
+        self.0.view(ctx).and_then(|view| by_outpoint(&view, "vout", OutPointInput { txid, vout })).transpose()
     }
 
     /// Outputs by their outpoints, in the given order. Null for each that does not exist.
@@ -181,7 +181,9 @@ impl TransactionQuery {
             Ok(view) => view,
             Err(error) => return Some(Err(error)),
         };
-        let find = |OutPointInput { txid, vout }| by_outpoint(&view, txid, vout).transpose();
-        Some(Ok(outpoints.into_iter().map(find).collect()))
+        let find = |(place, outpoint): (usize, OutPointInput)| {
+            by_outpoint(&view, &format!("outpoints[{place}].vout"), outpoint).transpose()
+        };
+        Some(Ok(outpoints.into_iter().enumerate().map(find).collect()))
     }
 }

@@ -198,12 +198,13 @@ impl LedgerCursor {
             Some(StreamStart { place: Self { block, sent, reached, watch }, seq })
         };
         place().ok_or_else(|| {
-            ApiError::bad_user_input(format!(
-                "{} is not a cursor of {} with these arguments: give one from an event of this subscription, \
+            let fault = format!(
+                "is {}, which is not a cursor of {} with these arguments: give one from an event of this subscription, \
                  with the same addresses, scripts, descriptors and depths, or `snapshot.cursor` of a query",
                 shown(cursor),
                 Self::STREAM
-            ))
+            );
+            ApiError::bad_argument("after", fault)
         })
     }
 }
@@ -252,10 +253,11 @@ fn scope(stream: &'static str) -> Scope {
 }
 
 fn no_cursor(stream: &str, cursor: &str) -> ApiError {
-    ApiError::bad_user_input(format!(
-        "{} is not a cursor of {stream}: give one from an event of this subscription, or `snapshot.cursor` of a query",
+    let fault = format!(
+        "is {}, which is not a cursor of {stream}: give one from an event of this subscription, or `snapshot.cursor` of a query",
         shown(cursor)
-    ))
+    );
+    ApiError::bad_argument("after", fault)
 }
 
 #[cfg(test)]

@@ -98,6 +98,7 @@ impl BlockSubscription {
 /// How many blocks stand on one with so many confirmations. Errors: BAD_USER_INPUT below 1.
 fn below(confirmations: i32) -> Result<u32, ApiError> {
     let others = u32::try_from(confirmations).ok().and_then(|confirmations| confirmations.checked_sub(1));
-    others
-        .ok_or_else(|| ApiError::bad_user_input(format!("confirmations is {confirmations}, and it must be at least 1")))
+    others.ok_or_else(|| {
+        ApiError::bad_argument("confirmations", format!("is {confirmations}, and it must be at least 1"))
+    })
 }

@@ -54,7 +54,7 @@ impl FollowedSubscription {
         let txids = each_once("txids", txids.into_iter().map(|txid| txid.0), limits)?;
         let until = until_confirmations.unwrap_or(6);
         let until = u32::try_from(until).ok().filter(|until| *until > 0).ok_or_else(|| {
-            ApiError::bad_user_input(format!("untilConfirmations is {until}, and it must be at least 1"))
+            ApiError::bad_argument("untilConfirmations", format!("is {until}, and it must be at least 1"))
         })?;
         // to know it all of the mempool is put in order
         let projected = ctx.look_ahead().field("projectedBlockIndex").exists();
@@ -89,7 +89,9 @@ impl FollowedSubscription {
         include_mempool: Option<bool>,
     ) -> Result<impl Stream<Item = Result<OutputSpentEvent, ApiError>> + use<>, ApiError> {
         let limits = limits(ctx)?;
-        let outpoints = outpoints.iter().map(OutPointInput::outpoint).collect::<Result<Vec<_>, _>>()?;
+        let outpoints = outpoints.iter().enumerate();
+        let outpoints = outpoints.map(|(place, outpoint)| outpoint.outpoint(format!("outpoints[{place}].vout")));
+        let outpoints = outpoints.collect::<Result<Vec<_>, _>>()?;
         let wanted = (each_once("outpoints", outpoints, limits)?, include_mempool.unwrap_or(true));
         let follower =
             SpendFollower::new(self.heads()?, self.source.published.clone(), limits.transaction_bytes, wanted);
@@ -112,7 +114,7 @@ fn each_once<T: Copy + Eq + std::hash::Hash>(
     let given: Vec<T> = given.into_iter().collect();
     limits.check_watch(given.len())?;
     if given.is_empty() {
-        return Err(ApiError::bad_user_input(format!("{name} is empty: give at least one")));
+        return Err(ApiError::bad_argument(name, "is empty: give at least one"));
     }
     let mut seen = std::collections::HashSet::with_capacity(given.len());
     Ok(given.into_iter().filter(|item| seen.insert(*item)).collect())

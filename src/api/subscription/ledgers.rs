@@ -74,7 +74,7 @@ impl LedgerSubscription {
         let limits = *limits(ctx)?;
         let depths = above_one(depths.unwrap_or_default())?;
         if kinds.as_ref().is_some_and(Vec::is_empty) {
-            return Err(ApiError::bad_user_input("kinds is empty: give at least one kind, or leave it out for all"));
+            return Err(ApiError::bad_argument("kinds", "is empty: give at least one kind, or leave it out for all"));
         }
         let view = Arc::new(View::new(self.source.head()?));
         let mut watch = WatchSet::read(ctx, &view, watch, &self.source.serving).await?;
@@ -138,7 +138,10 @@ fn above_one(depths: Vec<i32>) -> Result<Vec<u32>, ApiError> {
     for (place, given) in depths.into_iter().enumerate() {
         let depth = u32::try_from(given).ok().filter(|depth| *depth > 0);
         let depth = depth.ok_or_else(|| {
-            ApiError::bad_user_input(format!("depths[{place}] is {given}, and a number of confirmations is at least 1"))
+            ApiError::bad_argument(
+                format!("depths[{place}]"),
+                format!("is {given}, and a number of confirmations is at least 1"),
+            )
         })?;
         above.extend((depth > 1).then_some(depth));
     }

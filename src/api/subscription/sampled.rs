@@ -53,7 +53,7 @@ impl SampledSubscription {
 fn stats_pause(seconds: i32) -> Result<Duration, ApiError> {
     let within = u64::try_from(seconds).ok().filter(|_| (1..=MOST_STATS_SECONDS).contains(&seconds));
     within.map(Duration::from_secs).ok_or_else(|| {
-        ApiError::bad_user_input(format!("everySeconds is {seconds}, and it must be 1 to {MOST_STATS_SECONDS}"))
+        ApiError::bad_argument("everySeconds", format!("is {seconds}, and it must be 1 to {MOST_STATS_SECONDS}"))
     })
 }
 

@@ -94,14 +94,15 @@ fn what_chooses_no_points_of_a_pool_is_refused() {
     assert_eq!(not_ready["errors"][0]["extensions"]["code"], json!("NOT_READY"));
     api.tend_tables();
     let path = json!(["chain", "miner", "series"]);
-    for (arguments, message) in [
+    for (arguments, argument, message) in [
         (
             "(range: { heights: { from: 9, to: 3 } })",
+            "range.heights.from",
             "range.heights.from is 9, and range.heights.to is 3, which is below it",
         ),
-        ("(range: { lastBlocks: 0 })", "range.lastBlocks is 0: a range has at least one block"),
+        ("(range: { lastBlocks: 0 })", "range.lastBlocks", "range.lastBlocks is 0: a range has at least one block"),
     ] {
-        let expected = json!([error(&path, 36, message, &json!({ "code": "BAD_USER_INPUT" }))]);
+        let expected = json!([error(&path, 36, message, &json!({ "code": "BAD_USER_INPUT", "argument": argument }))]);
         assert_eq!(asked(&api, arguments)["errors"], expected, "{arguments}");
     }
     let refused = asked(&api, "(group: BLOCK)");

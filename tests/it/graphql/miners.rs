@@ -217,7 +217,10 @@ fn the_miners_of_a_range_are_counted_and_compared() {
     ]);
     assert_eq!(all, expected);
     let refused = api.ask("{ chain { miners(range: { heights: { from: 900 } }) { share } } }");
-    assert_eq!(refused["errors"][0]["extensions"], json!({ "code": "BAD_USER_INPUT" }));
+    assert_eq!(
+        refused["errors"][0]["extensions"],
+        json!({ "code": "BAD_USER_INPUT", "argument": "range.heights.from" })
+    );
 }
 
 #[test]
@@ -342,7 +345,9 @@ fn blocks_are_filtered_by_an_index_where_there_is_one() {
         ("signalsBit: -1", "filter.signalsBit is -1: deployments have the bits 0 to 28 (BIP9)"),
     ] {
         let said = api.ask(&format!("{{ blocks(filter: {{ {refused} }}) {{ totalCount }} }}"));
-        let expected = json!([error(&json!(["blocks"]), 3, message, &json!({ "code": "BAD_USER_INPUT" }))]);
+        let argument = message.split_once(' ').unwrap().0;
+        let extensions = json!({ "code": "BAD_USER_INPUT", "argument": argument });
+        let expected = json!([error(&json!(["blocks"]), 3, message, &extensions)]);
         assert_eq!(said["errors"], expected, "{refused}");
     }
 }

@@ -45,3 +45,4 @@ mod wait_for_tip;
 mod watched_at_random;
 mod watched_descriptors;
 mod watched_limits;
+mod wrong_arguments;

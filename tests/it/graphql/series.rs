@@ -372,7 +372,7 @@ fn a_series_has_as_many_points_as_the_limits_allow() {
         let refused = api.ask(&ask(arguments))["errors"][0]["extensions"].take();
         assert_eq!(refused["code"], json!("QUERY_LIMIT_EXCEEDED"), "{arguments} {refused}");
         let found = [&refused["which"], &refused["limit"], &refused["actual"]];
-        assert_eq!(found, [&json!("points"), &json!(50), &json!(actual)], "{arguments} {refused}");
+        assert_eq!(found, [&json!("pointsPerSeries"), &json!(50), &json!(actual)], "{arguments} {refused}");
     }
     for arguments in
         ["(range: { heights: { from: 5, to: 4 } })", "(range: { lastBlocks: 0 })", "(range: { heights: { from: -1 } })"]

@@ -86,7 +86,7 @@ impl Block {
 
     fn transaction_at(&self, index: i32) -> Result<Option<Transaction>, ApiError> {
         let index = u32::try_from(index).map_err(|_| {
-            ApiError::bad_user_input(format!("index is {index}, and the first transaction has index 0"))
+            ApiError::bad_argument("index", format!("is {index}, and the first transaction has index 0"))
         })?;
         self.view.count(self.block.bytes_to_open())?;
         let found = find_transaction(&self.view, |view| view.block_transaction(&self.block, index))?;

@@ -51,20 +51,20 @@ impl BlockAt {
         match at {
             None => Ok(view.tip_block()?),
             Some(Self::Height(height)) => view.block_at(height_of("at.height", height)?)?.ok_or_else(|| {
-                let what = format!("at.height is {height}, and there is no such block yet: the tip is at {tip}");
-                ApiError::bad_user_input(what)
+                let fault = format!("is {height}, and there is no such block yet: the tip is at {tip}");
+                ApiError::bad_argument("at.height", fault)
             }),
             Some(Self::Hash(hash)) => match view.block(hash.0)? {
                 Some(block) if block.membership == ChainMembership::Main => Ok(block),
-                Some(_) => Err(ApiError::bad_user_input(format!(
-                    "at.hash is {}, a stale block: give one of the main chain",
-                    hash.0
-                ))),
-                None => Err(ApiError::bad_user_input(format!("at.hash is {}, and there is no such block", hash.0))),
+                Some(_) => {
+                    let fault = format!("is {}, a stale block: give one of the main chain", hash.0);
+                    Err(ApiError::bad_argument("at.hash", fault))
+                }
+                None => Err(ApiError::bad_argument("at.hash", format!("is {}, and there is no such block", hash.0))),
             },
             Some(Self::Time(time)) => view
                 .block_before(time.to_unix())?
-                .ok_or_else(|| ApiError::bad_user_input(format!("at.time is {time}, and the chain begins later"))),
+                .ok_or_else(|| ApiError::bad_argument("at.time", format!("is {time}, and the chain begins later"))),
         }
     }
 }
@@ -73,5 +73,5 @@ impl BlockAt {
 pub(crate) fn height_of(name: &str, height: i32) -> Result<Height, ApiError> {
     u32::try_from(height)
         .map(Height::from)
-        .map_err(|_| ApiError::bad_user_input(format!("{name} is {height}, and the first block is at height 0")))
+        .map_err(|_| ApiError::bad_argument(name, format!("is {height}, and the first block is at height 0")))
 }

@@ -148,9 +148,8 @@ impl BlockFilter {
     fn conditions(&self, view: &View) -> Result<Conditions, ApiError> {
         let miner = self.miner.as_deref().map(|slug| {
             view.pools().find(slug).ok_or_else(|| {
-                ApiError::bad_user_input(format!(
-                    "filter.miner is {slug:?}, and the server knows no mining pool with this slug"
-                ))
+                let fault = format!("is {slug:?}, and the server knows no mining pool with this slug");
+                ApiError::bad_argument("filter.miner", fault)
             })
         });
         let payee = self.miner_script.as_ref().map(|script| {
@@ -162,9 +161,8 @@ impl BlockFilter {
             let bit = u32::try_from(bit).ok().filter(|_| SIGNAL_BITS.contains(&bit));
             bit.ok_or_else(|| {
                 let given = self.signals_bit.unwrap_or_default();
-                ApiError::bad_user_input(format!(
-                    "filter.signalsBit is {given}: deployments have the bits 0 to 28 (BIP9)"
-                ))
+                let fault = format!("is {given}: deployments have the bits 0 to 28 (BIP9)");
+                ApiError::bad_argument("filter.signalsBit", fault)
             })
         });
         let (miner, signals_bit) = (miner.transpose()?, signals_bit.transpose()?);

@@ -95,15 +95,16 @@ impl BlockRangeInput {
             let (from, to) = heights.ends(name)?;
             for (end, height) in [("heights.from", Some(from)), ("heights.to", to)] {
                 if let Some(height) = height.filter(|height| *height > tip) {
-                    let what = format!("{name}.{end} is {height}, and there is no such block yet: the tip is at {tip}");
-                    return Err(ApiError::bad_user_input(what));
+                    let fault = format!("is {height}, and there is no such block yet: the tip is at {tip}");
+                    return Err(ApiError::bad_argument(format!("{name}.{end}"), fault));
                 }
             }
         }
         let blocks = Self::heights(name, range, view)?;
         let last = blocks.end.previous().filter(|last| *last >= blocks.start);
         let last = last.ok_or_else(|| {
-            ApiError::bad_user_input(format!("{name}.times has no block: none has a median time past within them"))
+            let fault = "has no block: none has a median time past within them";
+            ApiError::bad_argument(format!("{name}.times"), fault)
         })?;
         Ok((blocks.start, last))
     }
@@ -115,8 +116,8 @@ impl HeightRange {
         let to = self.to.map(|to| height_of(&format!("{name}.heights.to"), to)).transpose()?;
         match to.filter(|to| from > *to) {
             Some(to) => {
-                let what = format!("{name}.heights.from is {from}, and {name}.heights.to is {to}, which is below it");
-                Err(ApiError::bad_user_input(what))
+                let fault = format!("is {from}, and {name}.heights.to is {to}, which is below it");
+                Err(ApiError::bad_argument(format!("{name}.heights.from"), fault))
             }
             None => Ok((from, to)),
         }
@@ -135,8 +136,8 @@ impl TimeRange {
         if let (Some(from), Some(to)) = (self.from, self.to)
             && from.to_unix() > to.to_unix()
         {
-            let what = format!("{name}.times.from is {from}, and {name}.times.to is {to}, which is before it");
-            return Err(ApiError::bad_user_input(what));
+            let fault = format!("is {from}, and {name}.times.to is {to}, which is before it");
+            return Err(ApiError::bad_argument(format!("{name}.times.from"), fault));
         }
         // the first block at that time or after it is the first after the second before
         let before = self.from.and_then(|from| from.to_unix().checked_sub(1));
@@ -150,6 +151,6 @@ impl TimeRange {
 fn count_of_last(name: &str, count: i32) -> Result<u32, ApiError> {
     let blocks = u32::try_from(count).ok().filter(|blocks| *blocks > 0);
     blocks.ok_or_else(|| {
-        ApiError::bad_user_input(format!("{name}.lastBlocks is {count}: a range has at least one block"))
+        ApiError::bad_argument(format!("{name}.lastBlocks"), format!("is {count}: a range has at least one block"))
     })
 }

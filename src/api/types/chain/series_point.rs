@@ -43,8 +43,9 @@ impl SeriesPoint {
             costs::spend(ctx, costs::PERIOD)?;
             Ok::<_, ApiError>(view.count(POINT_BYTES)?)
         })?;
-        let found =
-            found.map_err(|TooManyPeriods(periods)| ApiError::limit_exceeded("points", most.into(), periods.into()))?;
+        let found = found.map_err(|TooManyPeriods(periods)| {
+            ApiError::limit_exceeded("pointsPerSeries", most.into(), periods.into())
+        })?;
         Ok(found.into_iter().map(|found| Self { view: view.clone(), found }).collect())
     }
 

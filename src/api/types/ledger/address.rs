@@ -3,7 +3,7 @@ use std::sync::Arc;
 use async_graphql::{Context, ID, Object};
 use bitcoin::ScriptBuf;
 
-use super::address_error::refusal;
+use super::address_error::refuse;
 use super::balance::Balance;
 use super::balance_point::{BalancePoint, POINTS};
 use super::entry::{LedgerEntry, LedgerFilter};
@@ -33,14 +33,11 @@ pub(crate) struct Address {
 }
 
 impl Address {
-    /// The address that this text stands for.
+    /// The address that the text of an argument stands for.
     ///
     /// Errors: BAD_USER_INPUT, with the position of the fault where there is one.
-    pub(crate) fn parse(view: &Arc<View>, text: &str) -> Result<Self, ApiError> {
-        Self::read(view, text).unwrap_or_else(|error| {
-            let position = error.positions(text).first().copied();
-            Err(ApiError::bad_user_input_at(refusal(&error, text), position))
-        })
+    pub(crate) fn parse(view: &Arc<View>, argument: &str, text: &str) -> Result<Self, ApiError> {
+        Self::read(view, text).unwrap_or_else(|error| Err(refuse(argument, &error, text)))
     }
 
     /// The address that this text stands for. The inner error is a fault of the server.

@@ -72,11 +72,20 @@ impl AddressErrorObject {
 }
 
 /// The fault in words. A secret that was sent by mistake is not quoted, where logs would keep it.
-pub(crate) fn refusal(error: &AddressError, text: &str) -> String {
+fn refusal(error: &AddressError, text: &str) -> String {
     match error {
         AddressError::PrivateKey | AddressError::ExtendedKey => error.to_string(),
         error => format!("{}: {error}", shown(text)),
     }
+}
+
+/// The refusal of an argument that is not an address: BAD_USER_INPUT, with the position of the fault where there is one.
+pub(crate) fn refuse(argument: &str, error: &AddressError, text: &str) -> ApiError {
+    let fault = match error {
+        AddressError::PrivateKey | AddressError::ExtendedKey => format!("is not an address: {error}"),
+        error => format!("is {}: {error}", shown(text)),
+    };
+    ApiError::bad_argument(argument, fault).at(error.positions(text).first().copied())
 }
 
 #[cfg(test)]

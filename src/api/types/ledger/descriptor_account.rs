@@ -97,7 +97,7 @@ impl DescriptorAccount {
     fn branch(&self, number: i32) -> Result<DescriptorBranch, ApiError> {
         DescriptorBranch::at(&self.view, &self.account, number).ok_or_else(|| {
             let count = self.account.branches.len();
-            ApiError::bad_user_input(format!("branch is {number}, and the descriptor has {count}, counted from 0"))
+            ApiError::bad_argument("branch", format!("is {number}, and the descriptor has {count}, counted from 0"))
         })
     }
 

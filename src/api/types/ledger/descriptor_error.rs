@@ -82,11 +82,14 @@ impl DescriptorErrorObject {
 /// The refusal of an argument `text` that is not a descriptor: BAD_USER_INPUT. It does not quote the text, which is not for
 /// everyone who reads a log: who knows the extended key of a wallet sees all its payments.
 pub(crate) fn refuse(error: &DescriptorError) -> ApiError {
-    ApiError::bad_user_input_at(format!("text is not a descriptor of this network: {error}"), error.position())
+    refuse_named("text".to_owned(), error)
 }
 
 /// The refusal of a descriptor in the list of an argument: BAD_USER_INPUT. It does not quote the text either.
 pub(crate) fn refuse_listed(argument: &str, number: usize, error: &DescriptorError) -> ApiError {
-    let what = format!("{argument}.descriptors[{number}].text is not a descriptor of this network: {error}");
-    ApiError::bad_user_input_at(what, error.position())
+    refuse_named(format!("{argument}.descriptors[{number}].text"), error)
+}
+
+fn refuse_named(argument: String, error: &DescriptorError) -> ApiError {
+    ApiError::bad_argument(argument, format!("is not a descriptor of this network: {error}")).at(error.position())
 }

@@ -61,10 +61,8 @@ impl DescriptorInfo {
             .map_err(|_| ApiError::internal("a number of 32 bits exceeds the address space"))?;
         let Some(descriptor) = self.descriptor.as_ref().filter(|_| self.error.is_none()) else { return Ok(Vec::new()) };
         if branch >= descriptor.branches() {
-            return Err(ApiError::bad_user_input(format!(
-                "branch is {branch}, and the descriptor has {} of them, counted from 0",
-                descriptor.branches()
-            )));
+            let fault = format!("is {branch}, and the descriptor has {}, counted from 0", descriptor.branches());
+            return Err(ApiError::bad_argument("branch", fault));
         }
         let path = descriptor.path(branch);
         let mut derived = Vec::with_capacity(count);

@@ -387,7 +387,7 @@ impl Holdings {
     ) -> Result<Connection<LedgerEntry>, ApiError> {
         let (filter, order) = (LedgerFilter::of(filter), order.unwrap_or(SortOrder::Desc));
         let scope = Scope::new("transactions", self.owner.clone()).filtered(format!("{filter:?} {order:?}"));
-        let request = args.read_by(limits(ctx)?, |cursor| self.pending_list_place(&scope, cursor))?;
+        let request = args.read_by(limits(ctx)?, |given| self.pending_list_place(&scope, given))?;
         self.count_scripts()?;
         let txnums = filter.txnums(&self.view)?;
         let scan_rows = limits(ctx)?.scan_rows;

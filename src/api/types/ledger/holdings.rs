@@ -19,7 +19,7 @@ use crate::api::context::limits;
 use crate::api::engine::List;
 use crate::api::error::ApiError;
 use crate::api::pagination::connection::Connection;
-use crate::api::pagination::cursor::Scope;
+use crate::api::pagination::cursor::{GivenCursor, Scope};
 use crate::api::pagination::page::{PageArgs, height_at};
 use crate::api::pagination::pending_list::{ListPosition, PendingListPlace};
 use crate::api::types::block::{Block, BlockAt, BlockRangeInput};
@@ -237,8 +237,12 @@ impl Holdings {
     }
 
     /// What a cursor of a list points to that goes on in the mempool.
-    pub(crate) fn pending_list_place(&self, scope: &Scope, cursor: &str) -> Result<PendingListPlace, ApiError> {
-        scope.pending_list_place(cursor, &self.view, |newest| {
+    pub(crate) fn pending_list_place(
+        &self,
+        scope: &Scope,
+        given: GivenCursor<'_>,
+    ) -> Result<PendingListPlace, ApiError> {
+        scope.pending_list_place(given, &self.view, |newest| {
             self.count_scripts()?;
             let Some(newest) = self.view.block(newest)? else { return Ok(None) };
             let since = self.view.txnums(newest.height.next()..self.view.tip().height.next())?;

@@ -61,9 +61,8 @@ impl LedgerInput {
     /// Errors: BAD_USER_INPUT if no list is given; QUERY_LIMIT_EXCEEDED for too many entries, and for their cost.
     pub(super) fn check(&self, ctx: &Context<'_>) -> Result<(), ApiError> {
         if self.addresses.is_none() && self.scripts.is_none() && self.descriptors.is_none() {
-            return Err(ApiError::bad_user_input(
-                "of has neither addresses nor scripts nor descriptors: give at least one of the lists",
-            ));
+            let fault = "has neither addresses nor scripts nor descriptors: give at least one of the lists";
+            return Err(ApiError::bad_argument("of", fault));
         }
         let descriptors = self.descriptors.as_ref().map_or(0, Vec::len);
         limits(ctx)?.check_ids(self.script_count().saturating_add(descriptors))?;
@@ -78,8 +77,9 @@ impl LedgerInput {
     pub(crate) async fn resolve(self, ctx: &Context<'_>, view: &Arc<View>) -> Result<Ledger, ApiError> {
         self.check(ctx)?;
         let mut hashes = Vec::with_capacity(self.script_count());
-        for text in self.addresses.into_iter().flatten() {
-            hashes.push(script_hash(Address::parse(view, &text)?.script_pubkey()));
+        for (place, text) in self.addresses.into_iter().flatten().enumerate() {
+            let address = Address::parse(view, &format!("of.addresses[{place}]"), &text)?;
+            hashes.push(script_hash(address.script_pubkey()));
         }
         for script in self.scripts.into_iter().flatten() {
             hashes.push(script_hash(&ScriptBuf::from_bytes(script.into_bytes())));

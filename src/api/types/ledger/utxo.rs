@@ -277,7 +277,7 @@ impl Holdings {
     ) -> Result<UtxoConnection, ApiError> {
         let filter = UtxoFilter::of(filter);
         let scope = Scope::new("utxos", self.owner.clone()).filtered(format!("{filter:?} {at:?}"));
-        let request = args.read_by(limits(ctx)?, |cursor| self.pending_list_place(&scope, cursor))?;
+        let request = args.read_by(limits(ctx)?, |given| self.pending_list_place(&scope, given))?;
         self.count_scripts()?;
         let place = match request.from() {
             Some(PendingListPlace::Confirmed(place)) => Some(place),

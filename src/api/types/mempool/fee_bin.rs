@@ -50,8 +50,8 @@ pub(crate) fn at(rates: &[f64], limit: u32) -> Result<FeeBins, ApiError> {
     if count > limit.into() {
         return Err(ApiError::limit_exceeded("pointsPerSeries", limit.into(), count));
     }
-    let rates = rates.iter().map(|rate| feerate("a bin", *rate).map(FeeFraction::from));
-    rates.collect::<Result<_, _>>().map(FeeBins::At)
+    let read = |(place, rate): (usize, &f64)| feerate(&format!("bins[{place}]"), *rate).map(FeeFraction::from);
+    rates.iter().enumerate().map(read).collect::<Result<_, _>>().map(FeeBins::At)
 }
 
 /// Bins of at least so many vbytes, and of so many more that `limit` of them hold all vbytes there are.
@@ -60,17 +60,16 @@ pub(crate) fn at(rates: &[f64], limit: u32) -> Result<FeeBins, ApiError> {
 pub(crate) fn filled(vsize: i32, all: u64, limit: u32) -> Result<FeeBins, ApiError> {
     let vsize = count_of("binVsize", vsize)?;
     if vsize == 0 {
-        return Err(ApiError::bad_user_input("binVsize is 0, and a bin has at least one vbyte"));
+        return Err(ApiError::bad_argument("binVsize", "is 0, and a bin has at least one vbyte"));
     }
     Ok(FeeBins::Filled(all.div_ceil(limit.max(1).into()).max(vsize.into())))
 }
 
-/// A feerate in sat/vB as a client gives it. Errors: BAD_USER_INPUT, naming `what`, for one that cannot be.
-pub(crate) fn feerate(what: &str, sat_per_vb: f64) -> Result<Feerate, ApiError> {
+/// A feerate in sat/vB as a client gives it. Errors: BAD_USER_INPUT for one that cannot be.
+pub(crate) fn feerate(argument: &str, sat_per_vb: f64) -> Result<Feerate, ApiError> {
     Feerate::from_sat_per_vb(sat_per_vb).ok_or_else(|| {
-        ApiError::bad_user_input(format!(
-            "{what} is {sat_per_vb}, and a feerate is from 0 to the coin supply per vbyte"
-        ))
+        let fault = format!("is {sat_per_vb}, and a feerate is from 0 to the coin supply per vbyte");
+        ApiError::bad_argument(argument, fault)
     })
 }
 

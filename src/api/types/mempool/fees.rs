@@ -114,12 +114,10 @@ pub(crate) struct RecommendedFeesObject {
     as_of: SnapshotObject,
 }
 
-/// A number of blocks ahead. Errors: BAD_USER_INPUT.
-fn target(blocks: i32) -> Result<u16, ApiError> {
+/// A number of blocks ahead as an argument gives it. Errors: BAD_USER_INPUT.
+fn target(argument: &str, blocks: i32) -> Result<u16, ApiError> {
     let target = u16::try_from(blocks).ok().filter(|target| (1..=MAX_TARGET).contains(target));
-    target.ok_or_else(|| {
-        ApiError::bad_user_input(format!("the target is {blocks} blocks, and it must be 1 to {MAX_TARGET}"))
-    })
+    target.ok_or_else(|| ApiError::bad_argument(argument, format!("is {blocks}, and it must be 1 to {MAX_TARGET}")))
 }
 
 /// Errors: NODE_UNAVAILABLE if what the node takes is not known yet.
@@ -143,14 +141,14 @@ impl RecommendedFeesObject {
 }
 
 impl FeeEstimateObject {
-    /// An estimate, `None` where the source has none.
+    /// An estimate for the target that an argument gives, `None` where the source has none.
     pub(crate) async fn find(
         view: Arc<View>,
-        target_blocks: i32,
+        (argument, target_blocks): (&str, i32),
         mode: FeeMode,
         source: FeeSource,
     ) -> Result<Option<Self>, ApiError> {
-        let target = target(target_blocks)?;
+        let target = target(argument, target_blocks)?;
         let projected = match source {
             FeeSource::NodeEstimator => None,
             FeeSource::MempoolProjection | FeeSource::Blend => {
@@ -198,9 +196,10 @@ mod tests {
 
     #[test]
     fn a_target_is_1_to_1_008_blocks() {
-        assert_eq!((target(1), target(1_008)), (Ok(1), Ok(1_008)));
+        assert_eq!((target("a", 1), target("a", 1_008)), (Ok(1), Ok(1_008)));
         for wrong in [0, -1, 1_009, 65_537, i32::MIN, i32::MAX] {
-            assert_eq!(target(wrong).unwrap_err().code(), "BAD_USER_INPUT", "{wrong}");
+            let expected = ApiError::bad_argument("targets[4]", format!("is {wrong}, and it must be 1 to 1008"));
+            assert_eq!(target("targets[4]", wrong), Err(expected));
         }
     }
 }

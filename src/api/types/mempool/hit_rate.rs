@@ -38,7 +38,7 @@ pub(crate) fn of(
 ) -> Result<Option<f64>, ApiError> {
     let count = page::count_of("lastBlocks", last_blocks)?;
     if count == 0 {
-        return Err(ApiError::bad_user_input("lastBlocks is 0, and it must be at least 1"));
+        return Err(ApiError::bad_argument("lastBlocks", "is 0, and it must be at least 1"));
     }
     if count > most {
         return Err(ApiError::limit_exceeded("pointsPerSeries", most.into(), count.into()));

@@ -21,7 +21,7 @@ use super::mempool::unconfirmed;
 use crate::api::context::limits;
 use crate::api::error::ApiError;
 use crate::api::pagination::connection::Connection;
-use crate::api::pagination::cursor::Scope;
+use crate::api::pagination::cursor::{GivenCursor, Scope};
 use crate::api::pagination::page::{Page, PageArgs, PageRequest};
 use crate::api::scalars::{self, UInt53};
 use crate::api::types::enums::TxState;
@@ -114,9 +114,9 @@ impl OrderPlace {
     ///
     /// Errors: BAD_USER_INPUT for a text that is none; CURSOR_ORPHANED, with what became of the transaction, if it left
     /// the mempool, were it to return.
-    pub(crate) fn find(scope: &Scope, cursor: &str, view: &View) -> Result<Self, ApiError> {
-        let stand = scope.opened(cursor).and_then(|content| Self::read(&content));
-        let stand = stand.ok_or_else(|| scope.refusal(cursor))?;
+    pub(crate) fn find(scope: &Scope, given: GivenCursor<'_>, view: &View) -> Result<Self, ApiError> {
+        let stand = scope.opened(given.text).and_then(|content| Self::read(&content));
+        let stand = stand.ok_or_else(|| scope.refusal(given))?;
         let waits = view.mempool().by_sequence(stand.sequence).is_some_and(|entry| entry.txid == stand.txid);
         if !waits {
             let (state, block) = view.current_state(&stand.txid)?.unzip();
@@ -176,7 +176,7 @@ pub(crate) fn transactions(
     let scope = Scope::new("transactions", crate::api::pagination::global_id::MEMPOOL_ID.to_owned())
         .filtered(format!("{order:?} {filter:?}"));
     let limits = limits(ctx)?;
-    let request = args.read_by(limits, |cursor| OrderPlace::find(&scope, cursor, view))?;
+    let request = args.read_by(limits, |given| OrderPlace::find(&scope, given, view))?;
     let bytes = Cell::new(0_usize);
     let rows = order.walk(view.mempool(), request).map_while(|(stand, entry)| {
         if filter.asks_for_scripts() {
@@ -205,7 +205,7 @@ pub(crate) fn transactions(
 /// A page of all txids, the newest first.
 pub(crate) fn txids(view: &View, ctx: &Context<'_>, args: &PageArgs) -> Result<Connection<scalars::Txid>, ApiError> {
     let scope = Scope::new("txids", crate::api::pagination::global_id::MEMPOOL_ID.to_owned());
-    let request = args.read_by(limits(ctx)?, |cursor| OrderPlace::find(&scope, cursor, view))?;
+    let request = args.read_by(limits(ctx)?, |given| OrderPlace::find(&scope, given, view))?;
     let rows = MempoolOrder::Arrival.walk(view.mempool(), request);
     let page: Page<_, OrderPlace> =
         request.page(|_| false, rows.map(|(stand, _)| Ok::<_, ApiError>((stand, Some(stand.txid)))))?;

@@ -50,8 +50,8 @@ impl ProjectedBlockObject {
     /// that arrives.
     fn page(&self, ctx: &Context<'_>, args: &PageArgs) -> Result<Connection<Transaction>, ApiError> {
         let scope = Scope::new("transactions", format!("{MEMPOOL_ID} block {}", self.index));
-        let request = args.read_by(limits(ctx)?, |cursor| {
-            let stand = OrderPlace::find(&scope, cursor, &self.view)?;
+        let request = args.read_by(limits(ctx)?, |given| {
+            let stand = OrderPlace::find(&scope, given, &self.view)?;
             let place = self.view.mempool().projected_place(&stand.txid).filter(|place| place.block == self.index);
             let place = place.ok_or_else(ApiError::cursor_moved)?;
             let position = u64::try_from(place.position).map_err(|_| ApiError::internal("a position beyond memory"))?;

@@ -82,13 +82,12 @@ pub(super) fn read(
 ) -> Result<Vec<(u32, view::MempoolSample)>, ApiError> {
     let step_seconds = count_of("stepSeconds", step)?;
     if step_seconds < MINUTE {
-        return Err(ApiError::bad_user_input(format!("stepSeconds is {step}, and it must be at least 60")));
+        return Err(ApiError::bad_argument("stepSeconds", format!("is {step}, and it must be at least 60")));
     }
     let (first, last) = (from.to_unix(), to.to_unix());
     if first > last {
-        return Err(ApiError::bad_user_input(format!(
-            "range.from is {from}, and range.to is {to}, which is before it"
-        )));
+        let fault = format!("is {from}, and range.to is {to}, which is before it");
+        return Err(ApiError::bad_argument("range.from", fault));
     }
     let points = u64::try_from(steps((from, to), Some(step))).unwrap_or(u64::MAX);
     if points > limits.points.into() {

@@ -73,9 +73,9 @@ impl ScriptDelta {
 pub(crate) fn page(view: &Arc<View>, ctx: &Context<'_>, args: &PageArgs) -> Result<Connection<ScriptDelta>, ApiError> {
     let (scope, mempool) =
         (Scope::new("balanceChanges", crate::api::pagination::global_id::MEMPOOL_ID.to_owned()), view.mempool());
-    let request = args.read_by(limits(ctx)?, |cursor| {
-        let place = scope.opened(cursor).and_then(|content| content.try_into().ok()).map(ScriptPlace);
-        place.ok_or_else(|| scope.refusal(cursor))
+    let request = args.read_by(limits(ctx)?, |given| {
+        let place = scope.opened(given.text).and_then(|content| content.try_into().ok()).map(ScriptPlace);
+        place.ok_or_else(|| scope.refusal(given))
     })?;
     let places = mempool.script_places(request.from(), request.is_forwards());
     let page: Page<_, ScriptPlace> =

@@ -35,8 +35,8 @@ pub(crate) fn find(ctx: &Context<'_>, currency: &str, time: DateTime) -> Result<
         // a table that is not fetched yet has none
         if !currencies.is_empty() && !currencies.iter().any(|known| known == currency) {
             let shown = crate::api::error::shown(currency);
-            let message = format!("currency is {shown}, and there are only rates of {}", currencies.join(", "));
-            return Err(ApiError::bad_user_input(message));
+            let message = format!("is {shown}, and there are only rates of {}", currencies.join(", "));
+            return Err(ApiError::bad_argument("currency", message));
         }
     }
     Ok(found)

@@ -25,9 +25,8 @@ impl DecodedTransaction {
         let Submission { parts, raw, .. } = brought;
         let paid = parts.output.iter().try_fold(Amount::ZERO, |sum, output| sum.checked_add(output.value));
         if paid.is_none_or(|paid| paid > Amount::MAX_MONEY) {
-            return Err(ApiError::bad_user_input(
-                "hex does not decode as a transaction: its outputs exceed the coin supply",
-            ));
+            let fault = "does not decode as a transaction: its outputs exceed the coin supply";
+            return Err(ApiError::bad_argument("hex", fault));
         }
         let missing = view.unknown_inputs(&parts)?;
         view.count(raw.len())?;

@@ -14,11 +14,11 @@ pub(crate) struct OutPointInput {
 }
 
 impl OutPointInput {
-    /// Errors: BAD_USER_INPUT for a negative number.
-    pub(crate) fn outpoint(&self) -> Result<OutPoint, ApiError> {
+    /// The outpoint, whose index an argument gives. Errors: BAD_USER_INPUT for a negative number.
+    pub(crate) fn outpoint(&self, argument: impl Into<String>) -> Result<OutPoint, ApiError> {
         let Self { txid, vout } = *self;
         let vout = u32::try_from(vout).map_err(|_| {
-            ApiError::bad_user_input(format!("vout is {vout}, and the first output of a transaction has index 0"))
+            ApiError::bad_argument(argument, format!("is {vout}, and the first output of a transaction has index 0"))
         })?;
         Ok(OutPoint { txid: txid.0, vout })
     }

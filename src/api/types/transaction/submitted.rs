@@ -49,7 +49,7 @@ impl Submission {
 /// for too many.
 pub(crate) fn check_package(count: usize) -> Result<(), ApiError> {
     if count == 0 {
-        return Err(ApiError::bad_user_input("hexes is empty: give at least one transaction"));
+        return Err(ApiError::bad_argument("hexes", "is empty: give at least one transaction"));
     }
     let (count, limit) = (u64::try_from(count).unwrap_or(u64::MAX), PACKAGE_SIZE.into());
     if count > limit { Err(ApiError::limit_exceeded("packageTransactions", limit, count)) } else { Ok(()) }
@@ -65,8 +65,8 @@ pub(crate) fn max_fees(max_fee_rate: Option<f64>, max_burn: Option<Sats>) -> Res
 pub(crate) fn max_feerate(sat_per_vb: Option<f64>) -> Result<Option<Feerate>, ApiError> {
     let Some(given) = sat_per_vb else { return Ok(None) };
     let read = Feerate::from_sat_per_vb(given).filter(|rate| rate.to_sat_per_kvb() < ABSURD * 1_000);
-    let message = || format!("maxFeeRate is {given}, and it must be at least 0 (no limit) and below {ABSURD} sat/vB");
-    let read = read.ok_or_else(|| ApiError::bad_user_input(message()))?;
+    let fault = || format!("is {given}, and it must be at least 0 (no limit) and below {ABSURD} sat/vB");
+    let read = read.ok_or_else(|| ApiError::bad_argument("maxFeeRate", fault()))?;
     // what rounds to zero would mean any
     if read == Feerate::ZERO && given > 0.0 {
         return Ok(Some(Feerate::from_sat_per_kvb(1)));

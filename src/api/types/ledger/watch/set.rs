@@ -68,8 +68,8 @@ impl WatchSet {
         let descriptors = descriptors.unwrap_or_default();
         limits.check_watched_descriptors(descriptors.len())?;
         let mut given = Vec::new();
-        for text in addresses.into_iter().flatten() {
-            let address = Address::parse(view, &text)?;
+        for (place, text) in addresses.into_iter().flatten().enumerate() {
+            let address = Address::parse(view, &format!("watch.addresses[{place}]"), &text)?;
             given.push((script_hash(address.script_pubkey()), address.text().to_owned()));
         }
         for script in scripts.into_iter().flatten() {
@@ -79,9 +79,8 @@ impl WatchSet {
             given.push((script_hash(&script), name));
         }
         if given.is_empty() && descriptors.is_empty() {
-            return Err(ApiError::bad_user_input(
-                "watch has neither addresses nor scripts nor descriptors: give at least one of them",
-            ));
+            let fault = "has neither addresses nor scripts nor descriptors: give at least one of them";
+            return Err(ApiError::bad_argument("watch", fault));
         }
         let budget = ctx.data_opt::<StreamBudget>().cloned().unwrap_or_default();
         let cost = DerivationCost { spent: AtomicUsize::new(0), limit: limits.complexity, budget };
