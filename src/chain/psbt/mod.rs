@@ -2,12 +2,14 @@
 //!
 //! ```text
 //!   text ──► parse.rs ──► Psbt ──► input.rs    the spent output, and what is missing of its authorisation
-//!                                     └── solve.rs    which keys and scripts a script asks for
+//!              │                      └── solve.rs    which keys and scripts a script asks for
+//!              └── off_curve.rs    entries that the library refuses and the node does not
 //! ```
 //!
 //! Signatures are counted and not verified. Secrets have no place in a PSBT, and none is looked for.
 
 mod input;
+mod off_curve;
 mod parse;
 mod solve;
 #[cfg(test)]

@@ -7,6 +7,7 @@ use bitcoin::hex::FromHex;
 use bitcoin::psbt::Error;
 use bitcoin::{Amount, Psbt};
 
+use super::off_curve::OnCurve;
 use crate::chain::reason::shortened;
 
 /// What every PSBT begins with, in hexadecimal digits.
@@ -73,12 +74,14 @@ pub fn parse_psbt(text: &str) -> Result<(Psbt, Vec<u8>), PsbtError> {
     } else {
         STANDARD.decode(&text).map_err(|error| PsbtError::Encoding { reason: shortened(&error) })?
     };
-    let mut rest = bytes.as_slice();
-    let parsed = Psbt::deserialize_from_reader(&mut rest);
-    let psbt = parsed.map_err(|error| refusal(&error, bytes.len(), rest.len()))?;
-    if !rest.is_empty() {
-        return Err(PsbtError::TrailingBytes { bytes: rest.len() });
-    }
+    let psbt = match OnCurve::of(&bytes) {
+        None => read(&bytes, |position| position)?,
+        Some(on_curve) => {
+            let mut psbt = read(&on_curve.bytes, |position| on_curve.position(position))?;
+            on_curve.return_to(&mut psbt).map_err(|key| PsbtError::RepeatedKey { key: shortened(&key) })?;
+            psbt
+        }
+    };
     let paid = psbt.unsigned_tx.output.iter().try_fold(Amount::ZERO, |sum, output| sum.checked_add(output.value));
     if paid.is_none_or(|paid| paid > Amount::MAX_MONEY) {
         return Err(PsbtError::OutputValue);
@@ -86,16 +89,25 @@ pub fn parse_psbt(text: &str) -> Result<(Psbt, Vec<u8>), PsbtError> {
     Ok((psbt, bytes))
 }
 
-/// What is wrong with so many bytes, of which some were not read.
-fn refusal(error: &Error, bytes: usize, unread: usize) -> PsbtError {
+/// The PSBT of these bytes; `position` says where a number of them ends in all.
+fn read(bytes: &[u8], position: impl Fn(usize) -> usize) -> Result<Psbt, PsbtError> {
+    let mut rest = bytes;
+    let parsed = Psbt::deserialize_from_reader(&mut rest);
+    let end = bytes.len().saturating_sub(rest.len());
+    let psbt = parsed.map_err(|error| refusal(&error, position(end), rest.is_empty()))?;
+    if rest.is_empty() { Ok(psbt) } else { Err(PsbtError::TrailingBytes { bytes: rest.len() }) }
+}
+
+/// What is wrong with the first `end` bytes, of which there are no more if `is_all`.
+fn refusal(error: &Error, end: usize, is_all: bool) -> PsbtError {
     match error {
         Error::InvalidMagic | Error::InvalidSeparator => PsbtError::Magic,
         Error::Version(_) => PsbtError::Version,
         Error::DuplicateKey(key) => PsbtError::RepeatedKey { key: shortened(key) },
-        Error::Io(_) | Error::ConsensusEncoding(encode::Error::Io(_)) if unread == 0 => {
-            PsbtError::UnexpectedEnd { bytes }
+        Error::Io(_) | Error::ConsensusEncoding(encode::Error::Io(_)) if is_all => {
+            PsbtError::UnexpectedEnd { bytes: end }
         }
-        error => PsbtError::Malformed { reason: reason(error), end: bytes.saturating_sub(unread) },
+        error => PsbtError::Malformed { reason: reason(error), end },
     }
 }
 

@@ -130,6 +130,56 @@ fn a_key_with_more_or_less_than_its_type_says_is_refused() {
 }
 
 #[test]
+fn an_entry_with_an_x_only_key_that_is_no_point_is_unknown() {
+    let (point, mut none) = ([1; 32], [0; 32]);
+    none[31] = 5;
+    let derivation = [&[1][..], &[9; 32], &[1, 2, 3, 4], &[0; 4]].concat();
+    let leaf = |key: &[u8]| [&[0xc0], key, &[8; 64]].concat();
+    let signer = |key: &[u8]| [key, &[9; 32]].concat();
+    let cases = [
+        (1, 0x14, signer(&point), vec![1; 64], signer(&none), vec![1; 64]),
+        (1, 0x15, leaf(&point), vec![0x51, 0xc0], leaf(&none), vec![0x51, 0xc0]),
+        (1, 0x16, point.to_vec(), derivation.clone(), none.to_vec(), derivation.clone()),
+        (1, 0x17, Vec::new(), point.to_vec(), Vec::new(), none.to_vec()),
+        (2, 0x05, Vec::new(), point.to_vec(), Vec::new(), none.to_vec()),
+        (2, 0x07, point.to_vec(), derivation.clone(), none.to_vec(), derivation.clone()),
+    ];
+    for (map, kind, right, right_value, wrong, wrong_value) in cases {
+        let parse = |key: &[u8], value: &[u8]| {
+            let bytes = with_entry(map, &[&[kind], key].concat(), value);
+            let (psbt, all) = parse_psbt(&bytes.to_lower_hex_string())?;
+            assert_eq!(all, bytes);
+            let of_map = if map == 1 { psbt.inputs[0].unknown.clone() } else { psbt.outputs[0].unknown.clone() };
+            Ok::<_, PsbtError>((of_map, psbt))
+        };
+        assert!(parse(&right, &right_value).unwrap().0.is_empty(), "{kind:#x}");
+        let (unknown, psbt) = parse(&wrong, &wrong_value).unwrap();
+        let key = bitcoin::psbt::raw::Key { type_value: kind, key: wrong.clone() };
+        assert_eq!(unknown, [(key, wrong_value.clone())].into(), "{kind:#x}");
+        assert_eq!((psbt.inputs[0].tap_internal_key, psbt.outputs[0].tap_internal_key), (None, None));
+        // all else about them is still looked at
+        assert!(parse(&[&wrong[..], &[0]].concat(), &wrong_value).is_err(), "{kind:#x}");
+        assert!(parse(&wrong, &wrong_value[..1]).is_err() || kind == 0x15, "{kind:#x}");
+        let twice = with_entry(map, &[&[kind], &wrong[..]].concat(), &wrong_value);
+        let entry = [&[u8::try_from(wrong.len() + 1).unwrap(), kind], &wrong[..]].concat();
+        let at = twice.windows(entry.len()).position(|window| window == entry).unwrap();
+        let length = entry.len() + 1 + wrong_value.len();
+        let twice = [&twice[..at + length], &twice[at..]].concat();
+        let refused = parse_psbt(&twice.to_lower_hex_string()).unwrap_err();
+        assert!(matches!(refused, PsbtError::RepeatedKey { .. }), "{kind:#x}: {refused}");
+        // a fault behind it is where it is in the whole
+        let mut cut = with_entry(map, &[&[kind], &wrong[..]].concat(), &wrong_value);
+        cut.pop();
+        let refused = parse_psbt(&cut.to_lower_hex_string()).unwrap_err();
+        assert_eq!(refused, PsbtError::UnexpectedEnd { bytes: cut.len() });
+    }
+    // two entries, and a fault behind them
+    let mut bytes = with_entry(2, &[0x05], &none);
+    bytes.push(7);
+    assert_eq!(parse_psbt(&bytes.to_lower_hex_string()), Err(PsbtError::TrailingBytes { bytes: 1 }));
+}
+
+#[test]
 fn each_input_knows_who_acts_next() {
     use PsbtRole::{Extractor, Finalizer, Signer, Updater};
     let found: Vec<_> = vectors("valid").into_iter().map(roles).collect();

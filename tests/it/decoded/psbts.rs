@@ -209,6 +209,56 @@ fn entries_beside_scripts_and_signatures_are_what_the_node_says() {
     assert_eq!(ours, their_output["taproot_tree"]);
 }
 
+#[test]
+fn keys_that_are_no_points_are_shown_and_the_node_has_them_too() {
+    let (api, mut psbt, _) = unsigned();
+    let mut off = [0; 32];
+    off[31] = 5;
+    let hex = off.to_lower_hex_string();
+    let key = |type_value: u8, key: &[u8]| raw::Key { type_value, key: key.to_vec() };
+    // no leaves, a fingerprint and a step
+    let derivation = vec![0, 1, 2, 3, 4, 7, 0, 0, 0];
+    let input = &mut psbt.inputs[0].unknown;
+    input.insert(key(0x14, &[off, [9; 32]].concat()), vec![1; 64]);
+    input.insert(key(0x15, &[&[0xc0], &off[..]].concat()), vec![0x51, 0xc0]);
+    input.insert(key(0x16, &off), derivation.clone());
+    input.insert(key(0x17, &[]), off.to_vec());
+    let output = &mut psbt.outputs[0].unknown;
+    output.insert(key(0x05, &[]), off.to_vec());
+    output.insert(key(0x07, &off), derivation);
+    let given = text(&psbt);
+    let found = api.data(&format!("{{ decodePsbt(psbt: {}) {{ nextRole {ENTRIES} }} }}", json!(given)));
+    let found = &found["decodePsbt"];
+    let [input, output] = ["inputs", "outputs"].map(|part| &found[part]["nodes"][0]);
+    let entry = |key: String, value: &str| json!({ "key": key, "value": value });
+    assert_eq!(
+        input["unknownEntries"],
+        json!([
+            entry(format!("14{hex}{}", "09".repeat(32)), &"01".repeat(64)),
+            entry(format!("15c0{hex}"), "51c0"),
+            entry(format!("16{hex}"), "000102030407000000"),
+            entry("17".to_owned(), &hex),
+        ])
+    );
+    assert_eq!(
+        output["unknownEntries"],
+        json!([entry("05".to_owned(), &hex), entry(format!("07{hex}"), "000102030407000000")])
+    );
+    assert_eq!(
+        (&input["taprootInternalKey"], &input["taprootScripts"], &output["taprootInternalKey"]),
+        (&Value::Null, &json!([]), &Value::Null)
+    );
+    let Some(node) = RealNode::start(&[]) else { return };
+    let decoded = node.must("decodepsbt", &[json!(given)]);
+    let (input, output) = (&decoded["inputs"][0], &decoded["outputs"][0]);
+    assert_eq!((&input["taproot_internal_key"], &output["taproot_internal_key"]), (&json!(hex), &json!(hex)));
+    assert_eq!(input["taproot_script_path_sigs"][0]["pubkey"], hex);
+    assert_eq!(input["taproot_scripts"][0]["control_blocks"][0], format!("c0{hex}"));
+    for part in [input, output] {
+        assert_eq!(part["taproot_bip32_derivs"][0]["pubkey"], hex);
+    }
+}
+
 const XPUB: &str =
     "tpubD6NzVbkrYhZ4XgiXtGrdW5XDAPFCL9h7we1vwNCpn8tGbBcgfVYjXyhWo4E1xkh56hjod1RhGjxbaTLV3X4FyWuejifB9jusQ46QzG87VKp";
 

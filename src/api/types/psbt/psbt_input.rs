@@ -191,7 +191,8 @@ impl PsbtInput {
         PsbtTapLeaf::of_input(&self.view, self.part()?)
     }
 
-    /// The entries of types that this server does not know, by their keys.
+    /// The entries of types that this server does not know, by their keys, and those of taproot (BIP371) whose x-only key is no
+    /// point of the curve (BIP340).
     async fn unknown_entries(&self) -> Result<Vec<PsbtUnknownEntry>, ApiError> {
         PsbtUnknownEntry::all(&self.view, &self.part()?.unknown)
     }
