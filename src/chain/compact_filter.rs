@@ -124,7 +124,7 @@ mod tests {
             assert_eq!(filter.as_bytes().to_lower_hex_string(), hex["filter"], "{name}");
             assert_eq!(filter.header(&header(hex["previous"])), header(hex["header"]), "{name}");
         }
-        assert_eq!(vectors.len(), 9);
+        assert_eq!(vectors.len(), 10);
         assert_eq!(header(vectors[0].hex["previous"]), before_genesis());
     }
 
