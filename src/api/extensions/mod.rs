@@ -6,6 +6,7 @@ pub(crate) mod field_rules;
 pub(crate) mod operation;
 pub(crate) mod refused_value;
 pub(crate) mod request;
+pub(crate) mod sent_arguments;
 pub(crate) mod spec_fixes;
 pub(crate) mod wait_for_tip;
 pub(crate) mod yielding;

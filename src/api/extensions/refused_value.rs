@@ -1,11 +1,18 @@
-//! The value that the engine's validation refused, which its message does not show.
+//! The value that the engine refuses, which its messages do not show, and the rule for it.
+//!
+//! Validation names an argument, a path in it and a type. What it lets through and a resolver's parser refuses, a value that is
+//! no object where one belongs, is named like that here.
 
 use std::borrow::Cow;
 
 use async_graphql::parser::parse_query;
-use async_graphql::parser::types::{Directive, ExecutableDocument, Selection, SelectionSet};
-use async_graphql::{Pos, Positioned, ServerError, Variables};
-use async_graphql_value::{ConstValue, Name, Value};
+use async_graphql::parser::types::ExecutableDocument;
+use async_graphql::registry::{MetaType, MetaTypeName, Registry};
+use async_graphql::{Pos, ServerError, Variables};
+use async_graphql_value::{ConstValue, Value};
+
+use super::sent_arguments::{SentArgument, find_argument, type_at};
+use crate::api::scalars::explain;
 
 /// What a client sent: its document and its variables.
 pub(crate) struct SentRequest {
@@ -13,30 +20,75 @@ pub(crate) struct SentRequest {
     variables: Variables,
 }
 
+/// What an error is about: the value, and its type.
+#[derive(Default)]
+struct RefusedValue<'a> {
+    value: Option<Cow<'a, ConstValue>>,
+    kind: Option<&'a MetaType>,
+}
+
 impl SentRequest {
     pub(crate) fn new(query: &str, variables: &Variables) -> Self {
         Self { query: query.to_owned(), variables: variables.clone() }
     }
 
-    /// Passes each error with the value that it is about, if it is about the value of an argument.
-    pub(crate) fn with_values(
-        &self,
-        errors: &mut [ServerError],
-        mut then: impl FnMut(&mut ServerError, Option<&ConstValue>),
-    ) {
+    /// Explains the errors of validation. The costs of fields are computed there from values that are refused already: of several
+    /// errors those of parsers are dropped.
+    pub(crate) fn explain_validation(&self, errors: &mut Vec<ServerError>, registry: &Registry) {
+        if errors.iter().any(|error| !is_of_parser(error)) {
+            errors.retain(|error| !is_of_parser(error));
+        }
+        self.explain(errors, registry);
+    }
+
+    /// Adds to each error that is about the value of an argument what is wrong with it, and names the argument where a parser
+    /// refused its value.
+    pub(crate) fn explain(&self, errors: &mut [ServerError], registry: &Registry) {
+        if !errors.iter().any(|error| is_of_parser(error) || is_of_argument(error)) {
+            return;
+        }
         // it was parsed before, so this fails for none
-        let document = parse_query(&self.query).ok();
+        let Ok(document) = parse_query(&self.query) else { return };
         for error in errors {
-            let value = document.as_ref().and_then(|document| self.value(document, error));
-            then(error, value.as_deref());
+            if is_of_parser(error)
+                && let Some(message) = self.misplaced(&document, error, registry)
+            {
+                error.message = message;
+            }
+            let refused = self.refused(&document, error, registry).unwrap_or_default();
+            explain(&mut error.message, refused.value.as_deref(), refused.kind);
         }
     }
 
-    fn value<'a>(&'a self, document: &'a ExecutableDocument, error: &ServerError) -> Option<Cow<'a, ConstValue>> {
-        let (path, _) = error.message.strip_prefix("Invalid value for argument \"")?.split_once('"')?;
-        // the first is the name of the argument, at whose place the error is
-        let mut steps = path.split('.').skip(1);
-        let mut literal = argument_at(document, *error.locations.first()?)?;
+    /// Explains the errors without a code: those with one are the server's own, or explained.
+    pub(crate) fn explain_uncoded(&self, errors: &mut [ServerError], registry: &Registry) {
+        for error in errors.iter_mut().filter(|error| error.extensions.is_none()) {
+            self.explain(std::slice::from_mut(error), registry);
+        }
+    }
+
+    fn refused<'a>(
+        &'a self,
+        document: &'a ExecutableDocument,
+        error: &ServerError,
+        registry: &'a Registry,
+    ) -> Option<RefusedValue<'a>> {
+        let (path, _) = error.message.strip_prefix(OF_ARGUMENT)?.split_once('"')?;
+        let (name, at) = (path.split('.').next()?, *error.locations.first()?);
+        // the first step is the name of the argument
+        let steps = || path.split('.').skip(1);
+        let found = find_argument(document, registry, |argument| {
+            (argument.places.contains(&at) && argument.name == name).then_some(argument)
+        })?;
+        let kind = found.type_name.and_then(|type_name| type_at(registry, type_name, steps()));
+        Some(RefusedValue { value: self.value_at(found.value, steps()), kind })
+    }
+
+    fn value_at<'a, 's>(
+        &'a self,
+        mut literal: &'a Value,
+        mut steps: impl Iterator<Item = &'s str>,
+    ) -> Option<Cow<'a, ConstValue>> {
         loop {
             if let Value::Variable(name) = literal {
                 let value = self.variables.get(name)?;
@@ -45,7 +97,53 @@ impl SentRequest {
             let Some(step) = steps.next() else { break };
             literal = into_literal(literal, step)?;
         }
-        literal.clone().into_const_with(|name| self.variables.get(&name).cloned().ok_or(())).ok().map(Cow::Owned)
+        self.constant(literal).map(Cow::Owned)
+    }
+
+    fn constant(&self, literal: &Value) -> Option<ConstValue> {
+        literal.clone().into_const_with(|name| self.variables.get(&name).cloned().ok_or(())).ok()
+    }
+
+    /// What validation would say of the value that a parser refuses at this place.
+    fn misplaced(&self, document: &ExecutableDocument, error: &ServerError, registry: &Registry) -> Option<String> {
+        let at: Pos = *error.locations.first()?;
+        find_argument(document, registry, |argument| {
+            if !argument.places.contains(&at) {
+                return None;
+            }
+            let SentArgument { name, value, type_name, .. } = argument;
+            let (path, kind) = no_object(registry, type_name?, &self.constant(value)?, name.to_owned())?;
+            Some(format!("{OF_ARGUMENT}{path}\", expected type \"{kind}\""))
+        })
+    }
+}
+
+/// How the engine's validation begins what it says of the value of an argument.
+const OF_ARGUMENT: &str = "Invalid value for argument \"";
+
+fn is_of_argument(error: &ServerError) -> bool {
+    error.message.starts_with(OF_ARGUMENT)
+}
+
+/// Whether the engine's parser of a value refused it.
+fn is_of_parser(error: &ServerError) -> bool {
+    ["Failed to parse \"", "Expected input type \""].iter().any(|start| error.message.starts_with(start))
+}
+
+/// The first value within one that should be an object and is none: its path, and the name of the type that it should have.
+fn no_object(registry: &Registry, type_name: &str, value: &ConstValue, path: String) -> Option<(String, String)> {
+    let kind = MetaTypeName::concrete_typename(type_name);
+    let MetaType::InputObject { input_fields, .. } = registry.types.get(kind)? else { return None };
+    match value {
+        ConstValue::Null => None,
+        ConstValue::List(items) if type_name.starts_with('[') => items
+            .iter()
+            .enumerate()
+            .find_map(|(index, item)| no_object(registry, kind, item, format!("{path}.{index}"))),
+        ConstValue::Object(fields) => fields.iter().find_map(|(name, value)| {
+            no_object(registry, &input_fields.get(name.as_str())?.ty, value, format!("{path}.{name}"))
+        }),
+        _ => Some((path, kind.to_owned())),
     }
 }
 
@@ -65,47 +163,6 @@ fn into_const<'a>(value: &'a ConstValue, step: &str) -> Option<&'a ConstValue> {
     }
 }
 
-/// The value of the argument whose name is at this place of a document.
-fn argument_at(document: &ExecutableDocument, at: Pos) -> Option<&Value> {
-    let operations = document.operations.iter().map(|(_, operation)| &operation.node);
-    let fragments = document.fragments.values().map(|fragment| &fragment.node);
-    let (of_operations, of_fragments) = (
-        operations.clone().flat_map(|operation| &operation.directives),
-        fragments.clone().flat_map(|fragment| &fragment.directives),
-    );
-    if let Some(found) = in_directives(of_operations.chain(of_fragments), at) {
-        return Some(found);
-    }
-    let mut left: Vec<&SelectionSet> = operations.map(|operation| &operation.selection_set.node).collect();
-    left.extend(fragments.map(|fragment| &fragment.selection_set.node));
-    while let Some(set) = left.pop() {
-        for selection in &set.items {
-            let (arguments, directives, inner) = match &selection.node {
-                Selection::Field(field) => {
-                    (field.node.arguments.as_slice(), &field.node.directives, Some(&field.node.selection_set))
-                }
-                Selection::InlineFragment(inline) => {
-                    (&[][..], &inline.node.directives, Some(&inline.node.selection_set))
-                }
-                Selection::FragmentSpread(spread) => (&[][..], &spread.node.directives, None),
-            };
-            if let Some(found) = in_arguments(arguments, at).or_else(|| in_directives(directives.iter(), at)) {
-                return Some(found);
-            }
-            left.extend(inner.map(|inner| &inner.node));
-        }
-    }
-    None
-}
-
-fn in_directives<'d>(mut of: impl Iterator<Item = &'d Positioned<Directive>>, at: Pos) -> Option<&'d Value> {
-    of.find_map(|directive| in_arguments(&directive.node.arguments, at))
-}
-
-fn in_arguments(arguments: &[(Positioned<Name>, Positioned<Value>)], at: Pos) -> Option<&Value> {
-    arguments.iter().find(|(name, _)| name.pos == at).map(|(_, value)| &value.node)
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -116,10 +173,10 @@ mod tests {
     fn found(query: &str, variables: serde_json::Value, path: &str, column: usize) -> Option<serde_json::Value> {
         let sent = SentRequest::new(query, &Variables::from_json(variables));
         let message = format!("Invalid value for argument \"{path}\", expected type \"X\"");
-        let mut errors = [ServerError::new(message, Some(Pos { line: 1, column }))];
-        let mut found = None;
-        sent.with_values(&mut errors, |_, value| found = value.cloned());
-        found.map(|value| value.into_json().unwrap())
+        let error = ServerError::new(message, Some(Pos { line: 1, column }));
+        let (document, registry) = (parse_query(query).ok()?, Registry::default());
+        let value = sent.refused(&document, &error, &registry)?.value?;
+        Some(value.into_owned().into_json().unwrap())
     }
 
     #[test]

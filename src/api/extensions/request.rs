@@ -11,6 +11,7 @@ use async_graphql::extensions::{
 use async_graphql::futures_util::StreamExt;
 use async_graphql::futures_util::stream::BoxStream;
 use async_graphql::parser::types::{ExecutableDocument, OperationDefinition, OperationType};
+use async_graphql::registry::Registry;
 use async_graphql::{Positioned, Request, Response, ServerError, ServerResult, ValidationResult, Value, Variables};
 
 use super::account::{Account, Include};
@@ -22,7 +23,6 @@ use super::wait_for_tip::WaitForTip;
 use super::yielding::TimeSlice;
 use crate::api::context::RequestView;
 use crate::api::error::{ApiError, COMPLEXITY, code, hide_secrets, set_code};
-use crate::api::scalars::explain;
 use crate::limits::Limits;
 
 /// What is done around every request, as the one extension of the engine: waiting for a block, limits, a code on every error,
@@ -52,7 +52,7 @@ impl ExtensionFactory for RequestExtensions {
             limits: self.limits,
             waiting: self.waiting.clone(),
             missing: OnceLock::new(),
-            sent: OnceLock::new(),
+            sent: Arc::default(),
             rules: OnceLock::new(),
             is_mutation: AtomicBool::new(false),
         })
@@ -65,8 +65,8 @@ struct RequestExtension {
     waiting: Option<WaitForTip>,
     /// A variable of the request that has no value and needs one.
     missing: OnceLock<ServerError>,
-    /// The document and the variables, to show what validation refuses.
-    sent: OnceLock<SentRequest>,
+    /// The document and the variables, to show what the engine refuses.
+    sent: Arc<OnceLock<SentRequest>>,
     /// What happens around each field.
     rules: OnceLock<FieldRules>,
     /// Whether it is a mutation. What that may cost is checked before it does anything, and what it did is reported.
@@ -76,7 +76,8 @@ struct RequestExtension {
 #[async_graphql::async_trait::async_trait]
 impl Extension for RequestExtension {
     async fn request(&self, ctx: &ExtensionContext<'_>, next: NextRequest<'_>) -> Response {
-        with_codes(next.run(ctx).await)
+        let response = next.run(ctx).await;
+        with_codes(response, self.sent.get(), &ctx.schema_env.registry)
     }
 
     fn subscribe<'s>(
@@ -85,7 +86,8 @@ impl Extension for RequestExtension {
         stream: BoxStream<'s, Response>,
         next: NextSubscribe<'_>,
     ) -> BoxStream<'s, Response> {
-        next.run(ctx, stream).map(with_codes).boxed()
+        let (sent, schema) = (self.sent.clone(), ctx.schema_env.clone());
+        next.run(ctx, stream).map(move |response| with_codes(response, sent.get(), &schema.registry)).boxed()
     }
 
     async fn prepare_request(
@@ -137,14 +139,10 @@ impl Extension for RequestExtension {
         next: NextValidation<'_>,
     ) -> Result<ValidationResult, Vec<ServerError>> {
         let result = next.run(ctx).await.map_err(|mut errors| {
-            let finish = |error: &mut ServerError, value: Option<&Value>| {
-                explain(&mut error.message, value);
-                set_code(error, code::GRAPHQL_VALIDATION_FAILED);
-            };
-            match self.sent.get() {
-                Some(sent) => sent.with_values(&mut errors, finish),
-                None => errors.iter_mut().for_each(|error| finish(error, None)),
+            if let Some(sent) = self.sent.get() {
+                sent.explain_validation(&mut errors, &ctx.schema_env.registry);
             }
+            errors.iter_mut().for_each(|error| set_code(error, code::GRAPHQL_VALIDATION_FAILED));
             errors
         })?;
         let is_mutation = self.is_mutation.load(Ordering::Relaxed);
@@ -217,7 +215,10 @@ fn refused_as_a_whole(mut response: Response, reason: ApiError) -> Response {
 }
 
 /// What the engine refuses after validation are arguments, variables and operation names.
-fn with_codes(mut response: Response) -> Response {
+fn with_codes(mut response: Response, sent: Option<&SentRequest>, registry: &Registry) -> Response {
+    if let Some(sent) = sent {
+        sent.explain_uncoded(&mut response.errors, registry);
+    }
     for error in &mut response.errors {
         restore_path(error);
         hide_secrets(error);

@@ -1,6 +1,7 @@
-//! What values of scalars are, in the words of an error: the engine names the argument, the place in it and the scalar.
+//! What values of arguments are, in the words of an error: the engine names the argument, the place in it and the type.
 
-use async_graphql::Value;
+use async_graphql::registry::MetaType;
+use async_graphql::{Name, Value};
 
 use crate::api::error::shown;
 
@@ -25,21 +26,53 @@ fn rule(scalar: &str) -> Option<&'static str> {
     })
 }
 
-/// Adds what is expected, and what is wrong with the value, to a message of the engine's validation that ends with the name
-/// of a scalar.
-pub(crate) fn explain(message: &mut String, value: Option<&Value>) {
-    let scalar = message.strip_suffix('"').and_then(|message| message.rsplit_once("expected type \""));
-    let Some((rule, found)) = scalar.and_then(|(_, scalar)| {
-        let found = value.map(|value| found(scalar, value));
-        rule(scalar).map(|rule| (rule, found))
-    }) else {
-        return;
-    };
+/// What a value of a type with parts is.
+fn rule_of(kind: &MetaType) -> Option<String> {
+    match kind {
+        MetaType::InputObject { oneof: true, input_fields, .. } => {
+            Some(format!("an object with exactly one of the fields {}", joined(input_fields.keys())))
+        }
+        MetaType::InputObject { .. } => Some("an object".to_owned()),
+        MetaType::Enum { enum_values, .. } => Some(format!("one of {}", joined(enum_values.keys()))),
+        _ => None,
+    }
+}
+
+fn joined<T: AsRef<str>>(names: impl IntoIterator<Item = T>) -> String {
+    names.into_iter().map(|name| name.as_ref().to_owned()).collect::<Vec<_>>().join(", ")
+}
+
+/// Adds what is expected, and what is wrong with the value, to a message of the engine's validation about a value of this type.
+pub(crate) fn explain(message: &mut String, value: Option<&Value>, kind: Option<&MetaType>) {
+    if let (Some(MetaType::InputObject { name, .. }), Some(end)) = (kind, message.find("\", Oneof ")) {
+        message.truncate(end);
+        message.push_str(&format!("\", expected type \"{name}\""));
+    }
+    let expected = message.strip_suffix('"').and_then(|message| message.rsplit_once("expected type \""));
+    let Some((_, expected)) = expected else { return };
+    let Some(rule) = rule(expected).map(str::to_owned).or_else(|| kind.and_then(rule_of)) else { return };
+    let found = value.map(|value| match (kind, value) {
+        (Some(MetaType::InputObject { input_fields, .. }), Value::Object(given)) => {
+            let is_known = |(name, _): &(&Name, &Value)| input_fields.contains_key(name.as_str());
+            fields_found(given.iter().filter(is_known))
+        }
+        _ => found(expected, value),
+    });
     message.push_str(": ");
-    message.push_str(rule);
+    message.push_str(&rule);
     if let Some(found) = found {
         message.push_str(", got ");
         message.push_str(&found);
+    }
+}
+
+/// Which fields an object has that must have exactly one.
+fn fields_found<'a>(given: impl Iterator<Item = (&'a Name, &'a Value)>) -> String {
+    let given: Vec<_> = given.collect();
+    match given[..] {
+        [] => "none of them".to_owned(),
+        [(name, Value::Null)] => format!("{name}: null"),
+        _ => joined(given.iter().map(|(name, _)| name)),
     }
 }
 
@@ -73,8 +106,8 @@ fn wrong_digits(text: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use async_graphql::registry::{MetaType, Registry};
-    use async_graphql::{Name, OutputType};
+    use async_graphql::OutputType;
+    use async_graphql::registry::Registry;
 
     use super::*;
     use crate::api::{mutation, query};
@@ -118,11 +151,11 @@ mod tests {
             ("Float", Value::List(vec![]), "a number, got a list"),
         ] {
             let mut message = invalid(scalar);
-            explain(&mut message, Some(&value));
+            explain(&mut message, Some(&value), None);
             assert_eq!(message, format!("{}: {wrong}", invalid(scalar)));
         }
         let mut message = invalid("Int");
-        explain(&mut message, None);
+        explain(&mut message, None, None);
         assert_eq!(message, format!("{}: an integer of 32 bits", invalid("Int")));
     }
 
@@ -130,7 +163,7 @@ mod tests {
     fn a_message_about_anything_else_stays() {
         for message in [r#"argument "at", expected type "BlockAt""#, r#"Unknown field "Txid""#] {
             let mut explained = message.to_owned();
-            explain(&mut explained, Some(&Value::Null));
+            explain(&mut explained, Some(&Value::Null), None);
             assert_eq!(explained, message);
         }
     }

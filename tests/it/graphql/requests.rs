@@ -9,7 +9,7 @@ use btcgraph::api::Readiness;
 use btcgraph::limits::Limits;
 use btcgraph::sim::SimChain;
 use btcgraph::view::SyncState;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::support::api::{Api, error};
 
@@ -153,6 +153,101 @@ fn a_bad_value_is_refused_with_its_place_and_what_is_expected() {
             (Some(message), &json!("GRAPHQL_VALIDATION_FAILED"))
         );
     }
+}
+
+/// The message of the only error of an answer, and its code.
+fn refused(api: &Api, document: &str, variables: &Value) -> (String, String) {
+    let answer = api.ask_with(document, variables.clone());
+    assert_eq!(answer["errors"].as_array().map(Vec::len), Some(1), "{answer}");
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    (text(&answer["errors"][0]["message"]), text(&answer["errors"][0]["extensions"]["code"]))
+}
+
+#[test]
+fn an_integer_beyond_32_bits_is_refused_with_its_argument_and_value() {
+    let api = Api::of_chain(&SimChain::new(23));
+    let none = json!({});
+    for (document, variables, path, got) in [
+        ("{ block(height: 99999999999) { id } }", &none, "height", "99999999999"),
+        ("{ block(height: -2147483649) { id } }", &none, "height", "-2147483649"),
+        ("{ block(height: 18446744073709551615) { id } }", &none, "height", "18446744073709551615"),
+        ("{ block(height: 1.5) { id } }", &none, "height", "1.5"),
+        ("query($h: Int) { block(height: $h) { id } }", &json!({ "h": 2_147_483_648_u32 }), "height", "2147483648"),
+        (
+            "{ headers(range: { heights: { from: 1, to: 99999999999 } }) { height } }",
+            &none,
+            "range.heights.to",
+            "99999999999",
+        ),
+        (
+            "query($r: HeightRange!) { chain { range(of: { heights: $r }) { blockCount } } }",
+            &json!({ "r": { "to": 4_294_967_296_u64 } }),
+            "of.heights.to",
+            "4294967296",
+        ),
+        ("{ tip { transactions(first: 4294967296) { totalCount } } }", &none, "first", "4294967296"),
+    ] {
+        let message =
+            format!("Invalid value for argument \"{path}\", expected type \"Int\": an integer of 32 bits, got {got}");
+        assert_eq!(refused(&api, document, variables), (message, "GRAPHQL_VALIDATION_FAILED".to_owned()), "{document}");
+    }
+    // both ends of the range are let through
+    assert_eq!(api.data("{ block(height: 2147483647) { id } }"), json!({ "block": null }));
+    assert_eq!(api.refusal("{ block(height: -2147483648) { id } }"), json!("BAD_USER_INPUT"));
+}
+
+#[test]
+fn an_object_of_an_argument_is_refused_with_the_fields_that_it_may_have() {
+    let api = Api::of_chain(&SimChain::new(24));
+    let none = json!({});
+    let range = "an object with exactly one of the fields heights, times, lastBlocks";
+    let at = "an object with exactly one of the fields height, hash, time";
+    let with_ledger = |rest: &str| format!("{{ script(scriptPubKey: \"51\") {{ {rest} }} }}");
+    for (document, variables, argument, expected) in [
+        ("{ headers(range: null) { height } }", &none, ("range", "BlockRange"), format!("{range}, got null")),
+        ("{ headers(range: {}) { height } }", &none, ("range", "BlockRange"), format!("{range}, got none of them")),
+        (
+            "{ headers(range: { lastBlocks: 1, heights: {} }) { height } }",
+            &none,
+            ("range", "BlockRange"),
+            format!("{range}, got lastBlocks, heights"),
+        ),
+        (
+            "{ headers(range: { lastBlocks: null }) { height } }",
+            &none,
+            ("range", "BlockRange"),
+            format!("{range}, got lastBlocks: null"),
+        ),
+        (
+            "query($r: BlockRange) { blocks(range: $r) { totalCount } }",
+            &json!({ "r": {} }),
+            ("range", "BlockRange"),
+            format!("{range}, got none of them"),
+        ),
+        ("{ headers(range: 5) { height } }", &none, ("range", "BlockRange"), format!("{range}, got 5")),
+        (
+            &with_ledger("transactions(filter: { range: {} }) { totalCount }"),
+            &none,
+            ("filter.range", "BlockRange"),
+            format!("{range}, got none of them"),
+        ),
+        (
+            &with_ledger("transactions(filter: { range: [1] }) { totalCount }"),
+            &none,
+            ("filter.range", "BlockRange"),
+            format!("{range}, got a list"),
+        ),
+        (&with_ledger("balance(at: {}) { confirmed }"), &none, ("at", "BlockAt"), format!("{at}, got none of them")),
+        (&with_ledger("balance(at: 7) { confirmed }"), &none, ("at", "BlockAt"), format!("{at}, got 7")),
+        ("{ blocks(order: 7) { totalCount } }", &none, ("order", "SortOrder"), "one of ASC, DESC, got 7".to_owned()),
+    ] {
+        let (path, kind) = argument;
+        let message = format!("Invalid value for argument \"{path}\", expected type \"{kind}\": {expected}");
+        assert_eq!(refused(&api, document, variables).0, message, "{document}");
+    }
+    let refused = api.first_event("subscription { unconfirmedTransaction(filter: 7) { txid } }");
+    let message = "Invalid value for argument \"filter\", expected type \"TransactionFilter\": an object, got 7";
+    assert_eq!(refused["errors"][0]["message"], message);
 }
 
 #[test]

@@ -4,12 +4,13 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use async_graphql::futures_util::StreamExt;
 use async_graphql::{Executor, Request, Response};
 use bitcoin::consensus::serialize;
 use bitcoin::{
     Amount, Block, BlockHash, Network, OutPoint, Sequence, Transaction, TxIn, TxOut, Txid, absolute, transaction,
 };
-use btcgraph::api::{self, Schema};
+use btcgraph::api::{self, Account, Schema};
 use btcgraph::chain::pools::Pools;
 use btcgraph::index::{Index, IndexOptions, ObservedBlock, ObservedLimits, OptionalTables};
 use btcgraph::limits::Limits;
@@ -364,6 +365,21 @@ impl Api {
         let code = |error: &Value| error["extensions"]["code"].clone();
         assert!(errors.iter().all(|error| code(error) == code(&errors[0])), "{response:#}");
         code(&errors[0])
+    }
+
+    /// The first event of a subscription that begins with this state.
+    pub(crate) fn first_event(&self, document: &str) -> Value {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let mut events = self.schema.execute_stream(Request::new(document), None);
+        response_json(runtime.block_on(events.next()).unwrap_or_else(|| panic!("{document} has no event")))
+    }
+
+    /// What an answer without errors costs.
+    pub(crate) fn cost(&self, document: &str) -> u64 {
+        let account = Arc::new(Account::default());
+        let answer = self.execute(Request::new(document).data(account.clone()));
+        assert_eq!(answer.get("errors"), None, "{document}");
+        account.cost()
     }
 
     fn execute(&self, request: Request) -> Value {
