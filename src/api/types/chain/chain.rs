@@ -185,12 +185,15 @@ impl Chain {
         Some(self.shares(ctx, range).map(List))
     }
 
-    /// A mining pool by its slug. Null if the server knows none with this slug.
+    /// A mining pool by its slug. Null if the server knows none with this slug, and BAD_USER_INPUT for a text that is no slug.
     async fn miner(
         &self,
         #[graphql(desc = "The slug of the pool: its name in lower case, with letters and digits only.")] slug: String,
-    ) -> Option<Miner> {
-        Miner::find(&self.view, &slug)
+    ) -> Option<Result<Miner, ApiError>> {
+        if let Err(error) = Miner::check_slug("slug", &slug) {
+            return Some(Err(error));
+        }
+        Miner::find(&self.view, &slug).map(Ok)
     }
 
     /// The soft forks that the Bitcoin node knows, by name, with their state at the tip of this answer. NODE_UNAVAILABLE if it

@@ -121,7 +121,9 @@ impl RangeTotals {
         rate(&self.0, Span::seconds_per_block)
     }
 
-    /// The hashrate estimated from these blocks, in hashes per second. Null if no time passed.
+    /// The hashrate estimated from these blocks, in hashes per second: their work, by the time between the median times past of
+    /// their ends (BIP113), which never goes back. `getnetworkhashps` of a node takes the timestamps of the headers, so its figure
+    /// differs, most for few blocks. Null if no time passed.
     async fn hashrate(&self) -> Option<Result<f64, ApiError>> {
         rate(&self.0, Span::hashrate)
     }

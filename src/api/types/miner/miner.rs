@@ -7,7 +7,7 @@ use super::miner_totals::MinerTotalsObject;
 use crate::api::context::limits;
 use crate::api::costs;
 use crate::api::engine as async_graphql;
-use crate::api::error::ApiError;
+use crate::api::error::{ApiError, shown};
 use crate::api::pagination::connection::Connection;
 use crate::api::pagination::cursor::Scope;
 use crate::api::pagination::global_id::miner_id;
@@ -15,7 +15,7 @@ use crate::api::pagination::page::{PageArgs, height_at};
 use crate::api::types::block::{Block, BlockRangeInput};
 use crate::api::types::enums::{SeriesGroupEnum, SortOrder};
 use crate::chain::Height;
-use crate::chain::pools::{Pool, PoolId};
+use crate::chain::pools::{Pool, PoolId, slug};
 use crate::view::View;
 
 /// A mining pool of the server's table, and the view that it was found in.
@@ -28,6 +28,17 @@ pub(crate) struct Miner {
 impl Miner {
     pub(crate) fn new(view: &Arc<View>, pool: PoolId) -> Self {
         Self { view: view.clone(), pool }
+    }
+
+    /// Whether a text, given under this name, can be a slug. Errors: BAD_USER_INPUT.
+    pub(crate) fn check_slug(name: &str, text: &str) -> Result<(), ApiError> {
+        if !text.is_empty() && text == slug(text) {
+            return Ok(());
+        }
+        Err(ApiError::bad_user_input(format!(
+            "{name} is {}: a slug is the name of a pool in lower case, with letters and digits only, at least one",
+            shown(text)
+        )))
     }
 
     /// The pool with this slug.
