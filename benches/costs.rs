@@ -55,6 +55,11 @@ fn main() -> Result<()> {
         ("25 pages of 4 outputs, addresses and spenders", &format!("{{ tip {{ {outputs} }} }}")),
         ("all txids of a block of 3,000", "{ tip { txids } }"),
         (
+            "a filter that leaves out a block of 3,000",
+            "{ tip { transactions(filter: { minValue: 9007199254740991 }) { totalCount } } }",
+        ),
+        ("a filter that leaves out all blocks", "{ blocks(filter: { minTxCount: 1000000 }) { totalCount } }"),
+        (
             "a proof that a block of 3,000 holds a transaction",
             &format!("{{ transaction(txid: \"{middle}\") {{ merkleProof {{ position }} }} }}"),
         ),

@@ -8,6 +8,8 @@
 //! |---|---|---|---|
 //! | reads a row, or returns what its parent has read | 1 | the unit | 1 |
 //! | reads a page of rows | 1 | each row counts 1, and its fields as they are resolved | [`page`]: full pages |
+//! | passes over transactions that a filter leaves out | 1 for each that is read | each is read and parsed | [`scan`]: as many as a page reads at most, or a block of 3,000 |
+//! | passes over other rows that a filter leaves out | 1 for each [`ROWS_APART`] | each is looked up | of the chain [`scan`], else nothing |
 //! | reads a list without pages | 1 | the same | [`list`]: as many items as there usually are |
 //! | asks the node | [`NODE`] more | a round trip takes about as long as so many rows | the same |
 //! | has the node make a block | [`TEMPLATE`] round trips | it checks each of some thousand transactions | the same |
@@ -76,7 +78,7 @@ pub(crate) const COLUMN_ITEMS: usize = 10;
 /// Steps of ordering a cluster of transactions that can be taken for the price of a field.
 pub(crate) const CLUSTER_STEPS: u64 = 200;
 /// Transactions that a block is taken to have.
-const TRANSACTIONS: usize = 3_000;
+pub(crate) const TRANSACTIONS: usize = 3_000;
 /// Finding the bounds of a period of a series: the rows of some ten blocks.
 pub(crate) const PERIOD: usize = 5;
 /// How many headers a list is taken to have at most: `limits.headers` by default. Each is charged as it is read.
@@ -116,6 +118,9 @@ pub(crate) const CURRENCIES: usize = 10;
 pub(crate) const MEASURED_TABLE: usize = 500;
 /// Rows that can be read for the price of a field wherever they lie.
 pub(crate) const ROWS_APART: usize = 3;
+/// How many rows a page is taken to read at most while it looks for those that a filter lets through: `limits.scan_rows` by
+/// default. Each is charged as it is read.
+pub(crate) const SCANNED_ROWS: usize = 20_000;
 /// How many inputs a transaction is taken to have whose spent outputs are all looked up: four in five have at most two.
 pub(crate) const LOOKED_UP_INPUTS: usize = 4;
 /// Rows that can be read for the price of a field if they lie together.
@@ -138,6 +143,28 @@ pub(crate) fn page(first: Option<i32>, last: Option<i32>, per_row: usize) -> usi
         Err(_) => 0, // refused before any row is read
     };
     usize::try_from(rows).unwrap_or(usize::MAX).saturating_mul(per_row).saturating_add(1)
+}
+
+/// What reading so many rows costs to find those that a filter lets through, if there is one.
+pub(crate) fn scan(is_filtered: bool, rows: usize) -> usize {
+    if is_filtered { rows } else { 0 }
+}
+
+/// Rows that a page reads to find those that a filter lets through: for each `rows_for_one` of them 1 is counted as they are
+/// read, and nothing where no filter is.
+///
+/// Errors: those of the rows, and QUERY_LIMIT_EXCEEDED beyond the limit of an answer.
+pub(crate) fn scanned<T>(
+    ctx: &Context<'_>,
+    rows_for_one: Option<usize>,
+    rows: impl Iterator<Item = Result<T, ApiError>>,
+) -> impl Iterator<Item = Result<T, ApiError>> {
+    rows.enumerate().map(move |(read, row)| {
+        if rows_for_one.is_some_and(|together| read.is_multiple_of(together)) {
+            spend(ctx, 1)?;
+        }
+        row
+    })
 }
 
 /// What the inputs or outputs of a transaction cost before their number is known.

@@ -46,7 +46,8 @@ impl OpReturnQuery {
     ) -> Result<Connection<Output>, ApiError> {
         let prefix = prefix.as_bytes();
         if prefix.len() < SHORTEST_DATA {
-            let message = format!("has {} bytes: give at least {SHORTEST_DATA}", prefix.len());
+            let bytes = if prefix.len() == 1 { "byte" } else { "bytes" };
+            let message = format!("has {} {bytes}: give at least {SHORTEST_DATA}", prefix.len());
             return Err(ApiError::bad_argument("prefix", message));
         }
         let (view, limits) = (self.0.view(ctx)?, limits(ctx)?);
@@ -79,9 +80,9 @@ impl OpReturnQuery {
         };
         let enough = |rows| rows >= limits.scan_rows || bytes.get() > SCAN_BYTES;
         let page = if walk.ascending {
-            request.page(enough, found.map(row))?
+            request.page(enough, costs::scanned(ctx, Some(1), found.map(row)))?
         } else {
-            request.page(enough, found.rev().map(row))?
+            request.page(enough, costs::scanned(ctx, Some(1), found.rev().map(row)))?
         };
         let held_by = |position| Ok(Some(view.block_hash_of(txnum_of(position))?));
         Connection::new(&scope, page, None, held_by, |_, output| Ok(output))
@@ -93,7 +94,8 @@ impl OpReturnQuery {
     /// The OP_RETURN outputs of the main chain whose pushed data, concatenated, begins with these bytes. Only with the feature
     /// OP_RETURNS of `server.features`: without it FEATURE_DISABLED, and NOT_READY while the server still builds what it
     /// needs for it. A page reads at most `server.limits.pages.scanRows` outputs with the same first three bytes, and may
-    /// have fewer items than asked for; its cursor goes on behind them.
+    /// have fewer items than asked for; its cursor goes on behind them. Each of these outputs costs 1, whether it is returned or
+    /// not.
     /// Example: `{ opReturns(prefix: "6f6d6e69", first: 5) { nodes { outpoint { text } opReturn { pushes } transaction {
     /// block { height } } } } }`.
     #[graphql(complexity = "costs::page(first, last, child_complexity)")]

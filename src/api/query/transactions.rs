@@ -60,14 +60,14 @@ impl TransactionQuery {
         let txnums = view.txnums(BlockRangeInput::heights("range", range, &view)?)?;
         let held_by = |position| Ok(Some(view.block_hash_of(txnum_at(position)?)?));
         let positions = txnums.start.0.into()..txnums.end.0.into();
-        if let Some(filter) = filter.filter(TransactionFilter::leaves_out) {
+        if let Some(filter) = TransactionFilter::checked(filter)? {
             let (scope, limits) = (scope.filtered(format!("{order:?} {range:?} {filter:?}")), limits(ctx)?);
             let request = args.read(&scope, &view, limits)?;
-            let page = filtered(&request, positions, order, limits, |position| {
+            let page = filtered(ctx, &request, positions, order, limits, |position| {
                 let txnum = txnum_at(position)?;
                 let left = view.bytes_left();
                 let found = Transaction::new(&view, read_transaction(&view, |view| view.newest_copy(txnum))?);
-                let meets = found.meets(&filter)?;
+                let meets = found.meets(ctx, &filter)?;
                 Ok((left.saturating_sub(view.bytes_left()), meets.then_some(found)))
             })?;
             return Connection::new(&scope, page, None, held_by, |_, found| Ok(found));
@@ -137,7 +137,9 @@ impl TransactionQuery {
 
     /// The transactions of the main chain, block by block, in block order.
     /// Example: `{ transactions(range: { lastBlocks: 6 }, first: 10) { nodes { txid totalOutputValue } } }`.
-    #[graphql(complexity = "costs::page(first, last, child_complexity)")]
+    #[graphql(
+        complexity = "costs::scan(filter.is_some_and(|filter| filter.leaves_out()), costs::SCANNED_ROWS).saturating_add(costs::page(first, last, child_complexity))"
+    )]
     async fn transactions(
         &self,
         ctx: &Context<'_>,

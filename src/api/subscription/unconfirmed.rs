@@ -64,7 +64,7 @@ impl UnconfirmedSubscription {
         )]
         watch: Option<LedgerInput>,
     ) -> Result<impl Stream<Item = Result<Transaction, ApiError>> + use<>, ApiError> {
-        let filter = filter.unwrap_or_default();
+        let filter = TransactionFilter::checked(filter)?.unwrap_or_default();
         let arrivals = |kind: &MempoolEventKind| matches!(kind, MempoolEventKind::Added { .. });
         let (run, progress) = (self.0.live.run(), ResumeTracker::of(ctx));
         let follower = self.0.mempool(ctx, ResumePoint::in_mempool(ctx), arrivals)?;

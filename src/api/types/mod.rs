@@ -6,6 +6,7 @@
 pub(crate) mod block;
 pub(crate) mod chain;
 pub(crate) mod enums;
+pub(crate) mod filter_rules;
 pub(crate) mod ledger;
 pub(crate) mod mempool;
 pub(crate) mod miner;

@@ -1,9 +1,11 @@
 //! What answers cost: the fields that are resolved, and more for those that do more.
 
+use btcgraph::chain::StructuralFeature;
 use btcgraph::limits::Limits;
 use btcgraph::sim::{Hostile, SimChain};
 use serde_json::{Value, json};
 
+use super::mempool::{chain_with_coins, paying};
 use crate::support::api::Api;
 
 fn chain(blocks: u32) -> SimChain {
@@ -108,4 +110,111 @@ fn a_refused_answer_stops_and_has_one_error_however_many_fields_are_left() {
     );
     let refused = refusal(&api.ask(&twice));
     assert!(refused["actual"].as_u64() > Some(1_000), "{refused}");
+}
+
+#[test]
+fn rows_that_a_filter_leaves_out_are_charged() {
+    let chain = chain(130);
+    let api = Api::of_chain(&chain);
+    let blocks: Vec<_> = chain.active_blocks().collect();
+    let largest = (0..blocks.len()).max_by_key(|height| blocks[*height].txdata.len()).unwrap();
+    let of_largest = u64::try_from(blocks[largest].txdata.len()).unwrap();
+    let of_all = blocks.iter().map(|block| u64::try_from(block.txdata.len()).unwrap()).sum::<u64>();
+    assert!(of_largest > 5, "the chain has a block with some transactions");
+    let block = format!("block(height: {largest})");
+    for (query, expected) in [
+        // a field, one for each transaction of the block, and the count
+        (
+            format!("{{ {block} {{ transactions(filter: {{ minValue: 9007199254740991 }}) {{ totalCount }} }} }}"),
+            3 + of_largest,
+        ),
+        (
+            format!(
+                "{{ transactions(range: {{ heights: {{ from: {largest}, to: {largest} }} }}, filter: {{ minValue: 9007199254740991 }}) {{ totalCount }} }}"
+            ),
+            2 + of_largest,
+        ),
+        (
+            "{ transactions(filter: { coinbase: true, minValue: 9007199254740991 }) { totalCount } }".to_owned(),
+            2 + of_all,
+        ),
+        // 131 rows, three for 1
+        ("{ blocks(filter: { minTxCount: 100000 }) { totalCount } }".to_owned(), 2 + 44),
+        ("{ blocks(filter: { signalsBit: 28, isEmpty: false }) { totalCount } }".to_owned(), 2 + 44),
+        // without a condition, rows cost what is asked of them
+        ("{ blocks(filter: {}) { totalCount } }".to_owned(), 2),
+        (format!("{{ {block} {{ transactions(filter: {{}}) {{ totalCount }} }} }}"), 3),
+    ] {
+        assert_eq!(api.cost(&query), expected, "{query}");
+    }
+    // those that may spend a multisig are looked at with what they spend
+    let inputs = |transaction: &bitcoin::Transaction| u64::try_from(transaction.input.len()).unwrap();
+    let may_spend = blocks[largest].txdata.iter().filter(|found| StructuralFeature::MultisigSpend.may_be_of(found));
+    let looked_up = may_spend.map(inputs).sum::<u64>();
+    let query = format!(
+        "{{ {block} {{ transactions(filter: {{ features: [MULTISIG_SPEND], minValue: 9007199254740991 }}) {{ totalCount }} }} }}"
+    );
+    assert_eq!(api.cost(&query), 3 + of_largest, "what another condition leaves out is not looked up");
+    let query =
+        format!("{{ {block} {{ transactions(last: 0, filter: {{ features: [MULTISIG_SPEND] }}) {{ totalCount }} }} }}");
+    let last = blocks[largest].txdata.last().unwrap();
+    assert_eq!(api.cost(&query), 3 + 1 + inputs(last), "the row behind an empty page is read");
+    assert!(looked_up >= inputs(last));
+}
+
+#[test]
+fn rows_of_ledgers_and_of_the_mempool_are_charged() {
+    let (chain, coins) = chain_with_coins(7);
+    let mut api = Api::of_chain(&chain);
+    api.arrive(&coins.iter().map(|coin| paying(*coin, 1_000)).collect::<Vec<_>>());
+    let script = SimChain::miner().script_pubkey().to_hex_string();
+    let counts = api.data(&format!("{{ script(scriptPubKey: \"{script}\") {{ stats {{ txCount utxoCount }} }} }}"));
+    let [transactions, utxos] = ["txCount", "utxoCount"].map(|name| counts["script"]["stats"][name].as_u64().unwrap());
+    assert!(transactions > 6 && utxos > 6, "{counts}");
+    for (query, expected) in [
+        (
+            "{ mempool { transactions(filter: { minValue: 9007199254740991 }, order: ARRIVAL) { totalCount } } }"
+                .to_owned(),
+            3 + 3,
+        ),
+        (
+            "{ mempool { transactions(filter: { scriptTypes: [P2MS] }, order: ARRIVAL) { totalCount } } }".to_owned(),
+            3 + 7,
+        ),
+        ("{ mempool { transactions(order: ARRIVAL) { totalCount } } }".to_owned(), 3),
+        (
+            format!(
+                "{{ script(scriptPubKey: \"{script}\") {{ transactions(filter: {{ minAbsNet: 9000000000000000, includeMempool: false }}) {{ totalCount }} }} }}"
+            ),
+            3 + transactions.div_ceil(3),
+        ),
+        (
+            format!(
+                "{{ script(scriptPubKey: \"{script}\") {{ utxos(filter: {{ minValue: 9000000000000000, includeSpentInMempool: true, minConfirmations: 1 }}) {{ totalCount }} }} }}"
+            ),
+            3 + utxos.div_ceil(3),
+        ),
+    ] {
+        assert_eq!(api.cost(&query), expected, "{query}");
+    }
+}
+
+#[test]
+fn the_worst_case_of_a_filter_is_a_scan_of_all_rows_that_a_page_may_read() {
+    let chain = chain(5);
+    let api = Api::of_chain_within(&chain, Limits { worst_case_complexity: 1, ..Limits::default() });
+    let worst_case = |query: &str| refusal(&api.ask(query))["actual"].as_u64().unwrap();
+    for (query, expected) in [
+        ("{ transactions { totalCount } }", 26),
+        ("{ transactions(filter: {}) { totalCount } }", 26),
+        ("{ transactions(filter: { coinbase: true }) { totalCount } }", 20_026),
+        ("{ tip { transactions(filter: { coinbase: true }) { totalCount } } }", 3_027),
+        ("{ blocks(filter: { minTxCount: 2 }) { totalCount } }", 6_666 + 26),
+        ("{ blocks(filter: { isEmpty: false }) { totalCount } }", 6_666 + 26),
+        ("{ blocks(filter: { isEmpty: true, miner: \"a\" }) { totalCount } }", 6_666 + 26),
+        ("{ blocks(filter: { isEmpty: true }) { totalCount } }", 26),
+        ("{ blocks(filter: { miner: \"a\" }) { totalCount } }", 26),
+    ] {
+        assert_eq!(worst_case(query), expected, "{query}");
+    }
 }

@@ -136,7 +136,6 @@ fn the_mempool_is_filtered_by_the_scripts_of_outputs() {
     for (filter, expected) in [
         ("scriptTypes: [P2TR]", vec![2]),
         ("scriptTypes: [OP_RETURN, P2TR]", vec![1, 2]),
-        ("scriptTypes: []", vec![]),
         ("opReturnPrefix: \"6162\"", vec![1]),
         ("opReturnPrefix: \"616263\", coinbase: false", vec![1]),
         ("opReturnPrefix: \"62\"", vec![]),
@@ -149,6 +148,46 @@ fn the_mempool_is_filtered_by_the_scripts_of_outputs() {
         let expected: Vec<_> =
             expected.iter().map(|number: &usize| transactions[*number].compute_txid().to_string()).collect();
         assert_eq!(found, expected, "{filter}");
+    }
+}
+
+#[test]
+fn conditions_that_no_transaction_can_meet_are_refused() {
+    let (api, _) = three_kinds();
+    for (filter, message) in [
+        ("minFeeRate: 2.5, maxFeeRate: 2", "filter.minFeeRate is 2.5, and filter.maxFeeRate is 2, which is below it"),
+        ("minValue: 2, maxValue: 1", "filter.minValue is 2, and filter.maxValue is 1, which is below it"),
+        ("minFeeRate: -1", "filter.minFeeRate is -1, and a feerate cannot be negative"),
+        ("maxFeeRate: -0.5", "filter.maxFeeRate is -0.5, and a feerate cannot be negative"),
+        ("scriptTypes: []", "filter.scriptTypes is an empty list: give at least one, or leave the condition out"),
+        ("features: []", "filter.features is an empty list: give at least one, or leave the condition out"),
+        (
+            "coinbase: true, maxFeeRate: 1",
+            "filter.coinbase: true and filter.maxFeeRate exclude each other: a coinbase pays no fee",
+        ),
+    ] {
+        for (path, open, close) in [
+            (json!(["transactions"]), "{", "}"),
+            (json!(["tip", "transactions"]), "{ tip {", "} }"),
+            (json!(["mempool", "transactions"]), "{ mempool {", "} }"),
+        ] {
+            let answer = api.ask(&format!("{open} transactions(filter: {{ {filter} }}) {{ totalCount }} {close}"));
+            let error = &answer["errors"][0];
+            assert_eq!((error["message"].as_str(), &error["path"]), (Some(message), &path), "{filter}");
+            assert_eq!(error["extensions"], json!({ "code": "BAD_USER_INPUT" }), "{filter}");
+        }
+        let document = format!("subscription {{ unconfirmedTransaction(filter: {{ {filter} }}) {{ txid }} }}");
+        let refused = api.first_event(&document);
+        let error = &refused["errors"][0];
+        assert_eq!(
+            (error["message"].as_str(), &error["extensions"]["code"]),
+            (Some(message), &json!("BAD_USER_INPUT"))
+        );
+    }
+    // equal bounds are met by what is equal
+    for filter in ["minFeeRate: 2, maxFeeRate: 2", "minValue: 0, maxValue: 0", "coinbase: true, minValue: 1"] {
+        let answer = api.ask(&format!("{{ transactions(filter: {{ {filter} }}) {{ totalCount }} }}"));
+        assert_eq!(answer.get("errors"), None, "{filter}");
     }
 }
 

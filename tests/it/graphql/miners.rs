@@ -335,11 +335,16 @@ fn blocks_are_filtered_by_an_index_where_there_is_one() {
     assert_eq!(filtered("isEmpty: true", ", last: 2"), (vec![1, 0], Some(105), false));
     assert_eq!(filtered("isEmpty: false", ""), (vec![106, 105, 102], None, false));
     assert_eq!(filtered("minTxCount: 2, miner: \"paidpool\"", ""), (vec![105], None, false));
-    assert_eq!(filtered("minTxCount: 2, isEmpty: true", ""), (vec![], None, false));
+    assert_eq!(filtered("minTxCount: 1, isEmpty: true", ", last: 2"), (vec![1, 0], None, false));
     assert_eq!(filtered("minTxCount: 3", ""), (vec![], None, false));
     assert_eq!(filtered("", ", first: 2"), (vec![107, 106], Some(108), true));
     for (refused, message) in [
         ("miner: \"unknown\"", "filter.miner is \"unknown\", and the server knows no mining pool with this slug"),
+        (
+            "minTxCount: 2, isEmpty: true",
+            "filter.isEmpty: true and filter.minTxCount: 2 exclude each other: a block without transactions beside the \
+             coinbase has 1",
+        ),
         ("minTxCount: -1", "filter.minTxCount is -1, and a count cannot be negative"),
         ("signalsBit: 29", "filter.signalsBit is 29: deployments have the bits 0 to 28 (BIP9)"),
         ("signalsBit: -1", "filter.signalsBit is -1: deployments have the bits 0 to 28 (BIP9)"),
@@ -350,6 +355,22 @@ fn blocks_are_filtered_by_an_index_where_there_is_one() {
         let expected = json!([error(&json!(["blocks"]), 3, message, &extensions)]);
         assert_eq!(said["errors"], expected, "{refused}");
     }
+}
+
+#[test]
+fn a_text_that_is_no_slug_is_refused() {
+    let (chain, _) = mined();
+    let api = api_of(&chain);
+    for (text, shown) in [("", "\"\""), ("TagPool", "\"TagPool\""), ("tag pool", "\"tag pool\"")] {
+        let answer = api.ask(&format!("{{ chain {{ miner(slug: \"{text}\") {{ name }} }} }}"));
+        let message = format!(
+            "slug is {shown}: a slug is the name of a pool in lower case, with letters and digits only, at least one"
+        );
+        let expected = error(&json!(["chain", "miner"]), 11, &message, &json!({ "code": "BAD_USER_INPUT" }));
+        assert_eq!(answer["errors"], json!([expected]));
+        assert_eq!(answer["data"], json!({ "chain": { "miner": null } }));
+    }
+    assert_eq!(api.data("{ chain { miner(slug: \"unknown\") { name } } }"), json!({ "chain": { "miner": null } }));
 }
 
 #[test]

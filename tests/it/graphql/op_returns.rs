@@ -76,7 +76,9 @@ fn op_returns_are_found_by_the_beginning_of_their_data_with_their_table() {
     // blocks
     assert_eq!(page(&format!("{omni}, range: {{ lastBlocks: 1 }}")).0, newest_first[..1].to_vec());
     assert_eq!(page(&format!("{omni}, range: {{ lastBlocks: 2 }}")).0, newest_first[..3].to_vec());
-    let answer = api.ask(&ask("prefix: \"6f6d\""));
-    assert_eq!(answer["errors"][0]["message"], "prefix has 2 bytes: give at least 3");
-    assert_eq!(answer["errors"][0]["extensions"]["code"], "BAD_USER_INPUT");
+    for (prefix, size) in [("", "0 bytes"), ("6f", "1 byte"), ("6f6d", "2 bytes")] {
+        let answer = api.ask(&ask(&format!("prefix: \"{prefix}\"")));
+        assert_eq!(answer["errors"][0]["message"], format!("prefix has {size}: give at least 3"));
+        assert_eq!(answer["errors"][0]["extensions"]["code"], "BAD_USER_INPUT");
+    }
 }

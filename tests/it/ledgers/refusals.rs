@@ -106,7 +106,22 @@ fn arguments_of_root_fields() {
     assert_eq!(outputs["data"], json!({ "outputsByOutpoint": [{ "vout": 0 }, null, null] }));
     assert_eq!(outputs["errors"].as_array().unwrap().len(), 1);
     assert_eq!(outputs["errors"][0]["path"], json!(["outputsByOutpoint", 1]));
-    assert!(outputs["errors"][0]["message"].as_str().unwrap().contains("-2"));
+    let message = "outpoints.1.vout is -2, and the first output of a transaction has index 0";
+    assert_eq!(outputs["errors"][0]["message"], message);
+    let watched = api.first_event(&format!(
+        "subscription {{ outputSpent(outpoints: [{{ txid: {TXID}, vout: 0 }}, {{ txid: {TXID}, vout: -2 }}]) {{ isConfirmed }} }}"
+    ));
+    assert_eq!(watched["errors"][0]["message"], message);
+    let histogram = api.ask("{ mempool { feeHistogram(bins: [1, -1]) { txCount } } }");
+    let message = "bins.1 is -1, and a feerate is from 0 to the coin supply per vbyte";
+    assert_eq!(histogram["errors"][0]["message"], message);
+    for ledger in ["address(address: \"bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080\")", "script(scriptPubKey: \"51\")"] {
+        let filter = "filter: { coinbaseOnly: true, direction: OUT }";
+        let answer = api.ask(&format!("{{ {ledger} {{ transactions({filter}) {{ totalCount }} }} }}"));
+        let message = "filter.coinbaseOnly: true and filter.direction: OUT exclude each other: a coinbase spends nothing";
+        assert_eq!(answer["errors"][0]["message"], message);
+        assert_eq!(answer["errors"][0]["extensions"]["code"], input);
+    }
 }
 
 #[test]

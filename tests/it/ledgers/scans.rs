@@ -49,8 +49,8 @@ fn filtered(truth: &Truth, past: &Truth, owner: &str, scripts: &Scripts) -> Vec<
         ),
         (transactions("order: ASC, filter: { coinbaseOnly: true }"), keep(&|txnum, _| truth.is_coinbase(txnum))),
         (
-            transactions("filter: { coinbaseOnly: true, direction: OUT, range: { heights: { from: 1 } } }"),
-            Vec::new(), // a coinbase spends nothing
+            transactions("order: ASC, filter: { coinbaseOnly: true, direction: IN, range: { heights: { from: 1 } } }"),
+            keep(&|txnum, _| txnum > 0 && truth.is_coinbase(txnum)),
         ),
         (
             list("utxos", &format!("filter: {{ minValue: {large} }}"), UTXO),

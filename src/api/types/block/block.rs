@@ -99,7 +99,7 @@ impl Block {
         args: &PageArgs,
         filter: Option<TransactionFilter>,
     ) -> Result<Connection<Transaction>, ApiError> {
-        if let Some(filter) = filter.filter(TransactionFilter::leaves_out) {
+        if let Some(filter) = TransactionFilter::checked(filter)? {
             return self.filtered_page(ctx, args, &filter);
         }
         let hash = self.block.row.hash;
@@ -143,10 +143,10 @@ impl Block {
         let request = args.read(&scope, &self.view, limits)?;
         self.view.count(self.block.bytes_to_open())?;
         let all = 0..self.block.row.transactions.into();
-        let page = filtered(&request, all, SortOrder::Asc, limits, |index| {
+        let page = filtered(ctx, &request, all, SortOrder::Asc, limits, |index| {
             let left = self.view.bytes_left();
             let found = Transaction::new(&self.view, self.transaction_in(index)?);
-            let meets = found.meets(filter)?;
+            let meets = found.meets(ctx, filter)?;
             Ok((left.saturating_sub(self.view.bytes_left()), meets.then_some(found)))
         })?;
         Connection::new(&scope, page, None, |_| Ok(held_by), |_, found| Ok(found))
@@ -448,7 +448,9 @@ impl Block {
 
     /// The transactions of the block, in block order, coinbase first. Transactions of a stale block that are also on
     /// the main chain are shown as they are on the main chain, and those of the mempool as they are there.
-    #[graphql(complexity = "costs::page(first, last, child_complexity)")]
+    #[graphql(
+        complexity = "costs::scan(filter.is_some_and(|filter| filter.leaves_out()), costs::TRANSACTIONS).saturating_add(costs::page(first, last, child_complexity))"
+    )]
     async fn transactions(
         &self,
         ctx: &Context<'_>,

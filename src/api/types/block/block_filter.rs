@@ -10,13 +10,16 @@ use crate::api::error::ApiError;
 use crate::api::pagination::page::{Page, PageRequest, count_of, height_at};
 use crate::api::scalars::{Hex, UInt53};
 use crate::api::types::enums::SortOrder;
+use crate::api::types::filter_rules::check_not_both;
 use crate::chain::Height;
 use crate::chain::pools::PoolId;
 use crate::limits::Limits;
 use crate::view::{Dependency, Ledger, View};
 
-/// Conditions on blocks, of which all must be met. A list that has `miner`, `minerScript` or `isEmpty: true` is found through
-/// an index; what is left of the conditions is checked row by row.
+/// Conditions on blocks, of which all must be met. Conditions that contradict each other are BAD_USER_INPUT. A list that has
+/// `miner`, `minerScript` or `isEmpty: true` is found through an index; what is left of the conditions is checked row by row, at
+/// most `server.limits.pages.scanRows` rows per page. The page then ends early. Three rows that are read cost 1, whether they are
+/// returned or not.
 #[derive(Clone, Debug, Default, PartialEq, Eq, InputObject)]
 pub(crate) struct BlockFilter {
     /// Only blocks that are ascribed to this mining pool, by its slug (`Miner.slug`). NOT_READY while the blocks of the chain are
@@ -91,9 +94,28 @@ impl Conditions {
 type Heights<'v> = Box<dyn Iterator<Item = Result<Height, ApiError>> + 'v>;
 
 impl BlockFilter {
+    /// The filter as it was given, `None` if it has no condition.
+    ///
+    /// Errors: BAD_USER_INPUT for conditions that no block can meet.
+    pub(crate) fn checked(given: Option<Self>) -> Result<Option<Self>, ApiError> {
+        let Some(given) = given.filter(Self::leaves_out) else { return Ok(None) };
+        let least = given.min_tx_count.unwrap_or_default();
+        let excludes = given.is_empty == Some(true) && least > 1;
+        let conditions = ("isEmpty: true", format!("minTxCount: {least}"));
+        check_not_both(excludes, conditions, "a block without transactions beside the coinbase has 1")?;
+        Ok(Some(given))
+    }
+
     /// Whether there is a condition at all.
     pub(crate) fn leaves_out(&self) -> bool {
         *self != Self::default()
+    }
+
+    /// Whether rows are read that may not meet them: one condition that an index knows leads, and all others are checked.
+    pub(crate) fn scans(&self) -> bool {
+        let indexed = [self.miner.is_some(), self.miner_script.is_some(), self.is_empty == Some(true)];
+        let checked = [self.is_empty == Some(false), self.min_tx_count.is_some(), self.signals_bit.is_some()];
+        checked.contains(&true) || indexed.into_iter().filter(|is_given| *is_given).count() > 1
     }
 
     /// The page of the blocks at these heights that meet the conditions, and how many do, if that is known without reading them.
@@ -141,6 +163,7 @@ impl BlockFilter {
             let is_met = is_seek || conditions.are_met(view, height)?;
             Ok::<_, ApiError>((u64::from(height.to_u32()), is_met.then_some(height)))
         });
+        let rows = costs::scanned(ctx, (!is_seek).then_some(costs::ROWS_APART), rows);
         let page = request.page(|rows| !is_seek && rows >= limits.scan_rows, rows)?;
         Ok((page, total.filter(|_| is_seek).map(UInt53::from)))
     }

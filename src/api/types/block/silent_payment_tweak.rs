@@ -42,7 +42,7 @@ pub(super) fn page(
     let scope = Scope::new("silentPaymentTweaks", block_id(hash));
     let request = args.read(&scope, view, limits)?;
     let secp = Secp256k1::verification_only();
-    let page = filtered(&request, 0..block.row.transactions.into(), SortOrder::Asc, limits, |index| {
+    let page = filtered(ctx, &request, 0..block.row.transactions.into(), SortOrder::Asc, limits, |index| {
         let index = u32::try_from(index).map_err(|_| ApiError::internal("a block has too many transactions"))?;
         let left = view.bytes_left();
         view.count(0)?;

@@ -20,6 +20,7 @@ use crate::api::pagination::pending_list::{ListPosition, PendingListWalk, Pendin
 use crate::api::scalars::{DateTime, Sats, SignedSats, UInt53};
 use crate::api::types::block::BlockRangeInput;
 use crate::api::types::enums::SortOrder;
+use crate::api::types::filter_rules::check_not_both;
 use crate::api::types::rates::CurrencyValue;
 use crate::api::types::transaction::{Input, Output, Transaction};
 use crate::view::{self, LostMovement, Movement, PendingMovement, ScriptKey, TxNum, View};
@@ -40,7 +41,8 @@ pub(crate) enum Direction {
 }
 
 /// Conditions on the transactions of a ledger; a transaction must meet all of them. A range of blocks uses the index.
-/// The other conditions scan row by row, at most `server.limits.pages.scanRows` rows per page.
+/// The other conditions scan row by row, at most `server.limits.pages.scanRows` rows per page; three rows that are read cost 1,
+/// whether they are returned or not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, InputObject)]
 pub(crate) struct LedgerFilter {
     /// Only transactions in this direction.
@@ -60,15 +62,17 @@ pub(crate) struct LedgerFilter {
 }
 
 impl LedgerFilter {
-    /// The filter that is meant: null is the default.
-    fn of(given: Option<Self>) -> Self {
+    /// The filter that is meant: null is the default. Errors: BAD_USER_INPUT for conditions that no transaction can meet.
+    fn of(given: Option<Self>) -> Result<Self, ApiError> {
         let given = given.unwrap_or_default();
-        Self {
+        let excludes = given.is_coinbase_only() && given.direction() == Direction::Out;
+        check_not_both(excludes, ("coinbaseOnly: true", "direction: OUT"), "a coinbase spends nothing")?;
+        Ok(Self {
             direction: Some(given.direction()),
             include_mempool: Some(given.include_mempool.unwrap_or(true)),
             coinbase_only: Some(given.is_coinbase_only()),
             ..given
-        }
+        })
     }
 
     fn direction(&self) -> Direction {
@@ -385,7 +389,7 @@ impl Holdings {
         order: Option<SortOrder>,
         args: &PageArgs,
     ) -> Result<Connection<LedgerEntry>, ApiError> {
-        let (filter, order) = (LedgerFilter::of(filter), order.unwrap_or(SortOrder::Desc));
+        let (filter, order) = (LedgerFilter::of(filter)?, order.unwrap_or(SortOrder::Desc));
         let scope = Scope::new("transactions", self.owner.clone()).filtered(format!("{filter:?} {order:?}"));
         let request = args.read_by(limits(ctx)?, |given| self.pending_list_place(&scope, given))?;
         self.count_scripts()?;
@@ -395,10 +399,11 @@ impl Holdings {
         let (confirmed, waiting) =
             (self.confirmed_entries(&filter, &walk)?, self.waiting_entries(&filter, &walk, scan_rows));
         let enough = |read| filter.scans() && read >= scan_rows;
+        let rows_for_one = filter.scans().then_some(costs::ROWS_APART);
         let page = if walk.ascending {
-            request.page(enough, confirmed.chain(waiting))?
+            request.page(enough, costs::scanned(ctx, rows_for_one, confirmed.chain(waiting)))?
         } else {
-            request.page(enough, waiting.chain(confirmed))?
+            request.page(enough, costs::scanned(ctx, rows_for_one, waiting.chain(confirmed)))?
         };
         let total_count = if filter.scans() { None } else { self.count_entries(&filter, &txnums, scan_rows)? };
         let cursor = |position| self.pending_list_cursor(&scope, position, txnum_at);

@@ -11,6 +11,7 @@ use super::holdings::{Holdings, ROW_BYTES};
 use super::spendability::{Spendability, effective_value};
 use crate::api::allowance::find_transaction;
 use crate::api::context::limits;
+use crate::api::costs;
 use crate::api::engine::{self as async_graphql, List};
 use crate::api::error::ApiError;
 use crate::api::pagination::connection::{Connection, Edge, PageInfo};
@@ -28,7 +29,7 @@ use crate::view::{self, Coin, Entry, OutputPosition, View, mature_at};
 /// Bytes of transactions that one page reads while it looks for what was unspent once.
 const SCAN_BYTES: usize = 8 << 20;
 
-/// Conditions on unspent outputs; an output must meet all of them.
+/// Conditions on unspent outputs; an output must meet all of them. Three rows that are read to find them cost 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, InputObject)]
 pub(crate) struct UtxoFilter {
     /// Only outputs with at least this many confirmations, up to the requested block: 1 in that block. 0 includes
@@ -299,11 +300,11 @@ impl Holdings {
             Ok(Utxo { view: self.view.clone(), unspent, height, at: at.height, past })
         };
         let Connection { edges, nodes, page_info, .. } = if past {
-            let page = self.past_page(&request.going_on(place), &filter, &at, scan_rows)?;
+            let page = self.past_page(ctx, &request.going_on(place), &filter, &at, scan_rows)?;
             let held_by = |_| Ok(Some(at.row.hash));
             Connection::new(&scope, page, None, held_by, |_, coin| node(Unspent::Confirmed(coin)))?
         } else {
-            let page = self.present_page(&request, &filter, &at, scan_rows)?;
+            let page = self.present_page(ctx, &request, &filter, &at, scan_rows)?;
             let txnum = |position| Ok(OutputPosition::from_u64(position).txnum);
             let cursor = |position| self.pending_list_cursor(&scope, position, txnum);
             Connection::with_cursors(page, None, cursor, |_, unspent| node(unspent))?
@@ -350,6 +351,7 @@ impl Holdings {
 
     fn present_page(
         &self,
+        ctx: &Context<'_>,
         request: &PageRequest<PendingListPlace>,
         filter: &UtxoFilter,
         at: &view::Block,
@@ -360,11 +362,15 @@ impl Holdings {
         let confirmed = self.confirmed_coins(filter, &walk, at, &passed)?;
         let waiting = self.waiting_coins(filter, &walk, &passed)?;
         let enough = |read| passed.is_enough() || (filter.scans() && read >= scan_rows);
-        if walk.ascending {
-            request.page(enough, confirmed.chain(waiting))
+        let rows_for_one = filter.scans().then_some(costs::ROWS_APART);
+        let page = if walk.ascending {
+            request.page(enough, costs::scanned(ctx, rows_for_one, confirmed.chain(waiting)))?
         } else {
-            request.page(enough, waiting.chain(confirmed))
-        }
+            request.page(enough, costs::scanned(ctx, rows_for_one, waiting.chain(confirmed)))?
+        };
+        let passed = usize::try_from(passed.count.get()).unwrap_or(usize::MAX);
+        costs::spend(ctx, passed / costs::ROWS_APART)?;
+        Ok(page)
     }
 
     fn confirmed_coins<'h>(
@@ -431,6 +437,7 @@ impl Holdings {
 
     fn past_page(
         &self,
+        ctx: &Context<'_>,
         request: &PageRequest,
         filter: &UtxoFilter,
         at: &view::Block,
@@ -449,6 +456,7 @@ impl Holdings {
             };
             Ok::<_, ApiError>((candidate.position.to_u64(), candidate.coin.filter(|_| kept)))
         });
+        let rows = costs::scanned(ctx, Some(costs::ROWS_APART), rows);
         request.page(|read| read >= scan_rows || bytes.get() > SCAN_BYTES, rows)
     }
 }

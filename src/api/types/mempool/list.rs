@@ -19,6 +19,7 @@ use bitcoin::hashes::Hash;
 
 use super::mempool::unconfirmed;
 use crate::api::context::limits;
+use crate::api::costs;
 use crate::api::error::ApiError;
 use crate::api::pagination::connection::Connection;
 use crate::api::pagination::cursor::{GivenCursor, Scope};
@@ -192,7 +193,9 @@ pub(crate) fn transactions(
         }
     });
     let enough = |read| filter.leaves_out() && (read >= limits.scan_rows || bytes.get() > SCAN_BYTES);
-    let page = request.page(enough, rows)?;
+    // a row whose scripts are not looked at is in memory as a whole
+    let rows_for_one = if filter.asks_for_scripts() { 1 } else { costs::ROWS_APART };
+    let page = request.page(enough, costs::scanned(ctx, filter.leaves_out().then_some(rows_for_one), rows))?;
     let count = if filter.leaves_out() { None } else { Some(UInt53::new(view.mempool().totals().count)?) };
     Connection::with_cursors(
         page,

@@ -119,7 +119,8 @@ impl Mempool {
         #[graphql(desc = "Only items before the item with this cursor.")] before: Option<String>,
     ) -> Option<Result<Connection<Transaction>, ApiError>> {
         let args = PageArgs { first, after, last, before };
-        Some(list::transactions(&self.view, ctx, &args, order.unwrap_or_default(), &filter.unwrap_or_default()))
+        let filter = TransactionFilter::checked(filter).map(Option::unwrap_or_default);
+        Some(filter.and_then(|filter| list::transactions(&self.view, ctx, &args, order.unwrap_or_default(), &filter)))
     }
 
     /// The distribution of mempool transactions over feerates, in bins from the highest feerate to the lowest.

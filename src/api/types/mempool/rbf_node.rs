@@ -93,7 +93,10 @@ pub(super) fn page(
         Ok::<_, ApiError>((position, is_listed.then_some(txid)))
     };
     let enough = |read| read >= limits.scan_rows;
-    let page =
-        if walk.ascending { request.page(enough, roots.rev().map(row)) } else { request.page(enough, roots.map(row)) };
+    let page = if walk.ascending {
+        request.page(enough, costs::scanned(ctx, Some(costs::ROWS_APART), roots.rev().map(row)))
+    } else {
+        request.page(enough, costs::scanned(ctx, Some(costs::ROWS_APART), roots.map(row)))
+    };
     Connection::new(&scope, page?, None, |_| Ok(None), |_, txid| RbfNode::find(view, txid))
 }

@@ -56,6 +56,7 @@ pub(crate) fn features(
 
 /// Whether a transaction has all of these features. One that spends an output that is not known has none that depends on it.
 pub(crate) fn has_features(
+    ctx: &Context<'_>,
     view: &View,
     transaction: &Transaction,
     wanted: &[TransactionFeature],
@@ -67,6 +68,7 @@ pub(crate) fn has_features(
     if !wanted.clone().any(StructuralFeature::needs_prevouts) {
         return Ok(true);
     }
+    costs::spend(ctx, transaction.parts.input.len())?;
     let found = known_features(view, transaction)?;
     Ok(found.is_some_and(|found| wanted.all(|feature| found.contains(&feature))))
 }

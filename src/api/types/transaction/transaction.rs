@@ -125,7 +125,7 @@ impl Transaction {
     }
 
     /// Whether a filter lets it through.
-    pub(crate) fn meets(&self, filter: &TransactionFilter) -> Result<bool, ApiError> {
+    pub(crate) fn meets(&self, ctx: &Context<'_>, filter: &TransactionFilter) -> Result<bool, ApiError> {
         let fee = if filter.asks_for_rate() { self.fee_in_sat()? } else { None };
         let rate = fee.map(|fee| self.rate_of(fee));
         if !filter.keeps_transaction(&self.transaction, rate) {
@@ -135,7 +135,7 @@ impl Transaction {
         filter
             .features
             .as_deref()
-            .map_or(Ok(true), |features| figures::has_features(&self.view, &self.transaction, features))
+            .map_or(Ok(true), |features| figures::has_features(ctx, &self.view, &self.transaction, features))
     }
 
     /// The feerate, in sat/vB, that a fee in sat would be.

@@ -6,14 +6,16 @@
 use std::cell::Cell;
 use std::ops::Range;
 
-use async_graphql::InputObject;
+use async_graphql::{Context, InputObject};
 use bitcoin::consensus::deserialize;
 use bitcoin::{Amount, Script, ScriptBuf, TxOut};
 
+use crate::api::costs;
 use crate::api::error::ApiError;
 use crate::api::pagination::page::{Page, PageRequest, Walk};
 use crate::api::scalars::{Hex, Sats};
 use crate::api::types::enums::{ScriptTypeEnum, SortOrder};
+use crate::api::types::filter_rules::{check_bounds, check_not_both, check_not_empty, check_not_negative};
 use crate::api::types::spend::TransactionFeature;
 use crate::chain::script::op_return;
 use crate::chain::{self};
@@ -23,8 +25,10 @@ use crate::view::{Entry, Transaction};
 /// Bytes of transactions that one page reads while it looks for those that a filter lets through.
 pub(crate) const SCAN_BYTES: usize = 8 << 20;
 
-/// Conditions on transactions; a transaction must meet all of them. The server scans row by row, at most
-/// `server.limits.pages.scanRows` rows per page, or fewer if they are large; the page then ends early.
+/// Conditions on transactions; a transaction must meet all of them. Conditions that contradict each other are BAD_USER_INPUT.
+/// The server scans row by row, at most `server.limits.pages.scanRows` rows per page, or fewer if they are large; the page then
+/// ends early. Each transaction that is read costs 1, whether it is returned or not, so a page of a long scan costs up to that
+/// limit: see `server.limits.requests.complexity`. In the mempool three cost 1, unless scripts or features are asked about.
 #[derive(Clone, Debug, Default, PartialEq, InputObject)]
 pub(crate) struct TransactionFilter {
     /// Only transactions with at least this feerate for their own size, in sat/vB. A coinbase has feerate 0.
@@ -40,7 +44,7 @@ pub(crate) struct TransactionFilter {
     pub(crate) script_types: Option<Vec<ScriptTypeEnum>>,
     /// Only transactions with all of these features. For those of what is spent (TAPROOT_KEY_SPEND, TAPROOT_SCRIPT_SPEND, ANNEX,
     /// MULTISIG_SPEND, INSCRIPTION_ENVELOPE, PARTIAL_SIGHASH) the spent outputs of each transaction that may have them are looked
-    /// up, so a page ends earlier.
+    /// up, so a page ends earlier, and each costs 1 more.
     pub(crate) features: Option<Vec<TransactionFeature>>,
     /// If true, only coinbases; if false, no coinbases.
     pub(crate) coinbase: Option<bool>,
@@ -63,6 +67,24 @@ impl FilterBounds {
 }
 
 impl TransactionFilter {
+    /// The filter as it was given, `None` if it has no condition.
+    ///
+    /// Errors: BAD_USER_INPUT for conditions that no transaction can meet.
+    pub(crate) fn checked(given: Option<Self>) -> Result<Option<Self>, ApiError> {
+        let Some(given) = given.filter(Self::leaves_out) else { return Ok(None) };
+        check_not_negative("minFeeRate", "a feerate", given.min_fee_rate)?;
+        check_not_negative("maxFeeRate", "a feerate", given.max_fee_rate)?;
+        check_bounds(("minFeeRate", given.min_fee_rate), ("maxFeeRate", given.max_fee_rate))?;
+        let [least, most] = [given.min_value, given.max_value].map(|bound| bound.map(Sats::to_sat));
+        check_bounds(("minValue", least), ("maxValue", most))?;
+        check_not_empty("scriptTypes", given.script_types.as_deref())?;
+        check_not_empty("features", given.features.as_deref())?;
+        let rate = if given.min_fee_rate.is_some() { "minFeeRate" } else { "maxFeeRate" };
+        let only_coinbases = given.asks_for_rate() && given.coinbase == Some(true);
+        check_not_both(only_coinbases, ("coinbase: true", rate), "a coinbase pays no fee")?;
+        Ok(Some(given))
+    }
+
     /// Whether there is a condition at all.
     pub(crate) fn leaves_out(&self) -> bool {
         *self != Self::default()
@@ -149,8 +171,9 @@ impl TransactionFilter {
 }
 
 /// The page of those transactions at `positions` that a filter lets through. `read` reads one: how many bytes that took, and
-/// the transaction if it is let through.
+/// the transaction if it is let through. Each is charged as it is read.
 pub(crate) fn filtered<T>(
+    ctx: &Context<'_>,
     request: &PageRequest,
     positions: Range<u64>,
     order: SortOrder,
@@ -165,7 +188,11 @@ pub(crate) fn filtered<T>(
         Ok((position, found))
     };
     let enough = |rows| rows >= limits.scan_rows || bytes.get() > SCAN_BYTES;
-    if ascending { request.page(enough, positions.map(row)) } else { request.page(enough, positions.rev().map(row)) }
+    if ascending {
+        request.page(enough, costs::scanned(ctx, Some(1), positions.map(row)))
+    } else {
+        request.page(enough, costs::scanned(ctx, Some(1), positions.rev().map(row)))
+    }
 }
 
 /// Whether a script is an OP_RETURN whose pushes, one behind the other, begin with these bytes.
