@@ -142,7 +142,9 @@ impl Extension for RequestExtension {
             if let Some(sent) = self.sent.get() {
                 sent.explain_validation(&mut errors, &ctx.schema_env.registry);
             }
-            errors.iter_mut().for_each(|error| set_code(error, code::GRAPHQL_VALIDATION_FAILED));
+            for error in &mut errors {
+                set_code(error, code::GRAPHQL_VALIDATION_FAILED);
+            }
             errors
         })?;
         let is_mutation = self.is_mutation.load(Ordering::Relaxed);

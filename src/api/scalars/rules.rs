@@ -46,7 +46,9 @@ fn joined<T: AsRef<str>>(names: impl IntoIterator<Item = T>) -> String {
 pub(crate) fn explain(message: &mut String, value: Option<&Value>, kind: Option<&MetaType>) {
     if let (Some(MetaType::InputObject { name, .. }), Some(end)) = (kind, message.find("\", Oneof ")) {
         message.truncate(end);
-        message.push_str(&format!("\", expected type \"{name}\""));
+        for part in ["\", expected type \"", name, "\""] {
+            message.push_str(part);
+        }
     }
     let expected = message.strip_suffix('"').and_then(|message| message.rsplit_once("expected type \""));
     let Some((_, expected)) = expected else { return };

@@ -115,10 +115,12 @@ fn arguments_of_root_fields() {
     let histogram = api.ask("{ mempool { feeHistogram(bins: [1, -1]) { txCount } } }");
     let message = "bins.1 is -1, and a feerate is from 0 to the coin supply per vbyte";
     assert_eq!(histogram["errors"][0]["message"], message);
-    for ledger in ["address(address: \"bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080\")", "script(scriptPubKey: \"51\")"] {
+    for ledger in ["address(address: \"bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080\")", "script(scriptPubKey: \"51\")"]
+    {
         let filter = "filter: { coinbaseOnly: true, direction: OUT }";
         let answer = api.ask(&format!("{{ {ledger} {{ transactions({filter}) {{ totalCount }} }} }}"));
-        let message = "filter.coinbaseOnly: true and filter.direction: OUT exclude each other: a coinbase spends nothing";
+        let message =
+            "filter.coinbaseOnly: true and filter.direction: OUT exclude each other: a coinbase spends nothing";
         assert_eq!(answer["errors"][0]["message"], message);
         assert_eq!(answer["errors"][0]["extensions"]["code"], input);
     }

@@ -110,7 +110,8 @@ export type LedgerEventKind =
 
 /**
  * Conditions on the transactions of a ledger; a transaction must meet all of them. A range of blocks uses the index.
- * The other conditions scan row by row, at most `server.limits.pages.scanRows` rows per page.
+ * The other conditions scan row by row, at most `server.limits.pages.scanRows` rows per page; three rows that are read cost 1,
+ * whether they are returned or not.
  */
 export type LedgerFilter = {
   /** Only transactions in this direction. */
