@@ -56,6 +56,10 @@ impl SentRequest {
                 error.message = message;
             }
             let refused = self.refused(&document, error, registry).unwrap_or_default();
+            if let Some(path) = path_of_argument(&error.message) {
+                let argument = with_brackets(path);
+                error.extensions.get_or_insert_default().set("argument", argument);
+            }
             explain(&mut error.message, refused.value.as_deref(), refused.kind);
         }
     }
@@ -73,7 +77,7 @@ impl SentRequest {
         error: &ServerError,
         registry: &'a Registry,
     ) -> Option<RefusedValue<'a>> {
-        let (path, _) = error.message.strip_prefix(OF_ARGUMENT)?.split_once('"')?;
+        let path = path_of_argument(&error.message)?;
         let (name, at) = (path.split('.').next()?, *error.locations.first()?);
         // the first step is the name of the argument
         let steps = || path.split('.').skip(1);
@@ -122,7 +126,24 @@ impl SentRequest {
 const OF_ARGUMENT: &str = "Invalid value for argument \"";
 
 fn is_of_argument(error: &ServerError) -> bool {
-    error.message.starts_with(OF_ARGUMENT)
+    path_of_argument(&error.message).is_some()
+}
+
+fn path_of_argument(message: &str) -> Option<&str> {
+    message.strip_prefix(OF_ARGUMENT)?.split_once('"').map(|(path, _)| path)
+}
+
+/// A path as the server's own errors write it: `bins[1]` for `bins.1`.
+fn with_brackets(path: &str) -> String {
+    let mut written = String::new();
+    for step in path.split('.') {
+        match step {
+            _ if written.is_empty() => written.push_str(step),
+            step if step.bytes().all(|digit| digit.is_ascii_digit()) => written.extend(["[", step, "]"]),
+            step => written.extend([".", step]),
+        }
+    }
+    written
 }
 
 /// Whether the engine's parser of a value refused it.
@@ -177,6 +198,15 @@ mod tests {
         let (document, registry) = (parse_query(query).ok()?, Registry::default());
         let value = sent.refused(&document, &error, &registry)?.value?;
         Some(value.into_owned().into_json().unwrap())
+    }
+
+    #[test]
+    fn a_path_is_written_as_in_other_errors() {
+        for (path, expected) in
+            [("a", "a"), ("at.height", "at.height"), ("bins.1", "bins[1]"), ("a.0.b.12", "a[0].b[12]")]
+        {
+            assert_eq!(with_brackets(path), expected);
+        }
     }
 
     #[test]

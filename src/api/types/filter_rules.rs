@@ -21,7 +21,8 @@ pub(crate) fn check_bounds<T: PartialOrd + Display>(
 pub(crate) fn check_not_negative(name: &str, what: &str, bound: Option<f64>) -> Result<(), ApiError> {
     match bound.filter(|bound| *bound < 0.0) {
         Some(bound) => {
-            Err(ApiError::bad_user_input(format!("filter.{name} is {bound}, and {what} cannot be negative")))
+            let fault = format!("is {bound}, and {what} cannot be negative");
+            Err(ApiError::bad_argument(format!("filter.{name}"), fault))
         }
         None => Ok(()),
     }
@@ -30,9 +31,10 @@ pub(crate) fn check_not_negative(name: &str, what: &str, bound: Option<f64>) -> 
 /// A list of which a row must have one or all. Errors: BAD_USER_INPUT if it is empty.
 pub(crate) fn check_not_empty<T>(name: &str, list: Option<&[T]>) -> Result<(), ApiError> {
     match list {
-        Some([]) => Err(ApiError::bad_user_input(format!(
-            "filter.{name} is an empty list: give at least one, or leave the condition out"
-        ))),
+        Some([]) => {
+            let fault = "is an empty list: give at least one, or leave the condition out";
+            Err(ApiError::bad_argument(format!("filter.{name}"), fault))
+        }
         _ => Ok(()),
     }
 }

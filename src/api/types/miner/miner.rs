@@ -35,10 +35,8 @@ impl Miner {
         if !text.is_empty() && text == slug(text) {
             return Ok(());
         }
-        Err(ApiError::bad_user_input(format!(
-            "{name} is {}: a slug is the name of a pool in lower case, with letters and digits only, at least one",
-            shown(text)
-        )))
+        let rule = "a slug is the name of a pool in lower case, with letters and digits only, at least one";
+        Err(ApiError::bad_argument(name, format!("is {}: {rule}", shown(text))))
     }
 
     /// The pool with this slug.
