@@ -8,8 +8,8 @@
 //! |---|---|---|---|
 //! | reads a row, or returns what its parent has read | 1 | the unit | 1 |
 //! | reads a page of rows | 1 | each row counts 1, and its fields as they are resolved | [`page`]: full pages |
-//! | passes over transactions that a filter leaves out | 1 for each that is read | each is read and parsed | [`scan`]: as many as a page reads at most, or a block of 3,000 |
-//! | passes over other rows that a filter leaves out | 1 for each [`ROWS_APART`] | each is looked up | of the chain [`scan`], else nothing |
+//! | reads transactions to find those of a page | 1 for each, returned or not | each is read and parsed | [`worst_scan`]: as many as a page reads at most, or a block of 3,000 |
+//! | reads other rows to find those of a page | 1 for each [`ROWS_APART`] | each is looked up | of the blocks of the chain [`worst_scan`]; of a ledger and the mempool nothing |
 //! | reads a list without pages | 1 | the same | [`list`]: as many items as there usually are |
 //! | asks the node | [`NODE`] more | a round trip takes about as long as so many rows | the same |
 //! | has the node make a block | [`TEMPLATE`] round trips | it checks each of some thousand transactions | the same |
@@ -146,15 +146,14 @@ pub(crate) fn page(first: Option<i32>, last: Option<i32>, per_row: usize) -> usi
 }
 
 /// What reading so many rows costs to find those that a filter lets through, if there is one.
-pub(crate) fn scan(is_filtered: bool, rows: usize) -> usize {
+pub(crate) fn worst_scan(is_filtered: bool, rows: usize) -> usize {
     if is_filtered { rows } else { 0 }
 }
 
-/// Rows that a page reads to find those that a filter lets through: for each `rows_for_one` of them 1 is counted as they are
-/// read, and nothing where no filter is.
+/// Rows that a page reads to find its own: for each `rows_for_one` of them 1 is counted once they are read, and nothing for `None`.
 ///
 /// Errors: those of the rows, and QUERY_LIMIT_EXCEEDED beyond the limit of an answer.
-pub(crate) fn scanned<T>(
+pub(crate) fn charged_rows<T>(
     ctx: &Context<'_>,
     rows_for_one: Option<usize>,
     rows: impl Iterator<Item = Result<T, ApiError>>,

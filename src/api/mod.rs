@@ -171,6 +171,7 @@ fn engine(published: Published, live: Live, limits: &Limits, serving: Arc<Servin
     GraphqlEngine::build(query, mutation, subscription::Subscription::new(published, live.clone(), serving.clone()))
         .register_output_type::<types::ledger::Ledger>()
         .register_output_type::<pagination::list_descriptions::ListDescriptions>()
+        // behind the types above, which have fields of type `Int`
         .register_output_type::<scalars::IntRange>()
         .data(*limits)
         .data(live)

@@ -1,19 +1,54 @@
-//! The fields of an object: those without fields of their own one after another and in place, the others together, as the
-//! engine does.
+//! The fields of an object: scalars one after another, the others together, as the engine does.
+//!
+//! A scalar is begun when it is reached, and what it must wait for is awaited beside the others. So of several errors the one
+//! that is found first may be another than with the engine, and after a scalar that must not be null and fails nothing else is
+//! begun; the specification leaves both open.
 
 use std::future::poll_fn;
-use std::pin::{Pin, pin};
-use std::task::{self, Poll};
+use std::pin::Pin;
+use std::task::Poll;
 
 use async_graphql::futures_util::future::try_join_all;
 use async_graphql::indexmap::IndexMap;
 use async_graphql::parser::types::{Field, Selection, SelectionSet};
 use async_graphql::resolver_utils::{self, ContainerType};
 use async_graphql::{Context, ContextSelectionSet, Positioned, ServerResult, Value};
+use tokio_util::sync::ReusableBoxFuture;
 
 use crate::api::extensions::field_rules::{FieldRules, ResolvedField};
 
+/// A field that waits, with its place among the fields of its object.
 type BoxedField<'a> = Pin<Box<dyn Future<Output = ServerResult<(usize, Value)>> + Send + 'a>>;
+/// A scalar that is resolved.
+type Scalar<'a> = ReusableBoxFuture<'a, ServerResult<Option<Value>>>;
+
+/// The box in which the scalars of an object take turns. Within the future of the object they would make that infinite, because an
+/// object has fields with objects.
+struct ScalarBox<'a>(Option<Scalar<'a>>);
+
+impl<'a> ScalarBox<'a> {
+    /// The scalar in the box. Not async: a future of its own would hold what the box is for.
+    fn put(&mut self, resolving: impl Future<Output = ServerResult<Option<Value>>> + Send + 'a) -> Scalar<'a> {
+        match self.0.take() {
+            Some(mut ended) => {
+                ended.set(resolving);
+                ended
+            }
+            None => ReusableBoxFuture::new(resolving),
+        }
+    }
+
+    /// The value of a scalar, or as an error the scalar itself if it must wait for something.
+    async fn begin(&mut self, mut scalar: Scalar<'a>) -> Result<ServerResult<Option<Value>>, Scalar<'a>> {
+        match poll_fn(|waking| Poll::Ready(scalar.poll(waking))).await {
+            Poll::Ready(value) => {
+                self.0 = Some(scalar);
+                Ok(value)
+            }
+            Poll::Pending => Err(scalar),
+        }
+    }
+}
 
 /// The value of an object with the fields that are selected of it.
 ///
@@ -31,24 +66,27 @@ pub(crate) async fn resolve_container<'a, T: ContainerType + ?Sized>(
     let mut values = IndexMap::with_capacity(fields.len());
     // these hold a place among the values until they are resolved
     let mut others: Vec<BoxedField<'_>> = Vec::new();
+    let mut scalars = ScalarBox(None);
     for (index, field) in fields.into_iter().enumerate() {
         let value = if field.node.name.node == "__typename" {
             Some(Value::from(type_name))
         } else if field.node.selection_set.node.items.is_empty() {
             let at = ctx.with_field(field);
             let resolved = resolved_field(type_name, &at);
-            if !rules.begin(&resolved).await? {
-                Some(Value::Null)
-            } else if let Poll::Ready(value) = poll_fn(|waking| Poll::Ready(poll_field(object, &at, waking))).await {
-                Some(rules.end(&resolved, value)?)
+            if rules.begin(&resolved).await? {
+                let scalar = scalars.put(async move { object.resolve_field(&ctx.with_field(field)).await });
+                match scalars.begin(scalar).await {
+                    Ok(value) => Some(rules.end(&resolved, value)?),
+                    Err(waiting) => {
+                        others.push(Box::pin(async move {
+                            let (at, value) = (ctx.with_field(field), waiting.await);
+                            Ok((index, rules.end(&resolved_field(type_name, &at), value)?))
+                        }));
+                        None
+                    }
+                }
             } else {
-                // it waits for something: begun anew, beside others
-                others.push(Box::pin(async move {
-                    let at = ctx.with_field(field);
-                    let value = object.resolve_field(&at).await;
-                    Ok((index, rules.end(&resolved_field(type_name, &at), value)?))
-                }));
-                None
+                Some(Value::Null)
             }
         } else {
             others.push(Box::pin(async move {
@@ -72,19 +110,9 @@ pub(crate) async fn resolve_container<'a, T: ContainerType + ?Sized>(
     Ok(Value::Object(values))
 }
 
-/// Polls a field once. Its future is on the stack: in the future of its object it would make that infinite, as an object has
-/// fields with objects.
-fn poll_field<T: ContainerType + ?Sized>(
-    object: &T,
-    ctx: &Context<'_>,
-    waking: &mut task::Context<'_>,
-) -> Poll<ServerResult<Option<Value>>> {
-    pin!(object.resolve_field(ctx)).poll(waking)
-}
-
 fn resolved_field<'a>(type_name: &'a str, ctx: &'a Context<'_>) -> ResolvedField<'a> {
     let name = &ctx.item.node.name.node;
-    ResolvedField { parent_type: type_name, name, at: ctx.path_node.as_ref(), is_for_introspection: false }
+    ResolvedField { parent_type: Some(type_name), name, at: ctx.path_node.as_ref(), is_for_introspection: false }
 }
 
 /// Adds the fields of a selection, in their order, and returns whether that is all there is to it. A name that occurs twice, a

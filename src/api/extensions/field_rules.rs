@@ -3,7 +3,7 @@
 use std::any::TypeId;
 use std::sync::Arc;
 
-use async_graphql::{QueryPathNode, QueryPathSegment, Request, ServerResult, Value};
+use async_graphql::{QueryPathNode, Request, ServerResult, Value};
 
 use super::account::Account;
 use super::cacheability::Cacheability;
@@ -22,20 +22,13 @@ pub(crate) struct FieldRules {
 
 /// A field that is resolved, or an item of a list.
 pub(crate) struct ResolvedField<'a> {
-    /// The name of the type that the field belongs to.
-    pub(crate) parent_type: &'a str,
+    /// The name of the type that the field belongs to, `None` for an item of a list.
+    pub(crate) parent_type: Option<&'a str>,
     pub(crate) name: &'a str,
     /// Where in the answer it is.
     pub(crate) at: Option<&'a QueryPathNode<'a>>,
     /// Whether it describes the schema, which costs nothing.
     pub(crate) is_for_introspection: bool,
-}
-
-impl ResolvedField<'_> {
-    /// Whether it is no item of a list.
-    fn is_field(&self) -> bool {
-        self.at.is_some_and(|at| matches!(at.segment, QueryPathSegment::Name(_)))
-    }
 }
 
 impl FieldRules {
@@ -70,12 +63,13 @@ impl FieldRules {
         if account.is_refused() {
             return Ok(false);
         }
-        if field.is_field() {
+        if field.parent_type.is_some() {
             account.count_field();
         }
         // an item counts as well: a client may want nothing of it but its type
-        let name = || {
-            if field.is_field() { format!("{}.{}", field.parent_type, field.name) } else { field.name.to_owned() }
+        let name = || match field.parent_type {
+            Some(parent_type) => format!("{parent_type}.{}", field.name),
+            None => field.name.to_owned(),
         };
         account.spend(1, name).map_err(|error| keep_path(error.into(), field.at))?;
         Ok(true)
@@ -86,8 +80,10 @@ impl FieldRules {
     /// Errors: that of the value, with its path.
     pub(crate) fn end(&self, field: &ResolvedField<'_>, value: ServerResult<Option<Value>>) -> ServerResult<Value> {
         // once nothing is left to be lost, nothing need be noted
-        if let Some(reads) = self.reads.as_ref().filter(|reads| field.is_field() && !reads.is_external()) {
-            let cacheability = Cacheability::of(field.parent_type, field.name);
+        if let Some(reads) = self.reads.as_ref().filter(|reads| !reads.is_external())
+            && let Some(parent_type) = field.parent_type
+        {
+            let cacheability = Cacheability::of(parent_type, field.name);
             reads.depends_on(cacheability.dependency(value.as_ref().ok().and_then(Option::as_ref)));
         }
         value.map(Option::unwrap_or_default).map_err(|error| keep_path(error, field.at))

@@ -1,14 +1,15 @@
 //! The value that the engine refuses, which its messages do not show, and the rule for it.
 //!
-//! Validation names an argument, a path in it and a type. What it lets through and a resolver's parser refuses, a value that is
-//! no object where one belongs, is named like that here.
+//! Validation names an argument, a path in it and a type. It lets a value through that is no object where one belongs, and each
+//! field with it would fail by itself: that is found here, once, while the document is read.
 
 use std::borrow::Cow;
 
+use async_graphql::indexmap::IndexMap;
 use async_graphql::parser::parse_query;
 use async_graphql::parser::types::ExecutableDocument;
-use async_graphql::registry::{MetaType, MetaTypeName, Registry};
-use async_graphql::{Pos, ServerError, Variables};
+use async_graphql::registry::{MetaInputValue, MetaType, MetaTypeName, Registry};
+use async_graphql::{ServerError, Variables};
 use async_graphql_value::{ConstValue, Value};
 
 use super::sent_arguments::{SentArgument, find_argument, type_at};
@@ -32,42 +33,46 @@ impl SentRequest {
         Self { query: query.to_owned(), variables: variables.clone() }
     }
 
-    /// Explains the errors of validation. The costs of fields are computed there from values that are refused already: of several
-    /// errors those of parsers are dropped.
-    pub(crate) fn explain_validation(&self, errors: &mut Vec<ServerError>, registry: &Registry) {
-        if errors.iter().any(|error| !is_of_parser(error)) {
-            errors.retain(|error| !is_of_parser(error));
-        }
-        self.explain(errors, registry);
+    /// What validation would say of the first value that is no object where one belongs.
+    pub(crate) fn misplaced(&self, document: &ExecutableDocument, registry: &Registry) -> Option<ServerError> {
+        find_argument(document, registry, |SentArgument { places: [_, at, _], name, value, type_name }| {
+            let type_name = type_name.filter(|type_name| input_fields(registry, type_name).is_some())?;
+            let (path, kind) = no_object(registry, type_name, &self.constant(value)?, name.to_owned())?;
+            Some(ServerError::new(format!("{OF_ARGUMENT}{path}\", expected type \"{kind}\""), Some(at)))
+        })
     }
 
-    /// Adds to each error that is about the value of an argument what is wrong with it, and names the argument where a parser
-    /// refused its value.
-    pub(crate) fn explain(&self, errors: &mut [ServerError], registry: &Registry) {
-        if !errors.iter().any(|error| is_of_parser(error) || is_of_argument(error)) {
+    /// What validation refuses, explained. The costs of fields are computed there from values that are refused: what their parsers
+    /// say is left out where something else is known, such as a misplaced value.
+    pub(crate) fn explained(
+        &self,
+        mut errors: Vec<ServerError>,
+        misplaced: Option<&ServerError>,
+        registry: &Registry,
+    ) -> Vec<ServerError> {
+        if misplaced.is_some() || !errors.iter().all(is_of_parser) {
+            errors.retain(|error| !is_of_parser(error));
+        }
+        if errors.is_empty() {
+            errors.extend(misplaced.cloned());
+        }
+        self.explain(&mut errors, registry);
+        errors
+    }
+
+    /// Adds to each error that is about the value of an argument what is wrong with it.
+    fn explain(&self, errors: &mut [ServerError], registry: &Registry) {
+        if !errors.iter().any(|error| path_of_argument(&error.message).is_some()) {
             return;
         }
         // it was parsed before, so this fails for none
         let Ok(document) = parse_query(&self.query) else { return };
         for error in errors {
-            if is_of_parser(error)
-                && let Some(message) = self.misplaced(&document, error, registry)
-            {
-                error.message = message;
-            }
+            let Some(path) = path_of_argument(&error.message) else { continue };
+            let argument = with_brackets(path);
             let refused = self.refused(&document, error, registry).unwrap_or_default();
-            if let Some(path) = path_of_argument(&error.message) {
-                let argument = with_brackets(path);
-                error.extensions.get_or_insert_default().set("argument", argument);
-            }
             explain(&mut error.message, refused.value.as_deref(), refused.kind);
-        }
-    }
-
-    /// Explains the errors without a code: those with one are the server's own, or explained.
-    pub(crate) fn explain_uncoded(&self, errors: &mut [ServerError], registry: &Registry) {
-        for error in errors.iter_mut().filter(|error| error.extensions.is_none()) {
-            self.explain(std::slice::from_mut(error), registry);
+            error.extensions.get_or_insert_default().set("argument", argument);
         }
     }
 
@@ -107,27 +112,10 @@ impl SentRequest {
     fn constant(&self, literal: &Value) -> Option<ConstValue> {
         literal.clone().into_const_with(|name| self.variables.get(&name).cloned().ok_or(())).ok()
     }
-
-    /// What validation would say of the value that a parser refuses at this place.
-    fn misplaced(&self, document: &ExecutableDocument, error: &ServerError, registry: &Registry) -> Option<String> {
-        let at: Pos = *error.locations.first()?;
-        find_argument(document, registry, |argument| {
-            if !argument.places.contains(&at) {
-                return None;
-            }
-            let SentArgument { name, value, type_name, .. } = argument;
-            let (path, kind) = no_object(registry, type_name?, &self.constant(value)?, name.to_owned())?;
-            Some(format!("{OF_ARGUMENT}{path}\", expected type \"{kind}\""))
-        })
-    }
 }
 
 /// How the engine's validation begins what it says of the value of an argument.
 const OF_ARGUMENT: &str = "Invalid value for argument \"";
-
-fn is_of_argument(error: &ServerError) -> bool {
-    path_of_argument(&error.message).is_some()
-}
 
 fn path_of_argument(message: &str) -> Option<&str> {
     message.strip_prefix(OF_ARGUMENT)?.split_once('"').map(|(path, _)| path)
@@ -151,10 +139,17 @@ fn is_of_parser(error: &ServerError) -> bool {
     ["Failed to parse \"", "Expected input type \""].iter().any(|start| error.message.starts_with(start))
 }
 
+/// The fields of the input object that a type is, or is a list of.
+fn input_fields<'r>(registry: &'r Registry, type_name: &str) -> Option<&'r IndexMap<String, MetaInputValue>> {
+    match registry.types.get(MetaTypeName::concrete_typename(type_name))? {
+        MetaType::InputObject { input_fields, .. } => Some(input_fields),
+        _ => None,
+    }
+}
+
 /// The first value within one that should be an object and is none: its path, and the name of the type that it should have.
 fn no_object(registry: &Registry, type_name: &str, value: &ConstValue, path: String) -> Option<(String, String)> {
-    let kind = MetaTypeName::concrete_typename(type_name);
-    let MetaType::InputObject { input_fields, .. } = registry.types.get(kind)? else { return None };
+    let (kind, input_fields) = (MetaTypeName::concrete_typename(type_name), input_fields(registry, type_name)?);
     match value {
         ConstValue::Null => None,
         ConstValue::List(items) if type_name.starts_with('[') => items
@@ -186,6 +181,7 @@ fn into_const<'a>(value: &'a ConstValue, step: &str) -> Option<&'a ConstValue> {
 
 #[cfg(test)]
 mod tests {
+    use async_graphql::Pos;
     use serde_json::json;
 
     use super::*;

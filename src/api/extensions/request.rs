@@ -11,8 +11,9 @@ use async_graphql::extensions::{
 use async_graphql::futures_util::StreamExt;
 use async_graphql::futures_util::stream::BoxStream;
 use async_graphql::parser::types::{ExecutableDocument, OperationDefinition, OperationType};
-use async_graphql::registry::Registry;
-use async_graphql::{Positioned, Request, Response, ServerError, ServerResult, ValidationResult, Value, Variables};
+use async_graphql::{
+    Positioned, QueryPathSegment, Request, Response, ServerError, ServerResult, ValidationResult, Value, Variables,
+};
 
 use super::account::{Account, Include};
 use super::field_rules::{FieldRules, ResolvedField};
@@ -52,7 +53,8 @@ impl ExtensionFactory for RequestExtensions {
             limits: self.limits,
             waiting: self.waiting.clone(),
             missing: OnceLock::new(),
-            sent: Arc::default(),
+            sent: OnceLock::new(),
+            misplaced: OnceLock::new(),
             rules: OnceLock::new(),
             is_mutation: AtomicBool::new(false),
         })
@@ -65,8 +67,10 @@ struct RequestExtension {
     waiting: Option<WaitForTip>,
     /// A variable of the request that has no value and needs one.
     missing: OnceLock<ServerError>,
-    /// The document and the variables, to show what the engine refuses.
-    sent: Arc<OnceLock<SentRequest>>,
+    /// The document and the variables, to show what validation refuses.
+    sent: OnceLock<SentRequest>,
+    /// A value that is no object where one belongs.
+    misplaced: OnceLock<ServerError>,
     /// What happens around each field.
     rules: OnceLock<FieldRules>,
     /// Whether it is a mutation. What that may cost is checked before it does anything, and what it did is reported.
@@ -76,8 +80,7 @@ struct RequestExtension {
 #[async_graphql::async_trait::async_trait]
 impl Extension for RequestExtension {
     async fn request(&self, ctx: &ExtensionContext<'_>, next: NextRequest<'_>) -> Response {
-        let response = next.run(ctx).await;
-        with_codes(response, self.sent.get(), &ctx.schema_env.registry)
+        with_codes(next.run(ctx).await)
     }
 
     fn subscribe<'s>(
@@ -86,8 +89,7 @@ impl Extension for RequestExtension {
         stream: BoxStream<'s, Response>,
         next: NextSubscribe<'_>,
     ) -> BoxStream<'s, Response> {
-        let (sent, schema) = (self.sent.clone(), ctx.schema_env.clone());
-        next.run(ctx, stream).map(move |response| with_codes(response, sent.get(), &schema.registry)).boxed()
+        next.run(ctx, stream).map(with_codes).boxed()
     }
 
     async fn prepare_request(
@@ -126,11 +128,15 @@ impl Extension for RequestExtension {
         variables: &Variables,
         next: NextParseQuery<'_>,
     ) -> ServerResult<ExecutableDocument> {
-        self.sent.get_or_init(|| SentRequest::new(query, variables));
-        next.run(ctx, query, variables).await.map_err(|mut error| {
+        let document = next.run(ctx, query, variables).await.map_err(|mut error| {
             set_code(&mut error, code::GRAPHQL_PARSE_FAILED);
             error
-        })
+        })?;
+        let sent = self.sent.get_or_init(|| SentRequest::new(query, variables));
+        if let Some(error) = sent.misplaced(&document, &ctx.schema_env.registry) {
+            self.misplaced.get_or_init(|| error);
+        }
+        Ok(document)
     }
 
     async fn validation(
@@ -138,9 +144,15 @@ impl Extension for RequestExtension {
         ctx: &ExtensionContext<'_>,
         next: NextValidation<'_>,
     ) -> Result<ValidationResult, Vec<ServerError>> {
-        let result = next.run(ctx).await.map_err(|mut errors| {
+        let misplaced = self.misplaced.get();
+        let validated = match next.run(ctx).await {
+            Ok(result) if misplaced.is_none() => Ok(result),
+            Ok(_) => Err(Vec::new()),
+            Err(errors) => Err(errors),
+        };
+        let result = validated.map_err(|mut errors| {
             if let Some(sent) = self.sent.get() {
-                sent.explain_validation(&mut errors, &ctx.schema_env.registry);
+                errors = sent.explained(errors, misplaced, &ctx.schema_env.registry);
             }
             for error in &mut errors {
                 set_code(error, code::GRAPHQL_VALIDATION_FAILED);
@@ -188,8 +200,10 @@ impl Extension for RequestExtension {
             return Ok(Some(description));
         }
         let Some(rules) = self.rules.get() else { return next.run(ctx, info).await };
+        // the engine comes here for each item of a list, too
+        let is_field = matches!(info.path_node.segment, QueryPathSegment::Name(_));
         let field = ResolvedField {
-            parent_type: info.parent_type,
+            parent_type: is_field.then_some(info.parent_type),
             name: info.name,
             at: Some(info.path_node),
             is_for_introspection: info.is_for_introspection,
@@ -217,10 +231,7 @@ fn refused_as_a_whole(mut response: Response, reason: ApiError) -> Response {
 }
 
 /// What the engine refuses after validation are arguments, variables and operation names.
-fn with_codes(mut response: Response, sent: Option<&SentRequest>, registry: &Registry) -> Response {
-    if let Some(sent) = sent {
-        sent.explain_uncoded(&mut response.errors, registry);
-    }
+fn with_codes(mut response: Response) -> Response {
     for error in &mut response.errors {
         restore_path(error);
         hide_secrets(error);

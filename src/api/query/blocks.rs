@@ -203,7 +203,7 @@ impl BlockQuery {
     /// The blocks of the main chain, or of a part of it.
     /// Example: `{ blocks(first: 10) { nodes { height hash txCount totalFees } pageInfo { hasNextPage endCursor } } }`.
     #[graphql(
-        complexity = "costs::scan(filter.is_some_and(|filter| filter.scans()), costs::SCANNED_ROWS / costs::ROWS_APART).saturating_add(costs::page(first, last, child_complexity))"
+        complexity = "costs::worst_scan(filter.is_some_and(|filter| filter.scans()), costs::SCANNED_ROWS / costs::ROWS_APART).saturating_add(costs::page(first, last, child_complexity))"
     )]
     async fn blocks(
         &self,

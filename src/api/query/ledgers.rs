@@ -97,7 +97,7 @@ impl LedgerQuery {
 fn script_hash_of(hash: &Hex) -> Result<sha256::Hash, ApiError> {
     sha256::Hash::from_slice(hash.as_bytes()).map_err(|_| {
         let bytes = hash.as_bytes().len();
-        let fault = format!("has {bytes} bytes: give the 32 bytes of a SHA-256, 64 hexadecimal digits");
+        let fault = format!("has a length of {bytes}: give the 32 bytes of a SHA-256, 64 hexadecimal digits");
         ApiError::bad_argument("scriptHash", fault)
     })
 }

@@ -80,9 +80,9 @@ impl OpReturnQuery {
         };
         let enough = |rows| rows >= limits.scan_rows || bytes.get() > SCAN_BYTES;
         let page = if walk.ascending {
-            request.page(enough, costs::scanned(ctx, Some(1), found.map(row)))?
+            request.page(enough, costs::charged_rows(ctx, Some(1), found.map(row)))?
         } else {
-            request.page(enough, costs::scanned(ctx, Some(1), found.rev().map(row)))?
+            request.page(enough, costs::charged_rows(ctx, Some(1), found.rev().map(row)))?
         };
         let held_by = |position| Ok(Some(view.block_hash_of(txnum_of(position))?));
         Connection::new(&scope, page, None, held_by, |_, output| Ok(output))
@@ -98,7 +98,7 @@ impl OpReturnQuery {
     /// not.
     /// Example: `{ opReturns(prefix: "6f6d6e69", first: 5) { nodes { outpoint { text } opReturn { pushes } transaction {
     /// block { height } } } } }`.
-    #[graphql(complexity = "costs::page(first, last, child_complexity)")]
+    #[graphql(complexity = "costs::page(first, last, child_complexity).saturating_add(costs::SCANNED_ROWS)")]
     async fn op_returns(
         &self,
         ctx: &Context<'_>,

@@ -138,7 +138,7 @@ impl TransactionQuery {
     /// The transactions of the main chain, block by block, in block order.
     /// Example: `{ transactions(range: { lastBlocks: 6 }, first: 10) { nodes { txid totalOutputValue } } }`.
     #[graphql(
-        complexity = "costs::scan(filter.is_some_and(|filter| filter.leaves_out()), costs::SCANNED_ROWS).saturating_add(costs::page(first, last, child_complexity))"
+        complexity = "costs::worst_scan(filter.is_some_and(|filter| filter.leaves_out()), costs::SCANNED_ROWS).saturating_add(costs::page(first, last, child_complexity))"
     )]
     async fn transactions(
         &self,

@@ -8,7 +8,7 @@ use async_graphql::parser::types::Field;
 use async_graphql::registry::{MetaType, Registry};
 use async_graphql::{ContextSelectionSet, OutputType, Positioned, ServerResult, Value};
 
-/// No type of the schema: registering it has validation refuse an `Int` beyond 32 bits. It must be registered after all others.
+/// No type of the schema: registering it has validation refuse an `Int` beyond 32 bits. It must be registered when `Int` is.
 pub(crate) enum IntRange {}
 
 fn is_int(value: &Value) -> bool {

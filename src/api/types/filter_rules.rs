@@ -10,9 +10,10 @@ pub(crate) fn check_bounds<T: PartialOrd + Display>(
     (upper_name, upper): (&str, Option<T>),
 ) -> Result<(), ApiError> {
     match (lower, upper) {
-        (Some(lower), Some(upper)) if upper < lower => Err(ApiError::bad_user_input(format!(
-            "filter.{lower_name} is {lower}, and filter.{upper_name} is {upper}, which is below it"
-        ))),
+        (Some(lower), Some(upper)) if upper < lower => {
+            let fault = format!("is {lower}, and filter.{upper_name} is {upper}, which is below it");
+            Err(ApiError::bad_argument(format!("filter.{lower_name}"), fault))
+        }
         _ => Ok(()),
     }
 }

@@ -8,7 +8,8 @@ use miniscript::{
 
 use super::derive::first_keys;
 
-/// Checks a descriptor as it is written, and with the keys of its first script: one key can be written in several ways.
+/// Checks a descriptor as it is written, and with the keys of its first script, as the node does: one key can be written in several
+/// ways. That a later script has a key twice is not looked for.
 ///
 /// Errors: those of the library.
 pub(super) fn check_safety(descriptor: &Descriptor<DescriptorPublicKey>) -> Result<(), Error> {

@@ -7,11 +7,13 @@ use bitcoin::consensus::encode::{VarInt, deserialize_partial};
 use bitcoin::hashes::{Hash, sha256};
 use bitcoin::psbt::raw::Key;
 use bitcoin::secp256k1::XOnlyPublicKey;
-use bitcoin::{Psbt, Transaction};
+use bitcoin::{Psbt, TxIn, TxOut};
 
 /// What every PSBT begins with.
 const MAGIC: &[u8] = b"psbt\xff";
 const X_ONLY: usize = 32;
+/// The bytes of the version of a transaction, which it begins with.
+const VERSION: usize = 4;
 /// The bytes of a fingerprint, and of a step of a path.
 const STEP: usize = 4;
 /// The depth of the deepest leaf (BIP341).
@@ -78,12 +80,20 @@ impl OnCurve {
     /// Returns the entries to the maps that they are from. Errors: the key of one that occurs twice.
     pub(super) fn return_to(self, psbt: &mut Psbt) -> Result<(), Key> {
         for TakenEntry { map, key, value, .. } in self.taken {
-            let unknown = match map {
-                Map::Global => None,
-                Map::Input(index) => psbt.inputs.get_mut(index).map(|input| &mut input.unknown),
-                Map::Output(index) => psbt.outputs.get_mut(index).map(|output| &mut output.unknown),
+            // the one entry with a key by itself may also have a value on the curve, which was not taken out
+            let (unknown, has_internal_key) = match map {
+                Map::Global => continue,
+                Map::Input(index) => match psbt.inputs.get_mut(index) {
+                    Some(input) => (&mut input.unknown, input.tap_internal_key.is_some()),
+                    None => continue,
+                },
+                Map::Output(index) => match psbt.outputs.get_mut(index) {
+                    Some(output) => (&mut output.unknown, output.tap_internal_key.is_some()),
+                    None => continue,
+                },
             };
-            if unknown.is_some_and(|unknown| unknown.insert(key.clone(), value).is_some()) {
+            let is_repeated = has_internal_key && key.key.is_empty();
+            if unknown.insert(key.clone(), value).is_some() || is_repeated {
                 return Err(key);
             }
         }
@@ -103,9 +113,9 @@ fn take(bytes: &[u8], taken: &mut Vec<TakenEntry>) -> Option<()> {
             let Some((type_value, content)) = key.split_first() else { break };
             let value = part(bytes, &mut at)?;
             if map == Map::Global && key == [0] {
-                let (unsigned, _) = deserialize_partial::<Transaction>(value).ok()?;
-                maps.extend((0..unsigned.input.len()).map(Map::Input));
-                maps.extend((0..unsigned.output.len()).map(Map::Output));
+                let (inputs, outputs) = parts_of_unsigned(value)?;
+                maps.extend((0..inputs).map(Map::Input));
+                maps.extend((0..outputs).map(Map::Output));
             }
             if x_only_key(map, *type_value, content, value).is_some_and(|key| XOnlyPublicKey::from_slice(key).is_err())
             {
@@ -115,6 +125,15 @@ fn take(bytes: &[u8], taken: &mut Vec<TakenEntry>) -> Option<()> {
         }
     }
     Some(())
+}
+
+/// The number of inputs and of outputs of the unsigned transaction. It has no witness, so one without inputs is not the beginning of
+/// one with (BIP174).
+fn parts_of_unsigned(bytes: &[u8]) -> Option<(usize, usize)> {
+    let rest = bytes.get(VERSION..)?;
+    let (inputs, read) = deserialize_partial::<Vec<TxIn>>(rest).ok()?;
+    let (outputs, _) = deserialize_partial::<Vec<TxOut>>(rest.get(read..)?).ok()?;
+    Some((inputs.len(), outputs.len()))
 }
 
 /// What begins at a place with its length; moves the place behind it.

@@ -167,7 +167,7 @@ fn a_block_has_exactly_one_key_and_no_height_below_zero() {
         );
     }
     assert_eq!(api.refusal("{ transaction { id } }"), json!("BAD_USER_INPUT"));
-    assert_eq!(api.refusal("{ block(height: 2147483648) { id } }"), json!("BAD_USER_INPUT"));
+    assert_eq!(api.refusal("{ block(height: 2147483648) { id } }"), json!("GRAPHQL_VALIDATION_FAILED"));
 }
 
 #[test]

@@ -125,7 +125,7 @@ export type LedgerFilter = {
   minAbsNet?: number | null | undefined;
   /** Whether to include mempool transactions. */
   includeMempool?: boolean | null | undefined;
-  /** Only coinbases that pay the ledger. */
+  /** Only coinbases that pay the ledger. They spend nothing, so `direction: OUT` with it is BAD_USER_INPUT. */
   coinbaseOnly?: boolean | null | undefined;
 };
 

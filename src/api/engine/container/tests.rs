@@ -1,6 +1,7 @@
 //! A schema resolved by the engine and by its copy with the shorter way answer alike.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use async_graphql::{EmptyMutation, EmptySubscription, Request, Schema, Variables, value};
 
@@ -11,7 +12,10 @@ use crate::limits::Limits;
 /// The same types in two modules: what `async_graphql` is there decides who resolves them.
 macro_rules! types {
     () => {
-        use async_graphql::{Interface, Object};
+        use std::sync::Arc;
+        use std::sync::atomic::{AtomicU32, Ordering};
+
+        use async_graphql::{Context, Interface, Object};
 
         #[derive(Clone)]
         pub(super) struct Item(pub(super) i32);
@@ -30,6 +34,14 @@ macro_rules! types {
             async fn later(&self) -> i32 {
                 tokio::task::yield_now().await;
                 self.0 * 10
+            }
+
+            /// Counts how often it is begun, and is not ready when it is first asked.
+            async fn begun(&self, ctx: &Context<'_>) -> Option<u32> {
+                let begun = ctx.data_opt::<Arc<AtomicU32>>()?;
+                begun.fetch_add(1, Ordering::Relaxed);
+                tokio::task::yield_now().await;
+                Some(begun.load(Ordering::Relaxed))
             }
 
             async fn fails(&self) -> Option<Result<i32, async_graphql::Error>> {
@@ -127,4 +139,12 @@ async fn it_counts_as_the_engine_does() {
         stock.execute(Request::new(query).data(second)).await;
         assert_eq!(accounts.map(|account| account.cost()), [fields; 2], "{query}");
     }
+}
+
+#[tokio::test]
+async fn a_field_that_waits_is_begun_once() {
+    let begun = Arc::new(AtomicU32::new(0));
+    let answer = schemas().0.execute(Request::new("{ begun again: begun id }").data(begun.clone())).await;
+    assert_eq!(answer.data, value!({ "begun": 2, "again": 2, "id": 0 }));
+    assert_eq!(begun.load(Ordering::Relaxed), 2);
 }

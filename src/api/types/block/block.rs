@@ -394,8 +394,9 @@ impl Block {
     }
 
     /// The transactions of the block that may be silent payments, in block order, each with the tweak by which a receiver scans
-    /// it (BIP352). Computed when asked: for a light client that scans every block. Null for a stale block.
-    #[graphql(complexity = "costs::page(first, last, child_complexity.saturating_add(costs::TWEAK))")]
+    /// it (BIP352). Computed when asked: for a light client that scans every block. Each transaction that is read costs 1, whether
+    /// it is returned or not. Null for a stale block.
+    #[graphql(complexity = "costs::contents(costs::page(first, last, child_complexity.saturating_add(costs::TWEAK)))")]
     async fn silent_payment_tweaks(
         &self,
         ctx: &Context<'_>,
@@ -449,7 +450,7 @@ impl Block {
     /// The transactions of the block, in block order, coinbase first. Transactions of a stale block that are also on
     /// the main chain are shown as they are on the main chain, and those of the mempool as they are there.
     #[graphql(
-        complexity = "costs::scan(filter.is_some_and(|filter| filter.leaves_out()), costs::TRANSACTIONS).saturating_add(costs::page(first, last, child_complexity))"
+        complexity = "costs::worst_scan(filter.is_some_and(|filter| filter.leaves_out()), costs::TRANSACTIONS).saturating_add(costs::page(first, last, child_complexity))"
     )]
     async fn transactions(
         &self,

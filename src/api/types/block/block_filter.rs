@@ -6,7 +6,7 @@ use bitcoin::ScriptBuf;
 use bitcoin::hashes::{Hash, sha256};
 
 use crate::api::costs;
-use crate::api::error::ApiError;
+use crate::api::error::{ApiError, shown};
 use crate::api::pagination::page::{Page, PageRequest, count_of, height_at};
 use crate::api::scalars::{Hex, UInt53};
 use crate::api::types::enums::SortOrder;
@@ -163,7 +163,7 @@ impl BlockFilter {
             let is_met = is_seek || conditions.are_met(view, height)?;
             Ok::<_, ApiError>((u64::from(height.to_u32()), is_met.then_some(height)))
         });
-        let rows = costs::scanned(ctx, (!is_seek).then_some(costs::ROWS_APART), rows);
+        let rows = costs::charged_rows(ctx, (!is_seek).then_some(costs::ROWS_APART), rows);
         let page = request.page(|rows| !is_seek && rows >= limits.scan_rows, rows)?;
         Ok((page, total.filter(|_| is_seek).map(UInt53::from)))
     }
@@ -171,7 +171,7 @@ impl BlockFilter {
     fn conditions(&self, view: &View) -> Result<Conditions, ApiError> {
         let miner = self.miner.as_deref().map(|slug| {
             view.pools().find(slug).ok_or_else(|| {
-                let fault = format!("is {slug:?}, and the server knows no mining pool with this slug");
+                let fault = format!("is {}, and the server knows no mining pool with this slug", shown(slug));
                 ApiError::bad_argument("filter.miner", fault)
             })
         });

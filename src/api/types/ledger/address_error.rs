@@ -71,20 +71,20 @@ impl AddressErrorObject {
     }
 }
 
-/// The fault in words. A secret that was sent by mistake is not quoted, where logs would keep it.
+/// The text as messages may quote it, `None` for a secret that was sent by mistake: logs would keep it.
+fn quotable(error: &AddressError, text: &str) -> Option<String> {
+    (!matches!(error, AddressError::PrivateKey | AddressError::ExtendedKey)).then(|| shown(text))
+}
+
+/// The fault in words.
 fn refusal(error: &AddressError, text: &str) -> String {
-    match error {
-        AddressError::PrivateKey | AddressError::ExtendedKey => error.to_string(),
-        error => format!("{}: {error}", shown(text)),
-    }
+    quotable(error, text).map_or_else(|| error.to_string(), |text| format!("{text}: {error}"))
 }
 
 /// The refusal of an argument that is not an address: BAD_USER_INPUT, with the position of the fault where there is one.
 pub(crate) fn refuse(argument: &str, error: &AddressError, text: &str) -> ApiError {
-    let fault = match error {
-        AddressError::PrivateKey | AddressError::ExtendedKey => format!("is not an address: {error}"),
-        error => format!("is {}: {error}", shown(text)),
-    };
+    let fault = quotable(error, text)
+        .map_or_else(|| format!("is not an address: {error}"), |text| format!("is {text}: {error}"));
     ApiError::bad_argument(argument, fault).at(error.positions(text).first().copied())
 }
 

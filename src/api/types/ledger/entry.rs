@@ -56,7 +56,7 @@ pub(crate) struct LedgerFilter {
     /// Whether to include mempool transactions.
     #[graphql(default_with = "Some(true)")]
     include_mempool: Option<bool>,
-    /// Only coinbases that pay the ledger.
+    /// Only coinbases that pay the ledger. They spend nothing, so `direction: OUT` with it is BAD_USER_INPUT.
     #[graphql(default_with = "Some(false)")]
     coinbase_only: Option<bool>,
 }
@@ -401,9 +401,9 @@ impl Holdings {
         let enough = |read| filter.scans() && read >= scan_rows;
         let rows_for_one = filter.scans().then_some(costs::ROWS_APART);
         let page = if walk.ascending {
-            request.page(enough, costs::scanned(ctx, rows_for_one, confirmed.chain(waiting)))?
+            request.page(enough, costs::charged_rows(ctx, rows_for_one, confirmed.chain(waiting)))?
         } else {
-            request.page(enough, costs::scanned(ctx, rows_for_one, waiting.chain(confirmed)))?
+            request.page(enough, costs::charged_rows(ctx, rows_for_one, waiting.chain(confirmed)))?
         };
         let total_count = if filter.scans() { None } else { self.count_entries(&filter, &txnums, scan_rows)? };
         let cursor = |position| self.pending_list_cursor(&scope, position, txnum_at);

@@ -364,9 +364,9 @@ impl Holdings {
         let enough = |read| passed.is_enough() || (filter.scans() && read >= scan_rows);
         let rows_for_one = filter.scans().then_some(costs::ROWS_APART);
         let page = if walk.ascending {
-            request.page(enough, costs::scanned(ctx, rows_for_one, confirmed.chain(waiting)))?
+            request.page(enough, costs::charged_rows(ctx, rows_for_one, confirmed.chain(waiting)))?
         } else {
-            request.page(enough, costs::scanned(ctx, rows_for_one, waiting.chain(confirmed)))?
+            request.page(enough, costs::charged_rows(ctx, rows_for_one, waiting.chain(confirmed)))?
         };
         let passed = usize::try_from(passed.count.get()).unwrap_or(usize::MAX);
         costs::spend(ctx, passed / costs::ROWS_APART)?;
@@ -456,7 +456,7 @@ impl Holdings {
             };
             Ok::<_, ApiError>((candidate.position.to_u64(), candidate.coin.filter(|_| kept)))
         });
-        let rows = costs::scanned(ctx, Some(costs::ROWS_APART), rows);
+        let rows = costs::charged_rows(ctx, Some(costs::ROWS_APART), rows);
         request.page(|read| read >= scan_rows || bytes.get() > SCAN_BYTES, rows)
     }
 }

@@ -195,7 +195,7 @@ pub(crate) fn transactions(
     let enough = |read| filter.leaves_out() && (read >= limits.scan_rows || bytes.get() > SCAN_BYTES);
     // a row whose scripts are not looked at is in memory as a whole
     let rows_for_one = if filter.asks_for_scripts() { 1 } else { costs::ROWS_APART };
-    let page = request.page(enough, costs::scanned(ctx, filter.leaves_out().then_some(rows_for_one), rows))?;
+    let page = request.page(enough, costs::charged_rows(ctx, filter.leaves_out().then_some(rows_for_one), rows))?;
     let count = if filter.leaves_out() { None } else { Some(UInt53::new(view.mempool().totals().count)?) };
     Connection::with_cursors(
         page,

@@ -94,9 +94,9 @@ pub(super) fn page(
     };
     let enough = |read| read >= limits.scan_rows;
     let page = if walk.ascending {
-        request.page(enough, costs::scanned(ctx, Some(costs::ROWS_APART), roots.rev().map(row)))
+        request.page(enough, costs::charged_rows(ctx, Some(costs::ROWS_APART), roots.rev().map(row)))
     } else {
-        request.page(enough, costs::scanned(ctx, Some(costs::ROWS_APART), roots.map(row)))
+        request.page(enough, costs::charged_rows(ctx, Some(costs::ROWS_APART), roots.map(row)))
     };
     Connection::new(&scope, page?, None, |_| Ok(None), |_, txid| RbfNode::find(view, txid))
 }

@@ -31,7 +31,7 @@ pub(crate) const SCAN_BYTES: usize = 8 << 20;
 /// limit: see `server.limits.requests.complexity`. In the mempool three cost 1, unless scripts or features are asked about.
 #[derive(Clone, Debug, Default, PartialEq, InputObject)]
 pub(crate) struct TransactionFilter {
-    /// Only transactions with at least this feerate for their own size, in sat/vB. A coinbase has feerate 0.
+    /// Only transactions with at least this feerate for their own size, in sat/vB. Coinbases pay no fee and are excluded.
     pub(crate) min_fee_rate: Option<f64>,
     /// Only transactions with at most this feerate for their own size, in sat/vB. Coinbases pay no fee and are excluded
     /// too.
@@ -189,9 +189,9 @@ pub(crate) fn filtered<T>(
     };
     let enough = |rows| rows >= limits.scan_rows || bytes.get() > SCAN_BYTES;
     if ascending {
-        request.page(enough, costs::scanned(ctx, Some(1), positions.map(row)))
+        request.page(enough, costs::charged_rows(ctx, Some(1), positions.map(row)))
     } else {
-        request.page(enough, costs::scanned(ctx, Some(1), positions.rev().map(row)))
+        request.page(enough, costs::charged_rows(ctx, Some(1), positions.rev().map(row)))
     }
 }
 
