@@ -382,6 +382,11 @@ impl From<ApiError> for ServerError {
     }
 }
 
+/// So many bytes, in words.
+pub(crate) fn in_bytes(count: usize) -> String {
+    if count == 1 { "1 byte".to_owned() } else { format!("{count} bytes") }
+}
+
 /// A text of a client for a message: quoted, without private keys, and its first 100 characters only, because a request can
 /// pass one text to many fields.
 pub(crate) fn shown(text: &str) -> String {

@@ -8,7 +8,7 @@ use bitcoin::hashes::{Hash, sha256};
 
 use super::root::QueryRoot;
 use crate::api::costs;
-use crate::api::error::ApiError;
+use crate::api::error::{ApiError, in_bytes};
 use crate::api::scalars::{Hash256, Hex};
 use crate::api::types::ledger::{Address, AddressLookup, AddressSet, LedgerInput, Script};
 use crate::view::View;
@@ -96,8 +96,8 @@ impl LedgerQuery {
 /// The 32 bytes of an argument. Errors: BAD_USER_INPUT for any other number of bytes.
 fn script_hash_of(hash: &Hex) -> Result<sha256::Hash, ApiError> {
     sha256::Hash::from_slice(hash.as_bytes()).map_err(|_| {
-        let bytes = hash.as_bytes().len();
-        let fault = format!("has a length of {bytes}: give the 32 bytes of a SHA-256, 64 hexadecimal digits");
+        let bytes = in_bytes(hash.as_bytes().len());
+        let fault = format!("has {bytes}: give the 32 bytes of a SHA-256, 64 hexadecimal digits");
         ApiError::bad_argument("scriptHash", fault)
     })
 }

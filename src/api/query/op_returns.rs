@@ -9,7 +9,7 @@ use super::root::QueryRoot;
 use crate::api::allowance::read_transaction;
 use crate::api::context::limits;
 use crate::api::costs;
-use crate::api::error::ApiError;
+use crate::api::error::{ApiError, in_bytes};
 use crate::api::pagination::connection::Connection;
 use crate::api::pagination::cursor::Scope;
 use crate::api::pagination::page::PageArgs;
@@ -46,8 +46,7 @@ impl OpReturnQuery {
     ) -> Result<Connection<Output>, ApiError> {
         let prefix = prefix.as_bytes();
         if prefix.len() < SHORTEST_DATA {
-            let bytes = if prefix.len() == 1 { "byte" } else { "bytes" };
-            let message = format!("has {} {bytes}: give at least {SHORTEST_DATA}", prefix.len());
+            let message = format!("has {}: give at least {SHORTEST_DATA}", in_bytes(prefix.len()));
             return Err(ApiError::bad_argument("prefix", message));
         }
         let (view, limits) = (self.0.view(ctx)?, limits(ctx)?);

@@ -173,6 +173,24 @@ fn an_entry_with_an_x_only_key_that_is_no_point_is_unknown() {
         let refused = parse_psbt(&cut.to_lower_hex_string()).unwrap_err();
         assert_eq!(refused, PsbtError::UnexpectedEnd { bytes: cut.len() });
     }
+    // beside one that is a point, in both orders
+    for (map, kind) in [(1, 0x17), (2, 0x05)] {
+        for [inserted, present] in [[none, point], [point, none]] {
+            let one = with_entry(map, &[kind], &present);
+            let entry = |key: &[u8]| [&[1, kind, 32][..], key].concat();
+            let at = one.windows(35).position(|window| window == entry(&present)).unwrap();
+            let both = [&one[..at], &entry(&inserted), &one[at..]].concat();
+            let refused = parse_psbt(&both.to_lower_hex_string()).unwrap_err();
+            assert!(matches!(refused, PsbtError::RepeatedKey { .. }), "{kind:#x}: {refused}");
+        }
+    }
+    // in a PSBT without inputs, whose unsigned transaction begins as one with a witness does
+    let output = [&[0; 8][..], &[0]].concat();
+    let unsigned = [&[2, 0, 0, 0, 0, 2][..], &output, &output, &[0; 4]].concat();
+    let global = [&[1, 0, u8::try_from(unsigned.len()).unwrap()][..], &unsigned, &[0]].concat();
+    let bytes = [&b"psbt\xff"[..], &global, &[0], &[1, 0x05, 32], &none, &[0]].concat();
+    let (psbt, _) = parse_psbt(&bytes.to_lower_hex_string()).unwrap();
+    assert_eq!(psbt.outputs.iter().map(|output| output.unknown.len()).collect::<Vec<_>>(), [0, 1]);
     // two entries, and a fault behind them
     let mut bytes = with_entry(2, &[0x05], &none);
     bytes.push(7);

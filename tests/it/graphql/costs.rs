@@ -135,7 +135,7 @@ fn rows_that_a_filter_leaves_out_are_charged() {
             2 + of_largest,
         ),
         (
-            "{ transactions(filter: { coinbase: true, minValue: 9007199254740991 }) { totalCount } }".to_owned(),
+            "{ transactions(filter: { isCoinbase: true, minValue: 9007199254740991 }) { totalCount } }".to_owned(),
             2 + of_all,
         ),
         // 131 rows, three for 1
@@ -207,8 +207,8 @@ fn the_worst_case_of_a_filter_is_a_scan_of_all_rows_that_a_page_may_read() {
     for (query, expected) in [
         ("{ transactions { totalCount } }", 26),
         ("{ transactions(filter: {}) { totalCount } }", 26),
-        ("{ transactions(filter: { coinbase: true }) { totalCount } }", 20_026),
-        ("{ tip { transactions(filter: { coinbase: true }) { totalCount } } }", 3_027),
+        ("{ transactions(filter: { isCoinbase: true }) { totalCount } }", 20_026),
+        ("{ tip { transactions(filter: { isCoinbase: true }) { totalCount } } }", 3_027),
         ("{ blocks(filter: { minTxCount: 2 }) { totalCount } }", 6_666 + 26),
         ("{ blocks(filter: { isEmpty: false }) { totalCount } }", 6_666 + 26),
         ("{ blocks(filter: { isEmpty: true, miner: \"a\" }) { totalCount } }", 6_666 + 26),

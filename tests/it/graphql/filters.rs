@@ -38,10 +38,10 @@ const FILTERS: [(&str, Keeps); 9] = [
     ("maxFeeRate: 2", |found| rate(found).is_some_and(|rate| rate <= 2.0)),
     ("minValue: 100000000", |found| found["totalOutputValue"].as_u64().unwrap() >= 100_000_000),
     ("maxValue: \"100000000\"", |found| found["totalOutputValue"].as_u64().unwrap() <= 100_000_000),
-    ("coinbase: true", |found| found["isCoinbase"] == true),
-    ("coinbase: false", |found| found["isCoinbase"] == false),
+    ("isCoinbase: true", |found| found["isCoinbase"] == true),
+    ("isCoinbase: false", |found| found["isCoinbase"] == false),
     ("scriptTypes: [P2TR, P2SH]", |found| has_type(found, &["P2TR", "P2SH"])),
-    ("scriptTypes: [P2PK], coinbase: false", |found| has_type(found, &["P2PK"]) && found["isCoinbase"] == false),
+    ("scriptTypes: [P2PK], isCoinbase: false", |found| has_type(found, &["P2PK"]) && found["isCoinbase"] == false),
     ("opReturnPrefix: \"\"", |found| has_type(found, &["OP_RETURN"])),
 ];
 
@@ -107,13 +107,13 @@ fn a_filtered_page_of_the_chain_reads_no_more_rows_than_allowed() {
     chain.mine_empty(20).unwrap();
     let mut api = Api::empty(Network::Regtest, Limits { scan_rows: 6, ..Limits::default() });
     api.change(0, chain.active_blocks().map(AsRef::as_ref));
-    let none = page(&api, &[], "first: 3, filter: { coinbase: false }");
+    let none = page(&api, &[], "first: 3, filter: { isCoinbase: false }");
     assert_eq!((&none["nodes"], &none["pageInfo"]["hasNextPage"]), (&json!([]), &json!(true)));
-    assert_eq!(walk(&api, &[], 3, ", filter: { coinbase: false }"), Vec::<Value>::new());
-    assert_eq!(walk(&api, &[], 3, ", filter: { coinbase: true }").len(), 21);
+    assert_eq!(walk(&api, &[], 3, ", filter: { isCoinbase: false }"), Vec::<Value>::new());
+    assert_eq!(walk(&api, &[], 3, ", filter: { isCoinbase: true }").len(), 21);
     // a cursor is of the filter it was made under
     let cursor = &none["pageInfo"]["endCursor"];
-    for other in ["", ", filter: { coinbase: true }"] {
+    for other in ["", ", filter: { isCoinbase: true }"] {
         let refused = api.refusal(&format!("{{ transactions(after: {cursor} {other}) {{ totalCount }} }}"));
         assert_eq!(refused, json!("BAD_USER_INPUT"), "{other}");
     }
@@ -137,10 +137,10 @@ fn the_mempool_is_filtered_by_the_scripts_of_outputs() {
         ("scriptTypes: [P2TR]", vec![2]),
         ("scriptTypes: [OP_RETURN, P2TR]", vec![1, 2]),
         ("opReturnPrefix: \"6162\"", vec![1]),
-        ("opReturnPrefix: \"616263\", coinbase: false", vec![1]),
+        ("opReturnPrefix: \"616263\", isCoinbase: false", vec![1]),
         ("opReturnPrefix: \"62\"", vec![]),
-        ("coinbase: true", vec![]),
-        ("coinbase: false", vec![0, 1, 2]),
+        ("isCoinbase: true", vec![]),
+        ("isCoinbase: false", vec![0, 1, 2]),
     ] {
         let mut found: Vec<_> = walk(&api, &["mempool"], 1, &format!(", order: ARRIVAL, filter: {{ {filter} }}"));
         found.reverse();
@@ -162,8 +162,8 @@ fn conditions_that_no_transaction_can_meet_are_refused() {
         ("scriptTypes: []", "filter.scriptTypes is an empty list: give at least one, or leave the condition out"),
         ("features: []", "filter.features is an empty list: give at least one, or leave the condition out"),
         (
-            "coinbase: true, maxFeeRate: 1",
-            "filter.coinbase: true and filter.maxFeeRate exclude each other: a coinbase pays no fee",
+            "isCoinbase: true, maxFeeRate: 1",
+            "filter.isCoinbase: true and filter.maxFeeRate exclude each other: a coinbase pays no fee",
         ),
     ] {
         for (path, open, close) in [
@@ -191,7 +191,7 @@ fn conditions_that_no_transaction_can_meet_are_refused() {
         );
     }
     // equal bounds are met by what is equal
-    for filter in ["minFeeRate: 2, maxFeeRate: 2", "minValue: 0, maxValue: 0", "coinbase: true, minValue: 1"] {
+    for filter in ["minFeeRate: 2, maxFeeRate: 2", "minValue: 0, maxValue: 0", "isCoinbase: true, minValue: 1"] {
         let answer = api.ask(&format!("{{ transactions(filter: {{ {filter} }}) {{ totalCount }} }}"));
         assert_eq!(answer.get("errors"), None, "{filter}");
     }

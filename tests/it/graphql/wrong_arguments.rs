@@ -90,7 +90,7 @@ fn an_error_names_the_argument_the_value_and_the_rule() {
         (
             "script(scriptHash: \"51\") { hex }".to_owned(),
             "scriptHash",
-            "has a length of 1: give the 32 bytes of a SHA-256, 64 hexadecimal digits",
+            "has 1 byte: give the 32 bytes of a SHA-256, 64 hexadecimal digits",
         ),
         (
             format!("transaction(txid: \"{first}\") {{ netEffect(of: {{ addresses: [\"\"] }}) {{ net }} }}"),

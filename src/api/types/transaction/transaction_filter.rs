@@ -47,7 +47,7 @@ pub(crate) struct TransactionFilter {
     /// up, so a page ends earlier, and each costs 1 more.
     pub(crate) features: Option<Vec<TransactionFeature>>,
     /// If true, only coinbases; if false, no coinbases.
-    pub(crate) coinbase: Option<bool>,
+    pub(crate) is_coinbase: Option<bool>,
     /// Only transactions with an OP_RETURN output whose pushed data, concatenated, starts with these bytes. An empty
     /// prefix matches any data.
     pub(crate) op_return_prefix: Option<Hex>,
@@ -80,8 +80,8 @@ impl TransactionFilter {
         check_not_empty("scriptTypes", given.script_types.as_deref())?;
         check_not_empty("features", given.features.as_deref())?;
         let rate = if given.min_fee_rate.is_some() { "minFeeRate" } else { "maxFeeRate" };
-        let only_coinbases = given.asks_for_rate() && given.coinbase == Some(true);
-        check_not_both(only_coinbases, ("coinbase: true", rate), "a coinbase pays no fee")?;
+        let only_coinbases = given.asks_for_rate() && given.is_coinbase == Some(true);
+        check_not_both(only_coinbases, ("isCoinbase: true", rate), "a coinbase pays no fee")?;
         Ok(Some(given))
     }
 
@@ -158,7 +158,7 @@ impl TransactionFilter {
             Some(rate) => self.of_rate(rate).within(),
             None => !self.asks_for_rate(),
         };
-        let is_of_kind = self.coinbase.is_none_or(|coinbase| coinbase == is_coinbase);
+        let is_of_kind = self.is_coinbase.is_none_or(|wanted| wanted == is_coinbase);
         let has_type = |types: &Vec<ScriptTypeEnum>| {
             scripts().any(|script| types.contains(&ScriptTypeEnum::from(chain::ScriptType::of(script))))
         };
@@ -216,7 +216,7 @@ mod tests {
         let most = TransactionFilter { max_fee_rate: Some(9.0), ..Default::default() };
         assert!(keeps(least.clone(), Some(0.0)) && keeps(most.clone(), Some(9.0)));
         assert!(!keeps(least, None) && !keeps(most, None));
-        let of_kind = |coinbase| TransactionFilter { coinbase: Some(coinbase), ..Default::default() };
+        let of_kind = |coinbase| TransactionFilter { is_coinbase: Some(coinbase), ..Default::default() };
         assert!(keeps(of_kind(true), None) && keeps(of_kind(false), Some(1.0)));
         assert!(!keeps(of_kind(false), None) && !keeps(of_kind(true), Some(1.0)));
     }

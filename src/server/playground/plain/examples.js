@@ -92,7 +92,7 @@ query Block($height: Int!) {
     weight
     confirmations
     coinbaseValue
-    transactions(first: 5, filter: { coinbase: false }) {
+    transactions(first: 5, filter: { isCoinbase: false }) {
       nodes {
         txid
         fee
