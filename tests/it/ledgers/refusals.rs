@@ -106,7 +106,7 @@ fn arguments_of_root_fields() {
     assert_eq!(outputs["data"], json!({ "outputsByOutpoint": [{ "vout": 0 }, null, null] }));
     assert_eq!(outputs["errors"].as_array().unwrap().len(), 1);
     assert_eq!(outputs["errors"][0]["path"], json!(["outputsByOutpoint", 1]));
-    let message = "outpoints.1.vout is -2, and the first output of a transaction has index 0";
+    let message = "outpoints[1].vout is -2, and the first output of a transaction has index 0";
     assert_eq!(outputs["errors"][0]["message"], message);
     let watched = api.first_event(&format!(
         "subscription {{ outputSpent(outpoints: [{{ txid: {TXID}, vout: 0 }}, {{ txid: {TXID}, vout: -2 }}]) {{ isConfirmed }} }}"
