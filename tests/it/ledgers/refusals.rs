@@ -113,7 +113,7 @@ fn arguments_of_root_fields() {
     ));
     assert_eq!(watched["errors"][0]["message"], message);
     let histogram = api.ask("{ mempool { feeHistogram(bins: [1, -1]) { txCount } } }");
-    let message = "bins.1 is -1, and a feerate is from 0 to the coin supply per vbyte";
+    let message = "bins[1] is -1, and a feerate is from 0 to the coin supply per vbyte";
     assert_eq!(histogram["errors"][0]["message"], message);
     for ledger in ["address(address: \"bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080\")", "script(scriptPubKey: \"51\")"]
     {
