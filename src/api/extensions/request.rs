@@ -146,9 +146,8 @@ impl Extension for RequestExtension {
     ) -> Result<ValidationResult, Vec<ServerError>> {
         let misplaced = self.misplaced.get();
         let validated = match next.run(ctx).await {
-            Ok(result) if misplaced.is_none() => Ok(result),
-            Ok(_) => Err(Vec::new()),
-            Err(errors) => Err(errors),
+            Ok(_) if misplaced.is_some() => Err(Vec::new()),
+            validated => validated,
         };
         let result = validated.map_err(|mut errors| {
             if let Some(sent) = self.sent.get() {

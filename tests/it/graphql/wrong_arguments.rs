@@ -209,9 +209,9 @@ fn a_subscription_names_the_wrong_part_of_what_it_watches() {
             "is 0, and it must be at least 1",
         ),
     ] {
-        let told = resumed(&api, &format!("subscription {{ {field} }}"));
-        assert_eq!(told.len(), 1, "{field}: {told:?}");
-        let found = faults(&told[0]);
+        let events = resumed(&api, &format!("subscription {{ {field} }}"));
+        assert_eq!(events.len(), 1, "{field}: {events:?}");
+        let found = faults(&events[0]);
         assert_eq!((found.len(), found[0].1.as_str()), (1, argument), "{field}");
         assert!(found[0].2.starts_with(&format!("{argument} {fault}")), "{found:?}");
     }
