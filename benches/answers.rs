@@ -194,19 +194,26 @@ impl Subjects {
             // as many points as a year has days
             ("explorer: charts, 365 points", page("ChartsPage"), vec![json!({ "group": "BLOCK", "range": { "lastBlocks": 365 } }); few.len()]),
             ("explorer: pool", page("MinerPage"), vec![json!({ "slug": "f2pool", "recent": { "lastBlocks": 2016 }, "first": 50 }); few.len()]),
+            (
+                "explorer: mempool",
+                page("MempoolPage"),
+                // without samples, which only a server that runs takes
+                vec![json!({ "from": "2030-01-01T00:00:00Z", "to": "2030-01-01T02:00:00Z", "step": 60, "order": "FEE_RATE", "first": 25 }); few.len()],
+            ),
         ]
     }
 }
 
 /// The queries of the pages of the built-in explorer by name, as it sends them; without that of the status, which asks the node.
 fn explorer_pages() -> BTreeMap<&'static str, &'static str> {
-    const PAGES: [&str; 6] = [
+    const PAGES: [&str; 7] = [
         include_str!("../playground/src/explorer/pages/home.generated.ts"),
         include_str!("../playground/src/explorer/pages/block.generated.ts"),
         include_str!("../playground/src/explorer/pages/transaction.generated.ts"),
         include_str!("../playground/src/explorer/pages/ledger.generated.ts"),
         include_str!("../playground/src/explorer/pages/charts.generated.ts"),
         include_str!("../playground/src/explorer/pages/miner.generated.ts"),
+        include_str!("../playground/src/explorer/pages/mempool.generated.ts"),
     ];
     // export const HomeDocument = document<…>(`query Home …`);
     let exports = PAGES.iter().flat_map(|page| page.split("export const ").skip(1));

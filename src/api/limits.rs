@@ -23,9 +23,9 @@ impl Limits {
     }
 
     /// Whether a subscription may follow this many things. Errors: QUERY_LIMIT_EXCEEDED.
-    pub(crate) fn check_watch(&self, count: usize) -> Result<(), ApiError> {
-        if count > self.watch {
-            return Err(ApiError::limit_exceeded("watch", number(self.watch), number(count)));
+    pub(crate) fn check_watched_items(&self, count: usize) -> Result<(), ApiError> {
+        if count > self.watched_items {
+            return Err(ApiError::limit_exceeded("watchedItems", number(self.watched_items), number(count)));
         }
         Ok(())
     }

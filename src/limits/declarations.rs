@@ -212,7 +212,7 @@ macro_rules! declarations {
                         "server.max_operations_per_socket", "operationsPerSocket";
 
                     /// The most addresses and scripts, transactions, or outputs that one subscription watches.
-                    watch: usize, Count = 1_000, 1..=1_000_000, "server.max_watch", "watch";
+                    watched_items: usize, Count = 1_000, 1..=1_000_000, "server.max_watched_items", "watchedItems";
 
                     /// The most descriptors that one subscription watches.
                     watched_descriptors: usize, Count = 32, 1..=10_000,

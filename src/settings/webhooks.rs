@@ -186,9 +186,11 @@ impl WebhookSettings {
                 return Err((setting, "is for addresses, scripts and descriptors, and not for blocks".to_owned()));
             }
         }
-        if watched > clients.watch {
-            let reason =
-                format!("watches {watched} addresses, scripts and descriptors; server.max_watch is {}", clients.watch);
+        if watched > clients.watched_items {
+            let reason = format!(
+                "watches {watched} addresses, scripts and descriptors; server.max_watched_items is {}",
+                clients.watched_items
+            );
             return Err(("addresses", reason));
         }
         for address in &self.addresses {

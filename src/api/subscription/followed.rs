@@ -43,7 +43,7 @@ impl FollowedSubscription {
     async fn transaction_status(
         &self,
         ctx: &Context<'_>,
-        #[graphql(desc = "The txids, at most `server.limits.subscriptions.watch`.")] txids: Vec<Txid>,
+        #[graphql(desc = "The txids, at most `server.limits.subscriptions.watchedItems`.")] txids: Vec<Txid>,
         #[graphql(
             desc = "The number of confirmations up to which each transaction is followed, at least 1.",
             default_with = "Some(6)"
@@ -79,7 +79,7 @@ impl FollowedSubscription {
     async fn output_spent(
         &self,
         ctx: &Context<'_>,
-        #[graphql(desc = "The outpoints to watch, at most `server.limits.subscriptions.watch`.")] outpoints: Vec<
+        #[graphql(desc = "The outpoints to watch, at most `server.limits.subscriptions.watchedItems`.")] outpoints: Vec<
             OutPointInput,
         >,
         #[graphql(
@@ -112,7 +112,7 @@ fn each_once<T: Copy + Eq + std::hash::Hash>(
     limits: &Limits,
 ) -> Result<Vec<T>, ApiError> {
     let given: Vec<T> = given.into_iter().collect();
-    limits.check_watch(given.len())?;
+    limits.check_watched_items(given.len())?;
     if given.is_empty() {
         return Err(ApiError::bad_argument(name, "is empty: give at least one"));
     }

@@ -44,7 +44,7 @@ impl LedgerSubscription {
         &self,
         ctx: &Context<'_>,
         #[graphql(
-            desc = "The addresses and scripts to watch, at most `server.limits.subscriptions.watch`, and the descriptors, at most \
+            desc = "The addresses and scripts to watch, at most `server.limits.subscriptions.watchedItems`, and the descriptors, at most \
                     `server.limits.subscriptions.watchedDescriptors`. Duplicates count once. When a script near the end of a \
                     descriptor is used, more are watched: their history up to this place is sent first, with `isBackfill`. \
                     Deriving scripts costs as much as in `descriptor`."

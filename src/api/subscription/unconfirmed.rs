@@ -58,7 +58,7 @@ impl UnconfirmedSubscription {
         ctx: &Context<'_>,
         #[graphql(desc = "Only transactions that meet all of these conditions.")] filter: Option<TransactionFilter>,
         #[graphql(
-            desc = "Only transactions that pay or spend one of these, at most `server.limits.subscriptions.watch` addresses and \
+            desc = "Only transactions that pay or spend one of these, at most `server.limits.subscriptions.watchedItems` addresses and \
                     scripts, or a script of the descriptors. When a script near the end of a descriptor is used, more are \
                     watched, and transactions in the mempool that pay or spend these are sent first."
         )]

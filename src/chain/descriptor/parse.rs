@@ -28,6 +28,9 @@ const MOST_STEPS: usize = 2_000;
 /// The forms of descriptors at the top level, but for `addr` and `raw`.
 const FORMS: [&str; 7] = ["pk", "pkh", "wpkh", "sh", "wsh", "tr", "multi"];
 
+/// The forms that `sh` takes: Miniscript stands in `wsh` and `tr` only (BIP379), though the library takes it here too.
+const FORMS_IN_SH: [&str; 6] = ["pk", "pkh", "wpkh", "wsh", "multi", "sortedmulti"];
+
 /// Forms that are parsed as another form with the same arguments, and how scripts of that become theirs.
 const VARIANTS: [(&str, &str, ScriptVariant); 2] =
     [("rawtr", "tr", ScriptVariant::RawTaproot), ("sortedmulti", "multi", ScriptVariant::SortedMultisig)];
@@ -64,6 +67,7 @@ impl OutputDescriptor {
             }
             name if FORMS.contains(&name) => {
                 refuse_account_keys(body)?;
+                check_argument_of_sh(body)?;
                 if body.contains(tap_leaves::SORTED) {
                     Self::of_sorted_leaves(body, network)
                 } else {
@@ -150,6 +154,18 @@ fn refuse_account_keys(body: &str) -> Result<(), DescriptorError> {
     match account_key_inside(body) {
         Some((prefix, position)) => Err(DescriptorError::AccountKeyInside { prefix: prefix.to_owned(), position }),
         None => Ok(()),
+    }
+}
+
+/// Errors: a `sh` of something that `sh` does not take.
+fn check_argument_of_sh(body: &str) -> Result<(), DescriptorError> {
+    let Some(argument) = body.strip_prefix("sh(") else { return Ok(()) };
+    match argument.split_once('(') {
+        Some((name, _)) if !FORMS_IN_SH.contains(&name) => Err(DescriptorError::Malformed {
+            reason: format!("sh takes {}, as Miniscript stands in wsh and tr only", FORMS_IN_SH.join(", ")),
+            position: Some("sh(".len()),
+        }),
+        _ => Ok(()),
     }
 }
 

@@ -327,6 +327,9 @@ fn every_fault_has_its_own_error() {
         assert!(error.to_string().len() < 250, "{error}");
     }
     assert!(matches!(refusal(&zpub.replace("Q2", "Q3")), DescriptorError::Key { .. }));
+    let refused = refusal(&format!("sh(thresh(1,pk({KEY})))"));
+    assert_eq!(refused.position(), Some(3));
+    assert!(refused.to_string().contains("sh takes pk, pkh, wpkh, wsh, multi, sortedmulti"), "{refused}");
     assert!(matches!(refusal("addr(hello)"), DescriptorError::Address(_)));
     for text in [format!("wpkh({UNCOMPRESSED})"), format!("wsh(pk({UNCOMPRESSED}))"), format!("tr({UNCOMPRESSED})")] {
         let reason = "wpkh, wsh and tr take no uncompressed keys".to_owned();
@@ -356,6 +359,8 @@ fn what_the_bips_call_invalid_is_refused() {
         format!("tr({UNCOMPRESSED})"),
         format!("wsh(tr({}))", &KEY[2..]),
         format!("sh(multi_a(1,{KEY}))"),
+        format!("sh(and_v(v:pk({KEY}),older(4)))"),
+        format!("sh(c:pk_k({KEY}))"),
         format!("pkh({C}/<0;1>/<2;3>)"),
         format!("pkh([deadbeef/<0;1>]{C}/0)"),
         format!("tr({C}/<6;7;8;9>/*,{{pk({A}/<1;2;3>/0/*),pk({B}/0/0/<3;4;5>/*)}})"),

@@ -77,6 +77,24 @@ fn a_nested_query_with_default_pages_is_answered_though_full_pages_would_cost_mo
 }
 
 #[test]
+fn rows_that_are_read_for_others_are_in_the_worst_case() {
+    let api = Api::of_chain_within(&chain(3), Limits { worst_case_complexity: 1, ..Limits::default() });
+    for (query, expected) in [
+        ("{ blocks(first: 10) { nodes { height } } }", 1 + 10 * 2),
+        ("{ blocks(first: 10, filter: { isEmpty: true }) { nodes { height } } }", 1 + 10 * 2),
+        ("{ blocks(first: 10, filter: { minTxCount: 2 }) { nodes { height } } }", 1 + 10 * 2 + 20_000 / 3),
+        ("{ transactions(first: 10) { nodes { txid } } }", 1 + 10 * 2),
+        ("{ transactions(first: 10, filter: { minValue: 1 }) { nodes { txid } } }", 1 + 10 * 2 + 20_000),
+        ("{ tip { transactions(first: 10) { nodes { txid } } } }", 2 + 10 * 2),
+        ("{ tip { transactions(first: 10, filter: { minValue: 1 }) { nodes { txid } } } }", 2 + 10 * 2 + 3_000),
+        ("{ opReturns(first: 10, prefix: \"6f6d6e69\") { nodes { value } } }", 1 + 10 * 2 + 20_000),
+        ("{ tip { silentPaymentTweaks(first: 10) { nodes { tweak } } } }", 2 + 10 * (2 + 60) + 3_000),
+    ] {
+        assert_eq!(refusal(&api.ask(query))["actual"], json!(expected), "{query}");
+    }
+}
+
+#[test]
 fn an_answer_that_costs_too_much_is_refused_as_a_whole_with_the_field_and_what_is_allowed() {
     let api = Api::of_chain_within(&chain(30), Limits { complexity: 40, ..Limits::default() });
     let answer = api.ask("{ tip { height } blocks(first: 20) { nodes { hash height } } }");

@@ -260,7 +260,7 @@ fn the_projected_block_of_a_transaction_is_told_at_most_once_a_second_and_then_a
 #[test]
 fn lists_that_are_empty_or_too_long_are_refused() {
     let (chain, coins) = chain_with_coins(1);
-    let limits = btcgraph::limits::Limits { watch: 1, ..btcgraph::limits::Limits::default() };
+    let limits = btcgraph::limits::Limits { watched_items: 1, ..btcgraph::limits::Limits::default() };
     let mut api = Api::empty(bitcoin::Network::Regtest, limits);
     api.change(0, chain.active_blocks().map(AsRef::as_ref));
     let code = |document: &str| Told::begin(&api, document).more()[0]["errors"][0]["extensions"]["code"].clone();

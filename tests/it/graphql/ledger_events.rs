@@ -468,7 +468,7 @@ fn code_of(api: &Api, document: &str) -> Value {
 #[test]
 fn what_cannot_be_watched_and_cursors_of_others_are_refused() {
     let (chain, _) = chain_with_coins(1);
-    let mut api = Api::empty(bitcoin::Network::Regtest, Limits { watch: 2, ..Limits::default() });
+    let mut api = Api::empty(bitcoin::Network::Regtest, Limits { watched_items: 2, ..Limits::default() });
     api.change(0, chain.active_blocks().map(AsRef::as_ref));
     let watching = |watch: &str| format!("subscription {{ ledgerEvents(watch: {watch}) {{ seq }} }}");
     assert_eq!(code_of(&api, &watching("{ scripts: [\"51\", \"52\", \"53\"] }")), "QUERY_LIMIT_EXCEEDED");

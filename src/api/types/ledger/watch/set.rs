@@ -63,7 +63,7 @@ impl WatchSet {
         serving: &Arc<ServingContext>,
     ) -> Result<Self, ApiError> {
         let limits = limits(ctx)?;
-        limits.check_watch(input.script_count())?;
+        limits.check_watched_items(input.script_count())?;
         let LedgerInput { addresses, scripts, descriptors } = input;
         let descriptors = descriptors.unwrap_or_default();
         limits.check_watched_descriptors(descriptors.len())?;
