@@ -42,6 +42,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use async_graphql::futures_util::StreamExt;
+use async_graphql::futures_util::future::BoxFuture;
 use async_graphql::futures_util::stream::BoxStream;
 use async_graphql::{Data, Executor, Request, Response, SDLExportOptions, ServerError};
 use bitcoin::BlockHash;
@@ -236,9 +237,12 @@ impl Schema {
 }
 
 impl Executor for Schema {
-    async fn execute(&self, request: Request) -> Response {
+    /// Boxed, so that a program that calls this does not compile all resolvers once more.
+    fn execute(&self, request: Request) -> impl Future<Output = Response> + Send {
         let slice = Arc::new(yielding::TimeSlice::new());
-        slice.take(self.engine.execute(request.data(slice.clone()))).await
+        let answer: BoxFuture<'_, Response> =
+            Box::pin(async move { slice.take(self.engine.execute(request.data(slice.clone()))).await });
+        answer
     }
 
     fn execute_stream(&self, request: Request, session_data: Option<Arc<Data>>) -> BoxStream<'static, Response> {

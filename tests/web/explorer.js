@@ -18,6 +18,7 @@
 //   violations   of accessibility, by axe: "page at width in scheme: rule: element"
 //   overflows    pages that are wider than the window
 //   hidden       how many cells of the tables of the mempool are not in sight, by width
+//   shares       of the types of new outputs in the newest period, in percent, added up
 //   reorg        what the page of reorgs says of the one that was made
 //   stuck        what the page of the stuck transaction says of its wait
 //   complaints   errors and warnings of the console, exceptions, and what the content security policy blocked
@@ -185,6 +186,12 @@ async function look(browser, { payment, address, block, stale, stuck }) {
           seen.overflows.push(`${name} at ${width}`);
         }
         if (name === 'mempool') seen.hidden[width] = await page.locator('.rows td:not(:empty)').evaluateAll((cells) => cells.filter((cell) => cell.offsetParent === null).length);
+        if (name === 'charts') {
+          const legend = page.locator('.panel', { hasText: 'Types of new outputs' }).locator('.u-series .u-value');
+          await legend.filter({ hasText: '%' }).first().waitFor();
+          const shares = (await legend.allTextContents()).filter((text) => text.endsWith('%'));
+          seen.shares = shares.reduce((sum, share) => sum + parseFloat(share), 0);
+        }
         const folder = process.env.PLAYGROUND_PICTURES;
         if (folder) await page.screenshot({ path: path.join(folder, `explorer-${name}-${width}-${colorScheme}.png`), fullPage: true });
         // colours do not depend on the width, nor the layout on the colours

@@ -12,6 +12,8 @@ export type Series = {
   isFilled?: boolean;
   isStepped?: boolean;
   values: (number | null)[];
+  /** What the legend says where it is not what is drawn: of a layer, its own height. */
+  told?: (number | null)[];
 };
 
 type Props = {
@@ -57,6 +59,8 @@ export default function Chart({ times, series, format, height = 220, label }: Pr
   const box = useRef<HTMLDivElement>(null);
   const current = useStore(theme);
   const latest = useRef<uPlot>(undefined);
+  const drawn = useRef(series);
+  drawn.current = series;
   const shape = series.map(({ label, colour }) => `${label}${colour}`).join();
   const data = [times, ...series.map(({ values }) => values)] as uPlot.AlignedData;
 
@@ -89,7 +93,10 @@ export default function Chart({ times, series, format, height = 220, label }: Pr
               ...(isFilled && { fill: faded(colours[index]!, isStepped ? 0.14 : 1) }),
               ...(isStepped && { paths: uPlot.paths.stepped!({ align: 1 }) }),
               points: { show: false },
-              value: (_, value) => (value == null ? '–' : format(value)),
+              value: (_, value, __, at) => {
+                const told = at == null ? value : (drawn.current[index]?.told?.[at] ?? value);
+                return told == null ? '–' : format(told);
+              },
             })),
           ],
         },

@@ -55,6 +55,7 @@ struct Seen {
     violations: Vec<String>,
     overflows: Vec<String>,
     hidden: Value,
+    shares: f64,
     reorg: ShownReorg,
     stuck: Value,
     complaints: Vec<String>,
@@ -158,6 +159,7 @@ fn the_explorer_follows_the_chain_and_survives_a_restart() {
     let seen: Seen = seen.expect("the visitor says what it saw");
     assert_eq!(seen.violations, Vec::<String>::new());
     assert_eq!(seen.overflows, Vec::<String>::new());
+    assert!((seen.shares - 100.0).abs() < 4.0, "rounded shares add up to {} %", seen.shares);
     assert_eq!(seen.hidden, json!({ "360": 0, "768": 0, "1440": 0 }));
     let mut stuck = seen.stuck;
     let lowest = stuck["lowest"].take();

@@ -75,7 +75,7 @@ export default function ChartsPage() {
         {error && <Failure error={error} />}
         {points && points.length > 1 ? (
           <>
-            <div className="grid two"><Charts points={points} /></div>
+            <div className="grid two even"><Charts points={points} /></div>
             {data.chain?.miners && <Pools shares={data.chain.miners} />}
           </>
         ) : loading ? <Loading lines={14} /> : !error && <Empty>There are no two periods to draw a line between yet.</Empty>}
@@ -86,6 +86,9 @@ export default function ChartsPage() {
 
 function Charts({ points }: { points: Point[] }) {
   const times = points.map(({ endAt }) => Date.parse(endAt) / 1_000);
+  // the last period has not ended
+  const [began, minute] = [Date.parse(points.at(-1)!.startAt) / 1_000, Math.floor(Date.now() / 60_000) * 60];
+  times.push(Math.max(began, Math.min(times.pop()!, minute)));
   const line = (label: string, colour: string, value: (point: Point) => number | null | undefined): Series => ({
     label,
     colour,
@@ -171,17 +174,17 @@ function layers(points: Point[]): Series[] {
   const shares = points.map(({ stats }) => {
     const counts = new Map(stats?.totalsByType.map(({ type, createdCount }): [string, number] => [type, createdCount]));
     const all = [...counts.values()].reduce((sum, created) => sum + created, 0);
-    return names.map((_, index) => {
-      if (all === 0) return null;
-      if (index === LAYERS) return 1;
-      return drawn.slice(0, index + 1).reduce((sum, type) => sum + (counts.get(type) ?? 0), 0) / all;
-    });
+    if (all === 0) return names.map(() => null);
+    const own = drawn.map((type) => (counts.get(type) ?? 0) / all);
+    return names.map((_, index) => own[index] ?? 1 - own.reduce((sum, share) => sum + share, 0));
   });
+  const sum = (shares: (number | null)[]) => shares.reduce<number | null>((sum, share) => (share === null ? null : (sum ?? 0) + share), 0);
   // the widest layer first: each later one is drawn over it
   return names.map((name, index) => ({
     label: words(name),
     colour: `--fee-${(index + 2) % 9}`,
     isFilled: true,
-    values: shares.map((sums) => sums[index]!),
+    values: shares.map((shares) => sum(shares.slice(0, index + 1))),
+    told: shares.map((shares) => shares[index]!),
   })).reverse();
 }
