@@ -30,6 +30,7 @@ pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), env!("COMMIT_IN_PAR
 
 pub mod api;
 pub mod chain;
+mod durable;
 pub mod fleet;
 pub mod index;
 pub mod limits;

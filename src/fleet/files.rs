@@ -11,6 +11,7 @@ use super::error::FleetError;
 use super::names::ContentHash;
 use super::progress::TransferProgress;
 use crate::chain::wide;
+use crate::durable;
 
 /// A lock on a directory of transfers, while the file is open.
 pub(super) fn lock(directory: &Path) -> Result<File, FleetError> {
@@ -63,5 +64,5 @@ pub(super) fn copy_file(
 
 /// Makes renames within a directory durable.
 pub(super) fn flush(directory: &Path) -> Result<(), FleetError> {
-    File::open(directory).and_then(|directory| directory.sync_all()).map_err(FleetError::of_file("flush", directory))
+    durable::sync_directory(directory).map_err(FleetError::of_file("flush", directory))
 }

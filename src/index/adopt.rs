@@ -1,7 +1,7 @@
 //! Puts a complete generation into force.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use super::apply::forget_stale;
 use super::block::Parser;
 use super::error::IndexError;
 use super::frozen::{Generation, GenerationRange, Generations, InForce};
-use super::open::{Index, cache_of_generation, file, generations_directory};
+use super::open::{Index, cache_of_generation, file, flush_directory, flush_name, generations_directory};
 use super::optional::skip_optional;
 use super::raw::{RawStorage, read_raw_storage};
 use super::sweep::SweepCursor;
@@ -99,16 +99,9 @@ impl Index {
     pub(super) fn make_generations_directory(&self) -> Result<PathBuf, IndexError> {
         let directory = generations_directory(&self.path);
         fs::create_dir_all(&directory).map_err(file("make the directory", &directory))?;
-        if let Some(parent) = directory.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-            flush_directory(parent)?;
-        }
+        flush_name(&directory)?;
         Ok(directory)
     }
-}
-
-/// Makes renames within a directory durable.
-pub(super) fn flush_directory(directory: &Path) -> Result<(), IndexError> {
-    File::open(directory).and_then(|directory| directory.sync_all()).map_err(file("flush", directory))
 }
 
 /// The name of the file of a generation; `build` distinguishes two of the same blocks.
@@ -184,6 +177,7 @@ fn forget_stale_block(
 
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
     use std::io;
     use std::sync::atomic::{AtomicU32, Ordering};
 

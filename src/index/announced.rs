@@ -13,7 +13,7 @@
 //! file is never removed: once the index has these blocks, it has no effect. The index does not depend on it. Without it, or if it
 //! is damaged or of another index, no block counts as announced.
 
-use std::fs::{File, OpenOptions};
+use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -26,6 +26,7 @@ use super::open::Index;
 use super::snapshot::Snapshot;
 use super::tables::meta;
 use super::update::{Tip, Update};
+use crate::durable::sync_name;
 
 /// Bytes of a block in the note, and of the checksum.
 const TIP: usize = 36;
@@ -65,10 +66,7 @@ impl AnnouncedTip {
         let mut file = OpenOptions::new().write(true).create(true).truncate(false).open(&self.path)?;
         file.write_all(&encode(note, self.salt))?;
         file.sync_data()?;
-        match self.path.parent() {
-            Some(directory) if is_new => File::open(directory)?.sync_all(),
-            _ => Ok(()),
-        }
+        if is_new { sync_name(&self.path) } else { Ok(()) }
     }
 
     /// The last note; an empty one if there is none.

@@ -89,24 +89,29 @@ impl<'a> Decoder<'a> {
         Self { table, bytes }
     }
 
+    #[inline]
     pub(super) fn array<const N: usize>(&mut self) -> Result<[u8; N], IndexError> {
         let (field, rest) = self.bytes.split_first_chunk().ok_or_else(|| self.corrupt("is too short"))?;
         self.bytes = rest;
         Ok(*field)
     }
 
+    #[inline]
     pub(super) fn u8(&mut self) -> Result<u8, IndexError> {
         self.array().map(|[byte]| byte)
     }
 
+    #[inline]
     pub(super) fn u32(&mut self) -> Result<u32, IndexError> {
         self.array().map(u32::from_be_bytes)
     }
 
+    #[inline]
     pub(super) fn u64(&mut self) -> Result<u64, IndexError> {
         self.array().map(u64::from_be_bytes)
     }
 
+    #[inline]
     pub(super) fn u128(&mut self) -> Result<u128, IndexError> {
         self.array().map(u128::from_be_bytes)
     }
@@ -184,6 +189,7 @@ impl<'a> Decoder<'a> {
         if self.bytes.is_empty() { Ok(()) } else { Err(self.corrupt("is too long")) }
     }
 
+    #[cold]
     pub(super) fn corrupt(&self, what: &str) -> IndexError {
         IndexError::corrupt(self.table, format!("a row {what}"))
     }

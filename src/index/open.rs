@@ -30,6 +30,7 @@ use super::tables::meta;
 use super::update::{Tables, Tip, Update, read_derived, read_generations, read_tip};
 use crate::chain::network;
 use crate::chain::pools::Pools;
+use crate::durable;
 
 /// Which index to open, and how.
 #[derive(Clone, Debug)]
@@ -301,6 +302,16 @@ pub(super) fn file<'p>(doing: &'static str, path: &'p Path) -> impl Fn(std::io::
         std::io::ErrorKind::StorageFull => IndexError::DiskFull,
         _ => IndexError::File { doing, path: path.to_path_buf(), source },
     }
+}
+
+/// Makes the names in a directory durable.
+pub(super) fn flush_directory(directory: &Path) -> Result<(), IndexError> {
+    durable::sync_directory(directory).map_err(file("flush", directory))
+}
+
+/// Makes the name of a file or a directory durable.
+pub(super) fn flush_name(path: &Path) -> Result<(), IndexError> {
+    durable::sync_name(path).map_err(file("flush the name of", path))
 }
 
 /// A lock on the directory of an index while the index is created or opened. Of processes that start at the same moment one

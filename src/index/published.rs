@@ -10,11 +10,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::adopt::{file_name, flush_directory};
+use super::adopt::file_name;
 use super::error::IndexError;
 use super::frozen::{Generation, Generations, InForce};
 use super::keys::TxNum;
-use super::open::{Index, cache_of_generation, file, generations_directory};
+use super::open::{Index, cache_of_generation, file, flush_directory, generations_directory};
 use super::raw::RawSources;
 use super::snapshot::Snapshot;
 use super::sweep::SweepCursor;

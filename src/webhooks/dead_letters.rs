@@ -14,9 +14,10 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::clock::now;
-use super::journal::{replace, sync_directory_of};
+use super::journal::replace;
 use super::limits::DEAD_LETTER_BYTES;
 use super::message::{HookMessage, timestamp};
+use crate::durable::sync_name;
 
 /// A message that was not delivered.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -96,7 +97,7 @@ impl DeadLetters {
     fn write(&self, mut file: File, line: &[u8]) -> io::Result<bool> {
         file.write_all(line)?;
         file.sync_all()?;
-        sync_directory_of(&self.path)?;
+        sync_name(&self.path)?;
         fs::exists(&self.path)
     }
 

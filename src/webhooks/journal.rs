@@ -3,13 +3,14 @@
 //! The message is stored before its first attempt, so that after a crash the same id and body are sent again, and the cursor
 //! is stored after the receiver has acknowledged it. The file is replaced as a whole.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use super::message::HookMessage;
+use crate::durable::sync_name;
 
 /// How far a hook has delivered.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -62,20 +63,11 @@ impl HookJournal {
 
 /// Replaces a file as a whole: after a crash it is the old or the new one.
 pub(crate) fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
-    let mut file = tempfile::NamedTempFile::new_in(directory_of(path))?;
+    let mut file = tempfile::NamedTempFile::new_in(path.parent().unwrap_or(Path::new(".")))?;
     file.write_all(content)?;
     file.as_file().sync_all()?;
     file.persist(path)?;
-    sync_directory_of(path)
-}
-
-/// Has the name of a file outlast a power cut, where the system has directories that can be synchronised.
-pub(crate) fn sync_directory_of(path: &Path) -> io::Result<()> {
-    if cfg!(unix) { File::open(directory_of(path))?.sync_all() } else { Ok(()) }
-}
-
-fn directory_of(path: &Path) -> &Path {
-    path.parent().unwrap_or(Path::new("."))
+    sync_name(path)
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use redb::{
 
 use super::super::codec::{Decoder, Encoder};
 use super::super::error::IndexError;
-use super::super::open::file;
+use super::super::open::{file, flush_name};
 use super::super::sorter::Sorter;
 use super::super::tables::meta;
 use super::tables::{create_all, truncate_all};
@@ -107,9 +107,7 @@ impl GenerationBuilder {
         }
         std::fs::rename(&unfinished, path).map_err(file("make", path))?;
         builder.file.keep();
-        if let Some(directory) = path.parent().filter(|directory| !directory.as_os_str().is_empty()) {
-            File::open(directory).and_then(|directory| directory.sync_all()).map_err(file("flush", directory))?;
-        }
+        flush_name(path)?;
         Ok(builder)
     }
 

@@ -20,7 +20,7 @@ use redb::TableDefinition;
 
 use super::super::error::IndexError;
 use super::super::keys::TxNum;
-use super::super::open::file;
+use super::super::open::{file, flush_directory};
 use super::super::optional::{OptionalTable, RowContext};
 use super::super::update::Tip;
 use super::super::witnesses::commits_to_witnesses;
@@ -29,7 +29,7 @@ use super::derived::{DerivedFile, DerivedName};
 use super::facts::{GenerationRange, facts};
 use super::generations::{Generations, InForce};
 use super::page::PackedRow;
-use super::record_runs::{MergedRuns, RecordRun, flush};
+use super::record_runs::{MergedRuns, RecordRun};
 use super::tables::address_prefixes::AddressPrefixesForm;
 use super::tables::op_returns::OpReturnsForm;
 use super::tables::txid_prefixes::CutBits;
@@ -193,7 +193,7 @@ impl DueTable {
             }
         }
         fs::rename(&packed, &placed).map_err(file("move the table to", &placed))?;
-        flush(&self.directory)?;
+        flush_directory(&self.directory)?;
         self.remove_temporary()
     }
 

@@ -8,15 +8,11 @@ use std::path::{Path, PathBuf};
 
 use super::super::error::IndexError;
 use super::super::keys::TxNum;
-use super::super::open::file;
+use super::super::open::{file, flush_directory};
 use super::builder::remove_if_exists;
 
 /// Bytes of a run that are read at once.
 const READ: usize = 1 << 16;
-
-pub(super) fn flush(directory: &Path) -> Result<(), IndexError> {
-    File::open(directory).and_then(|directory| directory.sync_all()).map_err(file("flush", directory))
-}
 
 /// A file of sorted records, `<first txnum>-<txnum behind the last>-<records>.run`.
 pub(super) struct RecordRun<const RECORD: usize> {
@@ -79,7 +75,7 @@ impl<const RECORD: usize> RecordRun<RECORD> {
         write().map_err(file("write", &unnamed))?;
         let path = directory.join(format!("{}-{}-{}.run", txnums.0, txnums.1, records.len()));
         fs::rename(&unnamed, &path).map_err(file("make", &path))?;
-        flush(directory)?;
+        flush_directory(directory)?;
         let count = u64::try_from(records.len()).unwrap_or(u64::MAX);
         records.clear();
         Ok(Self { path, txnums, records: count })

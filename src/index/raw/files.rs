@@ -21,7 +21,7 @@ use parking_lot::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use super::super::block::small;
 use super::super::error::IndexError;
 use super::super::frozen::builder::remove_if_exists;
-use super::super::open::file;
+use super::super::open::{file, flush_name};
 use super::super::tables::block_files::BlockFileRow;
 use super::super::update::Tip;
 use super::frames::{FRAME, frame, frame_at, read_exact_at};
@@ -327,7 +327,7 @@ impl RawFiles {
     fn writer(&self, end: &mut FileEnd) -> Result<File, IndexError> {
         if !self.directory.exists() {
             fs::create_dir_all(&self.directory).map_err(file("make the directory", &self.directory))?;
-            flush_directory(self.directory.parent())?;
+            flush_name(&self.directory)?;
         }
         loop {
             let path = self.path(end.file);
@@ -445,10 +445,4 @@ impl RawFiles {
     fn tail(&self) -> MutexGuard<'_, Tail> {
         self.tail.lock()
     }
-}
-
-/// Makes the names in a directory durable.
-fn flush_directory(directory: Option<&Path>) -> Result<(), IndexError> {
-    let Some(directory) = directory.filter(|directory| !directory.as_os_str().is_empty()) else { return Ok(()) };
-    File::open(directory).and_then(|open| open.sync_all()).map_err(file("flush", directory))
 }

@@ -13,19 +13,20 @@ use std::path::{Path, PathBuf};
 /// the settings: `commands` passes them what they need.
 const MODULES: &[(&str, &[&str])] = &[
     ("chain", &[]),
+    ("durable", &[]),
     ("limits", &[]),
     ("outbound", &[]),
     ("rates", &["outbound"]),
     ("node", &["chain"]),
-    ("index", &["chain"]),
-    ("fleet", &["chain", "index", "outbound"]),
+    ("index", &["chain", "durable"]),
+    ("fleet", &["chain", "durable", "index", "outbound"]),
     ("mempool", &["chain"]),
     ("view", &["chain", "limits", "index", "mempool", "node"]),
     ("live", &["chain", "index", "mempool", "node", "view"]),
     ("sync", &["chain", "index", "mempool", "node", "view", "live"]),
     ("api", &["chain", "limits", "rates", "index", "view", "live"]),
     ("server", &["limits", "api"]),
-    ("webhooks", &["outbound", "api"]),
+    ("webhooks", &["durable", "outbound", "api"]),
     ("sim", &["chain"]),
 ];
 
