@@ -13,7 +13,6 @@ use btcgraph::chain::Height;
 use btcgraph::index::{
     Generation, Import, ImportOptions, Index, IndexOptions, ObservedLimits, Snapshot, TxNum, VerifyOptions, verify,
 };
-use btcgraph::node::{Auth, Node, NodeOptions};
 use btcgraph::sync::read_frozen_blocks;
 use serde_json::json;
 
@@ -118,8 +117,7 @@ fn import(chain: &Chain) {
     };
     let index = Index::open_existing(&options).unwrap();
     // the longest of the chains has frozen blocks
-    let client = Node::connect(NodeOptions::new(chain.network, node.rpc_url(), Auth::Cookie(node.cookie_path())));
-    read_frozen_blocks(&index, &client.unwrap(), Some(node.blocks_dir())).unwrap();
+    read_frozen_blocks(&index, &node.client(), Some(node.blocks_dir())).unwrap();
     let snapshot = index.snapshot().unwrap();
     assert_eq!(snapshot.frozen().is_some(), chain.height > 1_144);
     let options = VerifyOptions { memory: 64 << 20, directory: directory.path().into() };

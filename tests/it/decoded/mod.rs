@@ -4,3 +4,4 @@ mod addresses;
 mod psbts;
 mod scripts;
 mod taproot;
+mod unsigned_psbts;

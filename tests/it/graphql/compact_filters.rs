@@ -11,7 +11,7 @@ use btcgraph::node::{Auth, Node, NodeOptions};
 use btcgraph::sim::{Hostile, SimChain, SimNode, SimNodeOptions, World};
 use serde_json::{Value, json};
 
-use super::deployments::{api_over, connect};
+use super::deployments::api_over;
 use crate::block_filters::expected;
 use crate::support::api::{Api, error};
 use crate::support::bitcoind::{RealNode, wait_for};
@@ -169,7 +169,7 @@ fn filters_of_the_server_and_of_its_node_are_the_same() {
     node.mine(100);
     pay_and_mine(&node, 1);
     pay_and_mine(&node, 2);
-    let mut api = api_over(&connect(&node));
+    let mut api = api_over(&node.client());
     let list = |api: &Api| api.data(&range(0, 9_999, FIELDS))["compactFilters"].take();
     // the node's
     let first = of_node(&node);
@@ -187,7 +187,7 @@ fn filters_of_the_server_and_of_its_node_are_the_same() {
     node.must("invalidateblock", &[fork]);
     node.mine(4);
     pay_and_mine(&node, 2);
-    api.follow(&connect(&node));
+    api.follow(&node.client());
     let second = of_node(&node);
     assert_ne!(first[113..], second[113..first.len()]);
     assert_eq!(first[..113], second[..113]);

@@ -26,10 +26,6 @@ fn taproot() -> Value {
     json!({ "name": "taproot", "isActive": true, "activationHeight": 0, "bip9": bip9 })
 }
 
-pub(super) fn connect(node: &RealNode) -> Node {
-    Node::connect(NodeOptions::new(Network::Regtest, node.rpc_url(), Auth::Cookie(node.cookie_path()))).unwrap()
-}
-
 /// An API over the chain of a node, which it may ask.
 pub(super) fn api_over(node: &Node) -> Api {
     let mut api = Api::empty(Network::Regtest, btcgraph::limits::Limits::default());
@@ -59,7 +55,7 @@ fn the_soft_forks_of_a_simulated_node_are_reported() {
 fn the_soft_forks_of_a_real_node_are_reported() {
     let Some(node) = RealNode::start(&["-vbparams=testdummy:1:3999999999"]) else { return };
     node.mine(150);
-    let api = api_over(&connect(&node));
+    let api = api_over(&node.client());
     let said = api.data(DEPLOYMENTS)["chain"]["deployments"].take();
     let told = node.must("getdeploymentinfo", &[]);
     let names: Vec<_> = said.as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap().to_owned()).collect();

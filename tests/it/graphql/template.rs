@@ -4,8 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
 use bitcoin::consensus::encode::{deserialize_hex, serialize_hex};
-use bitcoin::{Amount, Network, ScriptBuf, Transaction, TxOut};
-use btcgraph::node::{Auth, Node, NodeOptions};
+use bitcoin::{Amount, ScriptBuf, Transaction, TxOut};
 use btcgraph::sim::{
     Owner, Payment, Reward, Rng, ScriptKind, SimChain, SimNode, SimNodeOptions, Spendable, Template, World,
 };
@@ -227,8 +226,7 @@ fn the_template_is_that_of_a_node_in_every_field() {
         assert_eq!(node.must("submitblock", &[json!(serialize_hex(block.as_ref()))]), Value::Null);
     }
     let api = Api::of_chain_asking(&chain, ALLOWED);
-    let auth = Auth::Cookie(node.cookie_path());
-    api.set_node(&Node::connect(NodeOptions::new(Network::Regtest, node.rpc_url(), auth)).unwrap());
+    api.set_node(&node.client());
     let mut both = Both { node, api, clock };
     let txids = |template: &Value| -> BTreeSet<String> {
         let listed = template["transactions"].as_array().unwrap().iter();

@@ -8,7 +8,7 @@ use bitcoin::consensus::encode::deserialize_hex;
 use bitcoin::{MerkleBlock, Network, TxMerkleNode};
 use btcgraph::chain::merkle::root_from_branch;
 use btcgraph::limits::Limits;
-use btcgraph::node::{Auth, Node, NodeOptions};
+use btcgraph::node::Node;
 use btcgraph::sim::Rng;
 use serde_json::{Value, json};
 
@@ -119,8 +119,7 @@ struct Compared {
 impl Compared {
     fn start() -> Option<Self> {
         let node = RealNode::start(&[])?;
-        let settings = NodeOptions::new(Network::Regtest, node.rpc_url(), Auth::Cookie(node.cookie_path()));
-        let client = Node::connect(settings).unwrap();
+        let client = node.client();
         Some(Self {
             node,
             client,

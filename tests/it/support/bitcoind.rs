@@ -17,6 +17,7 @@ use bitcoin::hashes::Hash;
 use bitcoin::{Address, BlockHash, Network, WPubkeyHash};
 use bitcoincore_rpc::RpcApi;
 use bitcoincore_rpc::jsonrpc;
+use btcgraph::node::{Auth, Node, NodeOptions};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -112,6 +113,13 @@ impl RealNode {
     /// The cookie file, where the node writes a new secret at each start.
     pub(crate) fn cookie_path(&self) -> PathBuf {
         self.chain_dir().join(".cookie")
+    }
+
+    /// A client of the node, as the program has one.
+    pub(crate) fn client(&self) -> Node {
+        let network = Network::from_core_arg(&self.chain).expect("the node was started with this name");
+        Node::connect(NodeOptions::new(network, self.rpc_url(), Auth::Cookie(self.cookie_path())))
+            .expect("the node runs")
     }
 
     /// The node's directory of blk and rev files.
