@@ -171,7 +171,7 @@ impl ApiError {
     pub(crate) fn over_budget(short: BudgetExhausted, cost: u64) -> Self {
         let BudgetExhausted { limit, wait } = short;
         if cost > limit {
-            return Self::limit_exceeded("cost a minute", limit, cost);
+            return Self::limit_exceeded("costPerMinute", limit, cost);
         }
         let seconds = wait.as_secs().saturating_add(u64::from(wait.subsec_nanos() > 0));
         let message = format!("the budget is {limit} a minute, and this request costs {cost}: retry later");

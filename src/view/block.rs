@@ -1,7 +1,7 @@
 //! Blocks of the active chain and stale ones, and how they follow each other.
 
 use std::ops::Range;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use bitcoin::consensus::{encode, serialize};
 use bitcoin::{BlockHash, Txid};
@@ -17,7 +17,7 @@ pub struct Block {
     /// Its height in its own chain.
     pub height: Height,
     /// Its row. Running totals of a stale block are those of its own chain.
-    pub row: BlockRow,
+    pub row: Arc<BlockRow>,
     /// Whether it is part of the active chain.
     pub membership: ChainMembership,
     /// The serialised block, for a stale block only, whose transactions have no rows; read on first use.
@@ -48,7 +48,7 @@ impl StaleBytes {
 
 impl Block {
     fn new(height: Height, row: BlockRow, membership: ChainMembership) -> Self {
-        Self { height, row, membership, stale: OnceLock::new() }
+        Self { height, row: Arc::new(row), membership, stale: OnceLock::new() }
     }
 
     fn main(height: Height, row: BlockRow) -> Self {

@@ -216,16 +216,16 @@ impl View {
 
     /// The row at a height that is not above the tip, which several ranges can have.
     pub(super) fn shared_row(&self, height: Height) -> Result<Arc<BlockRow>, IndexError> {
-        Ok(Arc::new(self.main_block(height)?.row))
+        Ok(self.main_block(height)?.row)
     }
 
     /// A block as a range, on the active chain or stale; `None` if the index does not have its parent.
     pub fn range_of_one(&self, block: &Block) -> Result<Option<BlockRange>, IndexError> {
-        let (height, row) = (block.height, Arc::new(block.row.clone()));
+        let (height, row) = (block.height, block.row.clone());
         let before = match height.previous() {
             None => None,
             Some(_) => match self.previous_block(block)? {
-                Some(before) => Some(Arc::new(before.row)),
+                Some(before) => Some(before.row),
                 None => return Ok(None),
             },
         };

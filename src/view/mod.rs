@@ -80,7 +80,7 @@ pub use series::ChainPeriod;
 pub use sync_state::{IndexingSpeed, SyncPhase, SyncState, SyncStatus};
 pub use tip_history::{TipChange, TipHistory};
 pub use transaction::{ConfirmedPlace, Transaction, TransactionState, state_after};
-pub use utxo_set::UtxoSetTotals;
+pub use utxo_set::unspent_by_type;
 
 pub use crate::index::{
     BlockRow, ChainMembership, ChainTotals, CountAndValue, DeadTransaction, DiskShortage, FORMAT_VERSION, IndexError,

@@ -53,7 +53,7 @@ impl<'v> Periods<'v> {
 
     /// The last.
     pub(super) fn last(&self) -> Result<Period, IndexError> {
-        self.containing(self.blocks.end - 1)
+        self.ending_before(self.blocks.end)
     }
 
     /// The one before this, whether it has blocks or not; `None` in front of the first.
@@ -63,7 +63,7 @@ impl<'v> Periods<'v> {
             return Ok(None);
         }
         let (SeriesGroup::Calendar(unit), Some((start, _))) = (self.group, period.seconds) else {
-            return self.containing(end - 1).map(Some);
+            return self.ending_before(end).map(Some);
         };
         let Some(second) = start.checked_sub(1) else { return Ok(None) };
         self.of_calendar(unit, unit.index(second), end).map(Some)
@@ -73,24 +73,31 @@ impl<'v> Periods<'v> {
     pub(super) fn before_with_blocks(&self, period: &Period) -> Result<Option<Period>, IndexError> {
         match period.blocks.start.to_u32() {
             start if start <= self.blocks.start => Ok(None),
-            start => self.containing(start - 1).map(Some),
+            start => self.ending_before(start).map(Some),
         }
     }
 
     /// The one with this block.
     pub(super) fn containing(&self, height: u32) -> Result<Period, IndexError> {
-        let SeriesGroup::Calendar(unit) = self.group else {
-            let first = height - height % self.length();
-            let end = first.saturating_add(self.length());
-            let blocks = first.max(self.blocks.start).into()..end.min(self.blocks.end).into();
-            return Ok(Period { blocks, seconds: None });
-        };
+        let SeriesGroup::Calendar(unit) = self.group else { return Ok(self.counted(height)) };
         let time = self.view.median_time(height)?;
         let index = unit.index(time);
         let (_, last) = unit.seconds(index);
-        let end =
-            self.first_after(last, height..self.blocks.end, height.saturating_add((last - time) / self.interval))?;
-        self.of_calendar(unit, index, end)
+        let guess = height.saturating_add((last - time) / self.interval);
+        self.of_calendar(unit, index, self.first_after(last, height..self.blocks.end, guess)?)
+    }
+
+    /// The one whose last block is in front of `end`, which is in the range and not its start.
+    fn ending_before(&self, end: u32) -> Result<Period, IndexError> {
+        let SeriesGroup::Calendar(unit) = self.group else { return Ok(self.counted(end - 1)) };
+        self.of_calendar(unit, unit.index(self.view.median_time(end - 1)?), end)
+    }
+
+    /// The one with this block, if periods are counted in blocks.
+    fn counted(&self, height: u32) -> Period {
+        let first = height - height % self.length();
+        let end = first.saturating_add(self.length());
+        Period { blocks: first.max(self.blocks.start).into()..end.min(self.blocks.end).into(), seconds: None }
     }
 
     /// A period of the calendar whose last block is in front of `end`.
@@ -116,42 +123,25 @@ impl<'v> Periods<'v> {
         }
     }
 
-    /// The first of these heights whose block has a median time past after this second; their end if there is none. In
-    /// growing steps from the guess, then by bisection.
+    /// The first of these heights whose block has a median time past after this second; their end if there is none. Each
+    /// block that is read tells by its time where the next one to read is; after a few, where blocks do not come evenly, it is
+    /// the middle of what is left.
     fn first_after(&self, second: u32, heights: Range<u32>, guess: u32) -> Result<u32, IndexError> {
-        let is_after = |height| Ok::<_, IndexError>(self.view.median_time(height)? > second);
-        let (mut low, mut high) = (heights.start, heights.end);
-        if low >= high {
-            return Ok(high);
-        }
-        let (mut at, mut step) = (guess.clamp(low, high - 1), 1_u32);
-        if is_after(at)? {
-            high = at;
-            while high - low >= step {
-                at = high - step;
-                if !is_after(at)? {
-                    low = at + 1;
-                    break;
-                }
-                (high, step) = (at, step.saturating_mul(2));
-            }
-        } else {
-            low = at + 1;
-            while high - low >= step {
-                at = low + (step - 1);
-                if is_after(at)? {
-                    high = at;
-                    break;
-                }
-                (low, step) = (at + 1, step.saturating_mul(2));
-            }
-        }
+        const EVEN_STEPS: u32 = 6;
+        let Range { start: mut low, end: mut high } = heights;
+        let (mut at, mut steps) = (guess, 0);
         while low < high {
-            let middle = low + (high - low) / 2;
-            if is_after(middle)? {
-                high = middle;
+            at = at.clamp(low, high - 1);
+            let time = self.view.median_time(at)?;
+            let away = time.abs_diff(second) / self.interval;
+            (low, high, at) = if time > second {
+                (low, at, at.saturating_sub(away.saturating_add(1)))
             } else {
-                low = middle + 1;
+                (at + 1, high, at.saturating_add(away.saturating_add(1)))
+            };
+            steps += 1;
+            if steps >= EVEN_STEPS {
+                at = low + (high - low) / 2;
             }
         }
         Ok(low)

@@ -4,38 +4,24 @@ use super::corrupt;
 use crate::chain::ScriptType;
 use crate::index::{ChainTotals, CountAndValue, IndexError};
 
-/// The outputs that a block and those before it created and did not spend, without unspendable ones.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UtxoSetTotals {
-    /// The number of outputs.
-    pub count: u64,
-    /// Their value, in sat.
-    pub value: u64,
-    /// The outputs by script type, in the order of [`ScriptType::ALL`]; they add up to the set.
-    pub by_type: Vec<(ScriptType, CountAndValue)>,
-}
-
-impl UtxoSetTotals {
-    /// The UTXO set of a chain with these totals. Errors: totals that do not add up.
-    pub fn of(running: &ChainTotals) -> Result<Self, IndexError> {
-        let rest = |script_type: ScriptType| {
-            let totals = &running.types[script_type.index()];
-            let left = |all: u128, spent: u128, unspendable: u128| all.checked_sub(spent)?.checked_sub(unspendable);
-            let count = left(totals.created.count.into(), totals.spent.count.into(), totals.unspendable.count.into());
-            let count = count.and_then(|count| u64::try_from(count).ok())?;
-            let value = left(totals.created.value, totals.spent.value, totals.unspendable.value)?;
-            Some((script_type, CountAndValue { count, value }))
-        };
-        let by_type: Option<Vec<_>> = ScriptType::ALL.into_iter().map(rest).collect();
-        let adds_up = |by_type: &Vec<(ScriptType, CountAndValue)>| {
-            let count: u128 = by_type.iter().map(|(_, pair)| u128::from(pair.count)).sum();
-            let value = by_type.iter().try_fold(0_u128, |sum, (_, pair)| sum.checked_add(pair.value));
-            count == u128::from(running.utxo_count) && value == Some(running.utxo_value.into())
-        };
-        let by_type = by_type.filter(adds_up);
-        let by_type = by_type.ok_or_else(|| corrupt("blocks", "the script types of a row are not its UTXO set"))?;
-        Ok(Self { count: running.utxo_count, value: running.utxo_value, by_type })
-    }
+/// The unspent outputs by script type, in the order of [`ScriptType::ALL`], right after the last block of a chain with these
+/// totals. Errors: totals that do not add up.
+pub fn unspent_by_type(running: &ChainTotals) -> Result<Vec<(ScriptType, CountAndValue)>, IndexError> {
+    let rest = |script_type: ScriptType| {
+        let totals = &running.types[script_type.index()];
+        let left = |all: u128, spent: u128, unspendable: u128| all.checked_sub(spent)?.checked_sub(unspendable);
+        let count = left(totals.created.count.into(), totals.spent.count.into(), totals.unspendable.count.into());
+        let count = count.and_then(|count| u64::try_from(count).ok())?;
+        let value = left(totals.created.value, totals.spent.value, totals.unspendable.value)?;
+        Some((script_type, CountAndValue { count, value }))
+    };
+    let by_type: Option<Vec<_>> = ScriptType::ALL.into_iter().map(rest).collect();
+    let adds_up = |by_type: &Vec<(ScriptType, CountAndValue)>| {
+        let count: u128 = by_type.iter().map(|(_, pair)| u128::from(pair.count)).sum();
+        let value = by_type.iter().try_fold(0_u128, |sum, (_, pair)| sum.checked_add(pair.value));
+        count == u128::from(running.utxo_count) && value == Some(running.utxo_value.into())
+    };
+    by_type.filter(adds_up).ok_or_else(|| corrupt("blocks", "the script types of a row are not its UTXO set"))
 }
 
 #[cfg(test)]
@@ -60,9 +46,7 @@ mod tests {
 
     #[test]
     fn what_is_neither_spent_nor_unspendable_is_unspent() {
-        let set = UtxoSetTotals::of(&running()).unwrap();
-        assert_eq!((set.count, set.value), (7, 530));
-        for (script_type, found) in set.by_type {
+        for (script_type, found) in unspent_by_type(&running()).unwrap() {
             let expected = match script_type {
                 ScriptType::P2wpkh => pair(4, 500),
                 ScriptType::P2tr => pair(3, 30),
@@ -80,7 +64,7 @@ mod tests {
         for bad in
             [ChainTotals { utxo_count: 8, ..good.clone() }, ChainTotals { utxo_value: 529, ..good.clone() }, overspent]
         {
-            assert!(UtxoSetTotals::of(&bad).unwrap_err().to_string().contains("are not its UTXO set"));
+            assert!(unspent_by_type(&bad).unwrap_err().to_string().contains("are not its UTXO set"));
         }
     }
 }

@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use async_graphql::{Object, SimpleObject};
 
 use crate::api::engine::{self as async_graphql, List};
@@ -5,12 +7,12 @@ use crate::api::error::ApiError;
 use crate::api::scalars::{Sats, UInt53, int};
 use crate::api::types::enums::ScriptTypeEnum;
 use crate::chain::Height;
-use crate::view::{ChainTotals, UtxoSetTotals};
+use crate::view::{BlockRow, unspent_by_type};
 
 /// The UTXO set right after a block of the main chain.
 pub(crate) struct UtxoSetObject {
     height: Height,
-    totals: UtxoSetTotals,
+    last: Arc<BlockRow>,
 }
 
 /// The unspent outputs of one script type.
@@ -26,9 +28,9 @@ pub(crate) struct UtxoTypeCount {
 }
 
 impl UtxoSetObject {
-    /// That of a chain with these totals, whose last block is at `height`.
-    pub(super) fn of(height: Height, running: &ChainTotals) -> Result<Self, ApiError> {
-        Ok(Self { height, totals: UtxoSetTotals::of(running)? })
+    /// That of a chain whose last block is this, at `height`.
+    pub(super) fn after(height: Height, last: Arc<BlockRow>) -> Self {
+        Self { height, last }
     }
 }
 
@@ -43,21 +45,23 @@ impl UtxoSetObject {
 
     /// The number of unspent outputs.
     async fn unspent_count(&self) -> Result<UInt53, ApiError> {
-        UInt53::new(self.totals.count)
+        UInt53::new(self.last.running.utxo_count)
     }
 
     /// The sum of their values, in satoshis: `Supply.circulating`.
     async fn total_value(&self) -> Result<Sats, ApiError> {
-        Sats::new(self.totals.value)
+        Sats::new(self.last.running.utxo_value)
     }
 
     /// The unspent outputs by script type. Types without any are omitted.
     async fn by_type(&self) -> Result<List<UtxoTypeCount>, ApiError> {
         let mut found = Vec::new();
-        for (script_type, unspent) in self.totals.by_type.iter().filter(|(_, unspent)| unspent.count > 0) {
+        for (script_type, unspent) in
+            unspent_by_type(&self.last.running)?.into_iter().filter(|(_, unspent)| unspent.count > 0)
+        {
             let value = Sats::of_sum(unspent.value);
             found.push(UtxoTypeCount {
-                script_type: (*script_type).into(),
+                script_type: script_type.into(),
                 unspent_count: UInt53::new(unspent.count)?,
                 total_value: value.ok_or_else(|| ApiError::internal("unspent outputs exceed all coins"))?,
             });
