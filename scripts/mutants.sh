@@ -50,7 +50,7 @@ cp -r tests/it "$out/src/it"
   echo 'base = { path = "base" }'
   dependencies dependencies src/index tests/it/support/indexed.rs
   echo '[dev-dependencies]'
-  dependencies dev-dependencies src/index tests/it/histories
+  dependencies dev-dependencies src/index tests/it/sync/histories
   sed -n '/^# hashing/,/^$/p' Cargo.toml
   printf '[profile.dev]\ndebug = false\n[profile.dev.package.base]\nopt-level = 2\n[workspace]\nmembers = ["base"]\n'
 } > "$out/Cargo.toml"
@@ -62,19 +62,19 @@ extern crate self as btcgraph;
 pub use base::{chain, sim};
 pub mod index;
 #[cfg(test)]
-#[path = "it/index.rs"]
+#[path = "it/index/blocks.rs"]
 mod index_tests;
 #[cfg(test)]
-#[path = "it/index_exact.rs"]
+#[path = "it/index/exact.rs"]
 mod index_exact;
 #[cfg(test)]
-#[path = "it/index_model.rs"]
+#[path = "it/index/model.rs"]
 mod index_model;
 #[cfg(test)]
-#[path = "it/index_observed.rs"]
+#[path = "it/index/observed.rs"]
 mod index_observed;
 #[cfg(test)]
-#[path = "it/histories"]
+#[path = "it/sync/histories"]
 mod histories {
     mod actions;
     mod blocks;

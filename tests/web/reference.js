@@ -8,7 +8,7 @@
 // all that happened, reported or not, as [{ message, path, nulled }]: `nulled` is the path of the position that the
 // spec's propagation makes null, [] for the data as a whole.
 //
-// What a resolver does is a function of the seed and of its place in the response. tests/it/reference/schema.rs holds
+// What a resolver does is a function of the seed and of its place in the response. tests/it/api/reference/schema.rs holds
 // the same function; the two must stay equal.
 
 import { readFileSync } from 'node:fs';

@@ -1,0 +1,11 @@
+//! Blocks: one, lists of them, their contents, and who mined them.
+
+mod blocks;
+mod compact_filters;
+mod contents;
+mod figures;
+mod lists;
+mod miner_series;
+pub(crate) mod miners;
+mod signals;
+mod template;

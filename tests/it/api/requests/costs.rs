@@ -1,0 +1,238 @@
+//! What answers cost: the fields that are resolved, and more for those that do more.
+
+use btcgraph::chain::StructuralFeature;
+use btcgraph::limits::Limits;
+use btcgraph::sim::{Hostile, SimChain};
+use serde_json::{Value, json};
+
+use crate::api::mempool::projected::{chain_with_coins, paying};
+use crate::support::api::Api;
+
+fn chain(blocks: u32) -> SimChain {
+    let (mut chain, mut hostile) = (SimChain::new(140), Hostile::new(140));
+    for _ in 0..blocks {
+        hostile.mine(&mut chain).unwrap();
+    }
+    chain
+}
+
+/// The extensions of the only error of an answer without data.
+fn refusal(answer: &Value) -> Value {
+    assert_eq!((&answer["data"], answer["errors"].as_array().map(Vec::len)), (&Value::Null, Some(1)), "{answer}");
+    answer["errors"][0]["extensions"].clone()
+}
+
+/// What an answer costs: the lowest limit within which it is given.
+fn cost(chain: &SimChain, query: &str) -> usize {
+    let is_answered = |complexity: usize| {
+        let answer = Api::of_chain_within(chain, Limits { complexity, ..Limits::default() }).ask(query);
+        assert!(answer.get("errors").is_none() || refusal(&answer)["which"] == json!("complexity"), "{answer}");
+        answer.get("errors").is_none()
+    };
+    let (mut low, mut high) = (0, 4_096);
+    assert!(is_answered(high), "{query}");
+    while high - low > 1 {
+        let middle = low.midpoint(high);
+        *(if is_answered(middle) { &mut high } else { &mut low }) = middle;
+    }
+    high
+}
+
+#[test]
+fn an_answer_costs_its_fields_and_what_they_do_beside() {
+    let chain = chain(130);
+    let txids = chain.active_blocks().last().unwrap().txdata.len();
+    for (query, expected) in [
+        ("{ tip { height hash } }", 3),
+        // pages are as full as they are
+        ("{ tip { transactions(first: 1) { nodes { txid } } } }", 5),
+        ("{ blocks(first: 100) { nodes { height } } }", 202),
+        ("{ blocks(first: 100) { nodes { __typename } } }", 102),
+        ("{ headers(range: { heights: { from: 0, to: 49 } }) { __typename } }", 1 + 50 + 50),
+        ("{ __typename tip { __typename height } }", 2),
+        ("{ __schema { types { name fields { name } } } }", 1),
+        ("{ tip { txids } }", 2 + 2 * txids),
+        ("{ tip { transaction(index: 0) { merkleProof { root } } } }", 4 + 850),
+        ("{ chain { supply { immatureCoinbase } } }", 3 + 550),
+        ("{ chain { summary { recentStaleBlockCount } } }", 3 + 100),
+        ("{ ledgers(of: { scripts: [\"51\", \"52\"] }) { input } }", 1 + 2 + 2 + 2),
+        ("{ ledgerSet(of: { scripts: [\"51\", \"52\"] }) { id } }", 2 + 2),
+    ] {
+        assert_eq!(cost(&chain, query), expected, "{query}");
+    }
+}
+
+#[test]
+fn a_nested_query_with_default_pages_is_answered_though_full_pages_would_cost_more() {
+    let query = "{ blocks { nodes { hash transactions { nodes { txid
+        inputs { nodes { prevout { value address } } } outputs { nodes { value address } } } } } } }";
+    let chain = chain(60);
+    let worst_case = Api::of_chain_within(&chain, Limits { worst_case_complexity: 1, ..Limits::default() });
+    let refused = refusal(&worst_case.ask(query));
+    assert_eq!(refused["which"], json!("worstCaseComplexity"), "{refused}");
+    assert!(refused["actual"].as_u64() > Some(100_000), "{refused}");
+    let answer = Api::of_chain(&chain).ask(query);
+    assert_eq!(answer.get("errors"), None);
+    assert_eq!(answer["data"]["blocks"]["nodes"].as_array().unwrap().len(), 25);
+}
+
+#[test]
+fn rows_that_are_read_for_others_are_in_the_worst_case() {
+    let api = Api::of_chain_within(&chain(3), Limits { worst_case_complexity: 1, ..Limits::default() });
+    for (query, expected) in [
+        ("{ blocks(first: 10) { nodes { height } } }", 1 + 10 * 2),
+        ("{ blocks(first: 10, filter: { isEmpty: true }) { nodes { height } } }", 1 + 10 * 2),
+        ("{ blocks(first: 10, filter: { minTxCount: 2 }) { nodes { height } } }", 1 + 10 * 2 + 20_000 / 3),
+        ("{ transactions(first: 10) { nodes { txid } } }", 1 + 10 * 2),
+        ("{ transactions(first: 10, filter: { minValue: 1 }) { nodes { txid } } }", 1 + 10 * 2 + 20_000),
+        ("{ tip { transactions(first: 10) { nodes { txid } } } }", 2 + 10 * 2),
+        ("{ tip { transactions(first: 10, filter: { minValue: 1 }) { nodes { txid } } } }", 2 + 10 * 2 + 3_000),
+        ("{ opReturns(first: 10, prefix: \"6f6d6e69\") { nodes { value } } }", 1 + 10 * 2 + 20_000),
+        ("{ tip { silentPaymentTweaks(first: 10) { nodes { tweak } } } }", 2 + 10 * (2 + 60) + 3_000),
+    ] {
+        assert_eq!(refusal(&api.ask(query))["actual"], json!(expected), "{query}");
+    }
+}
+
+#[test]
+fn an_answer_that_costs_too_much_is_refused_as_a_whole_with_the_field_and_what_is_allowed() {
+    let api = Api::of_chain_within(&chain(30), Limits { complexity: 40, ..Limits::default() });
+    let answer = api.ask("{ tip { height } blocks(first: 20) { nodes { hash height } } }");
+    let refused = refusal(&answer);
+    let field = refused["field"].as_str().unwrap().to_owned();
+    assert!(["Block.hash", "Block.height", "nodes"].contains(&field.as_str()), "{refused}");
+    let expected =
+        json!({ "code": "QUERY_LIMIT_EXCEEDED", "which": "complexity", "limit": 40, "actual": 41, "field": field });
+    assert_eq!(refused, expected);
+    let (path, message) = (&answer["errors"][0]["path"], answer["errors"][0]["message"].as_str().unwrap());
+    assert_eq!((&path[0], &path[1]), (&json!("blocks"), &json!("nodes")), "{path}");
+    let sentence = format!(
+        "the answer costs more than 40: it costs 41 up to the field {field}; request fewer fields or smaller pages"
+    );
+    assert_eq!(message, sentence);
+    // by what a field does beside
+    let refused = refusal(&api.ask("{ chain { supply { immatureCoinbase } } }"));
+    assert_eq!((&refused["actual"], &refused["field"]), (&json!(553), &json!("immatureCoinbase")));
+}
+
+#[test]
+fn a_refused_answer_stops_and_has_one_error_however_many_fields_are_left() {
+    let api = Api::of_chain_within(&chain(120), Limits { complexity: 1_000, ..Limits::default() });
+    let alias = |alias| format!("a{alias}: blocks(first: 100) {{ nodes {{ hash height }} }}");
+    let blocks = (0..50).map(alias).collect::<Vec<_>>().join(" ");
+    assert_eq!(refusal(&api.ask(&format!("{{ {blocks} }}")))["actual"], json!(1_001));
+    // lists are counted before they are read
+    let hashes = vec![format!("\"{}\"", "00".repeat(32)); 900].join(" ");
+    let twice = format!(
+        "{{ a: blocksByHash(hashes: [{hashes}]) {{ __typename }} b: blocksByHash(hashes: [{hashes}]) {{ __typename }} }}"
+    );
+    let refused = refusal(&api.ask(&twice));
+    assert!(refused["actual"].as_u64() > Some(1_000), "{refused}");
+}
+
+#[test]
+fn rows_that_a_filter_leaves_out_are_charged() {
+    let chain = chain(130);
+    let api = Api::of_chain(&chain);
+    let blocks: Vec<_> = chain.active_blocks().collect();
+    let largest = (0..blocks.len()).max_by_key(|height| blocks[*height].txdata.len()).unwrap();
+    let of_largest = u64::try_from(blocks[largest].txdata.len()).unwrap();
+    let of_all = blocks.iter().map(|block| u64::try_from(block.txdata.len()).unwrap()).sum::<u64>();
+    assert!(of_largest > 5, "the chain has a block with some transactions");
+    let block = format!("block(height: {largest})");
+    for (query, expected) in [
+        // a field, one for each transaction of the block, and the count
+        (
+            format!("{{ {block} {{ transactions(filter: {{ minValue: 9007199254740991 }}) {{ totalCount }} }} }}"),
+            3 + of_largest,
+        ),
+        (
+            format!(
+                "{{ transactions(range: {{ heights: {{ from: {largest}, to: {largest} }} }}, filter: {{ minValue: 9007199254740991 }}) {{ totalCount }} }}"
+            ),
+            2 + of_largest,
+        ),
+        (
+            "{ transactions(filter: { isCoinbase: true, minValue: 9007199254740991 }) { totalCount } }".to_owned(),
+            2 + of_all,
+        ),
+        // 131 rows, three for 1
+        ("{ blocks(filter: { minTxCount: 100000 }) { totalCount } }".to_owned(), 2 + 44),
+        ("{ blocks(filter: { signalsBit: 28, isEmpty: false }) { totalCount } }".to_owned(), 2 + 44),
+        // without a condition, rows cost what is asked of them
+        ("{ blocks(filter: {}) { totalCount } }".to_owned(), 2),
+        (format!("{{ {block} {{ transactions(filter: {{}}) {{ totalCount }} }} }}"), 3),
+    ] {
+        assert_eq!(api.cost(&query), expected, "{query}");
+    }
+    // those that may spend a multisig are looked at with what they spend
+    let inputs = |transaction: &bitcoin::Transaction| u64::try_from(transaction.input.len()).unwrap();
+    let may_spend = blocks[largest].txdata.iter().filter(|found| StructuralFeature::MultisigSpend.may_be_of(found));
+    let looked_up = may_spend.map(inputs).sum::<u64>();
+    let query = format!(
+        "{{ {block} {{ transactions(filter: {{ features: [MULTISIG_SPEND], minValue: 9007199254740991 }}) {{ totalCount }} }} }}"
+    );
+    assert_eq!(api.cost(&query), 3 + of_largest, "what another condition leaves out is not looked up");
+    let query =
+        format!("{{ {block} {{ transactions(last: 0, filter: {{ features: [MULTISIG_SPEND] }}) {{ totalCount }} }} }}");
+    let last = blocks[largest].txdata.last().unwrap();
+    assert_eq!(api.cost(&query), 3 + 1 + inputs(last), "the row behind an empty page is read");
+    assert!(looked_up >= inputs(last));
+}
+
+#[test]
+fn rows_of_ledgers_and_of_the_mempool_are_charged() {
+    let (chain, coins) = chain_with_coins(7);
+    let mut api = Api::of_chain(&chain);
+    api.arrive(&coins.iter().map(|coin| paying(*coin, 1_000)).collect::<Vec<_>>());
+    let script = SimChain::miner().script_pubkey().to_hex_string();
+    let counts = api.data(&format!("{{ script(scriptPubKey: \"{script}\") {{ stats {{ txCount utxoCount }} }} }}"));
+    let [transactions, utxos] = ["txCount", "utxoCount"].map(|name| counts["script"]["stats"][name].as_u64().unwrap());
+    assert!(transactions > 6 && utxos > 6, "{counts}");
+    for (query, expected) in [
+        (
+            "{ mempool { transactions(filter: { minValue: 9007199254740991 }, order: ARRIVAL) { totalCount } } }"
+                .to_owned(),
+            3 + 3,
+        ),
+        (
+            "{ mempool { transactions(filter: { scriptTypes: [P2MS] }, order: ARRIVAL) { totalCount } } }".to_owned(),
+            3 + 7,
+        ),
+        ("{ mempool { transactions(order: ARRIVAL) { totalCount } } }".to_owned(), 3),
+        (
+            format!(
+                "{{ script(scriptPubKey: \"{script}\") {{ transactions(filter: {{ minAbsNet: 9000000000000000, includeMempool: false }}) {{ totalCount }} }} }}"
+            ),
+            3 + transactions.div_ceil(3),
+        ),
+        (
+            format!(
+                "{{ script(scriptPubKey: \"{script}\") {{ utxos(filter: {{ minValue: 9000000000000000, includeSpentInMempool: true, minConfirmations: 1 }}) {{ totalCount }} }} }}"
+            ),
+            3 + utxos.div_ceil(3),
+        ),
+    ] {
+        assert_eq!(api.cost(&query), expected, "{query}");
+    }
+}
+
+#[test]
+fn the_worst_case_of_a_filter_is_a_scan_of_all_rows_that_a_page_may_read() {
+    let chain = chain(5);
+    let api = Api::of_chain_within(&chain, Limits { worst_case_complexity: 1, ..Limits::default() });
+    let worst_case = |query: &str| refusal(&api.ask(query))["actual"].as_u64().unwrap();
+    for (query, expected) in [
+        ("{ transactions { totalCount } }", 26),
+        ("{ transactions(filter: {}) { totalCount } }", 26),
+        ("{ transactions(filter: { isCoinbase: true }) { totalCount } }", 20_026),
+        ("{ tip { transactions(filter: { isCoinbase: true }) { totalCount } } }", 3_027),
+        ("{ blocks(filter: { minTxCount: 2 }) { totalCount } }", 6_666 + 26),
+        ("{ blocks(filter: { isEmpty: false }) { totalCount } }", 6_666 + 26),
+        ("{ blocks(filter: { isEmpty: true, miner: \"a\" }) { totalCount } }", 6_666 + 26),
+        ("{ blocks(filter: { isEmpty: true }) { totalCount } }", 26),
+        ("{ blocks(filter: { miner: \"a\" }) { totalCount } }", 26),
+    ] {
+        assert_eq!(worst_case(query), expected, "{query}");
+    }
+}

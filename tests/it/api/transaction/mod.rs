@@ -1,0 +1,8 @@
+//! Transactions, their inputs and outputs.
+
+mod features;
+mod filters;
+mod op_returns;
+mod proofs;
+mod spends;
+mod transactions;

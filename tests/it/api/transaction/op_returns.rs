@@ -1,0 +1,84 @@
+//! OP_RETURN outputs by the beginning of their data.
+
+use bitcoin::script::PushBytesBuf;
+use bitcoin::{Amount, ScriptBuf, TxOut};
+use btcgraph::index::OptionalTables;
+use btcgraph::sim::{Owner, ScriptKind};
+use serde_json::{Value, json};
+
+use crate::api::mempool::projected::chain_with_coins;
+use crate::support::api::{Api, spend};
+
+const PAYER: Owner = Owner::new(ScriptKind::BareTrue, 1);
+
+fn output(data: &[u8]) -> TxOut {
+    let data = PushBytesBuf::try_from(data.to_vec()).unwrap();
+    TxOut { value: Amount::ZERO, script_pubkey: ScriptBuf::new_op_return(data) }
+}
+
+#[test]
+fn op_returns_are_found_by_the_beginning_of_their_data_with_their_table() {
+    let (mut chain, coins) = chain_with_coins(3);
+    let mut expected = Vec::new();
+    for (coin, data) in coins.iter().zip([["omni-one", "other"], ["omnibus", "omni-two"], ["om", "omni-one-more"]]) {
+        let payment = spend(&chain, PAYER, &[*coin], data.iter().map(|data| output(data.as_bytes())).collect());
+        let txid = payment.compute_txid();
+        let block = chain.mine(vec![payment]).unwrap();
+        let places = (0..).zip(data).map(|(vout, data)| (data.to_owned(), vout, txid, block.block_hash()));
+        expected.extend(places);
+    }
+    let mut api = Api::of_chain(&chain);
+    let ask = |arguments: &str| {
+        format!(
+            "{{ opReturns({arguments}) {{ edges {{ cursor node {{ vout opReturn {{ utf8 }} transaction {{ txid block {{ \
+             hash height }} }} }} }} pageInfo {{ hasNextPage }} }} }}"
+        )
+    };
+    let omni = "prefix: \"6f6d6e69\"";
+    let error = api.ask(&ask(omni))["errors"][0]["extensions"].clone();
+    assert_eq!(error, json!({ "code": "FEATURE_DISABLED", "feature": "OP_RETURNS", "setting": "index.op_returns" }));
+    api.switch_tables(OptionalTables { op_returns: true, ..OptionalTables::default() }, u32::MAX);
+    let page = |arguments: &str| {
+        let page = api.data(&ask(arguments))["opReturns"].clone();
+        let edges = page["edges"].as_array().unwrap().clone();
+        let cursor = edges.last().map_or(Value::Null, |edge| edge["cursor"].clone());
+        let nodes: Vec<_> = edges.iter().map(|edge| edge["node"].clone()).collect();
+        (nodes, cursor, page["pageInfo"]["hasNextPage"] == json!(true))
+    };
+    let named = |prefix: &str| {
+        let found = expected.iter().filter(|(data, ..)| data.starts_with(prefix)).map(|(data, vout, txid, block)| {
+            let height = chain.active_blocks().position(|it| it.block_hash() == *block).unwrap();
+            json!({ "vout": vout, "opReturn": { "utf8": data }, "transaction": { "txid": txid.to_string(),
+                "block": { "hash": block.to_string(), "height": height } } })
+        });
+        found.collect::<Vec<_>>()
+    };
+    let oldest_first = named("omni");
+    assert_eq!(oldest_first.len(), 4);
+    let newest_first: Vec<_> = oldest_first.iter().rev().cloned().collect();
+    assert_eq!(page(omni).0, newest_first);
+    assert_eq!(page(&format!("{omni}, order: ASC")).0, oldest_first);
+    // longer than what the table has, as long as it, and shorter than the data
+    for (prefix, hex) in [("omni-one-", "6f6d6e692d6f6e652d"), ("omni-one", "6f6d6e692d6f6e65"), ("omn", "6f6d6e")] {
+        assert_eq!(page(&format!("prefix: \"{hex}\", order: ASC")).0, named(prefix), "{prefix}");
+    }
+    assert_eq!(page("prefix: \"6f6d6e692d6f6e6500\"").0, Vec::<Value>::new());
+    // pages, which may end within a transaction
+    for order in ["ASC", "DESC"] {
+        let all = if order == "ASC" { &oldest_first } else { &newest_first };
+        let (first, cursor, more) = page(&format!("{omni}, order: {order}, first: 2"));
+        assert_eq!((first, more), (all[..2].to_vec(), true));
+        let (rest, _, more) = page(&format!("{omni}, order: {order}, first: 2, after: {cursor}"));
+        assert_eq!((rest, more), (all[2..].to_vec(), false));
+        assert_eq!(page(&format!("{omni}, order: {order}, last: 2, before: {cursor}")).0, all[..1].to_vec());
+        assert_eq!(page(&format!("{omni}, order: {order}, last: 3")).0, all[1..].to_vec());
+    }
+    // blocks
+    assert_eq!(page(&format!("{omni}, range: {{ lastBlocks: 1 }}")).0, newest_first[..1].to_vec());
+    assert_eq!(page(&format!("{omni}, range: {{ lastBlocks: 2 }}")).0, newest_first[..3].to_vec());
+    for (prefix, size) in [("", "0 bytes"), ("6f", "1 byte"), ("6f6d", "2 bytes")] {
+        let answer = api.ask(&ask(&format!("prefix: \"{prefix}\"")));
+        assert_eq!(answer["errors"][0]["message"], format!("prefix has {size}: give at least 3"));
+        assert_eq!(answer["errors"][0]["extensions"]["code"], "BAD_USER_INPUT");
+    }
+}

@@ -1,0 +1,10 @@
+//! The schema as tools read it from a running server.
+
+use super::Served;
+use crate::api::web::assert_no_fault;
+
+#[test]
+fn codegen_and_inspector_read_the_schema_from_the_url() {
+    let served = Served::start();
+    assert_no_fault("introspected.js", "@graphql-codegen/cli", 130, &[&served.url()]);
+}

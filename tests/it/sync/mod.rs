@@ -1,0 +1,14 @@
+//! Following a node: histories of blocks and reorganisations, imports, freezes, and what fails meanwhile.
+
+mod announced;
+mod deriving;
+pub(crate) mod faults;
+mod follow;
+mod freeze_failures;
+pub(crate) mod freezing;
+mod full_disk;
+mod histories;
+mod import_failures;
+mod import_resume;
+mod in_sync;
+mod real_chains;
