@@ -101,7 +101,8 @@ fn a_test_is_found_by_its_path_and_name_only() {
         "over an index in either form"
     );
     assert!(exists("api::schema::everything_in_the_schema_has_a_description"), "in the head file of a folder");
-    for other in ["api::schema::features::exists", "api::schema::features::a_test", "api::schema::none::a_test", "rows"] {
+    for other in ["api::schema::features::exists", "api::schema::features::a_test", "api::schema::none::a_test", "rows"]
+    {
         assert!(!exists(other), "{other}");
     }
 }
