@@ -12,7 +12,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 # Whatever takes part in connecting and disconnecting a block.
-files=(apply block codec effects keys observed resolve statistics update)
+files=(block codec hot/apply hot/effects hot/observed hot/resolve hot/update keys statistics)
 tables=(mod block_hashes block_starts blocks history meta p2pk payouts reorgs spends stale_blocks stale_transactions
   transactions txids unspent)
 
@@ -42,7 +42,7 @@ cp -a src/chain src/sim "$out/base/src/"
 } > "$out/base/Cargo.toml"
 printf '#![allow(missing_docs, unused)]\npub mod chain;\npub mod sim;\n' > "$out/base/src/lib.rs"
 
-cp -r src/index "$out/src/index"
+cp -r src/index src/durable.rs "$out/src/"
 cp -r tests/it "$out/src/it"
 {
   package btcgraph
@@ -60,6 +60,7 @@ cat > "$out/src/lib.rs" <<'RUST'
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 extern crate self as btcgraph;
 pub use base::{chain, sim};
+mod durable;
 pub mod index;
 #[cfg(test)]
 #[path = "it/index/blocks.rs"]
@@ -104,7 +105,7 @@ RUST
 
 selected=()
 for file in "${files[@]}"; do selected+=(--file "src/index/$file.rs"); done
-for file in "${tables[@]}"; do selected+=(--file "src/index/tables/$file.rs"); done
+for file in "${tables[@]}"; do selected+=(--file "src/index/hot/tables/$file.rs"); done
 
 mutants() {
   cargo mutants --dir "$out" --output "$out" --in-place --colors never "${selected[@]}" "$@"

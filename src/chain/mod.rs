@@ -12,7 +12,6 @@ pub mod compact_filter;
 mod count;
 pub mod descriptor;
 pub mod difficulty;
-mod epoch;
 mod features;
 mod feerate;
 pub mod float;
@@ -23,25 +22,21 @@ mod period;
 pub mod pools;
 pub mod psbt;
 pub mod raw;
-#[cfg(test)]
-mod real_blocks;
 mod reason;
-pub mod retarget;
 pub mod script;
 mod secrets;
-#[cfg(test)]
-mod shared_data;
 mod sigops;
 pub mod silent_payments;
 pub mod spend;
 pub mod spending;
 pub mod subsidy;
+mod test_data;
 mod time;
 
 pub use address::{AddressEncoding, AddressError, address_beginning, address_of, parse_address, parse_any_address};
 pub use asm::{asm, script_sig_asm};
 pub use count::wide;
-pub use epoch::{BLOCKS_PER_EPOCH, DifficultyEpoch};
+pub use difficulty::epoch::{BLOCKS_PER_EPOCH, DifficultyEpoch};
 pub use features::{StructuralFeature, features};
 pub use feerate::{Feerate, vsize};
 pub use height::Height;

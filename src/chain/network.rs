@@ -92,7 +92,7 @@ pub const fn core_data_subdirectory(network: Network) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::chain::shared_data;
+    use crate::chain::test_data::shared_data;
 
     #[test]
     fn every_network_is_found_by_its_name_and_by_cores_name() {

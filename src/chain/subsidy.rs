@@ -65,7 +65,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::chain::shared_data;
+    use crate::chain::test_data::shared_data;
 
     const NETWORKS: [Network; 5] =
         [Network::Bitcoin, Network::Testnet, Network::Testnet4, Network::Signet, Network::Regtest];

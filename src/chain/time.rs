@@ -23,7 +23,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::chain::shared_data;
+    use crate::chain::test_data::shared_data;
 
     #[test]
     fn the_median_of_what_is_there() {

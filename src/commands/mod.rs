@@ -2,7 +2,6 @@
 //! that stop them. One file per command.
 
 mod admin;
-mod backup;
 mod config;
 mod demo;
 mod drain;
@@ -19,7 +18,6 @@ mod metrics;
 mod notify;
 mod panics;
 mod pieces;
-mod publish;
 mod rates;
 mod serve;
 mod shutdown;
@@ -66,11 +64,11 @@ enum Command {
     /// Synchronise the index to the node's tip, then exit
     Import(import::ImportArguments),
     /// Upload the frozen blocks of the index to an object store, from which other machines join with `--from`
-    Publish(publish::PublishArguments),
+    Publish(fleet::publish::PublishArguments),
     /// Write a backup of the index to a directory, or bring it up to date, also while a server runs
-    Backup(backup::BackupArguments),
+    Backup(fleet::backup::BackupArguments),
     /// Restore a backup into a data directory without an index
-    Restore(backup::RestoreArguments),
+    Restore(fleet::backup::RestoreArguments),
     /// Check the index against itself and against the node; a server that has it open runs the check
     Verify(verify::VerifyArguments),
     /// Notify a running server of a new block, for the node's -blocknotify="btcgraph notify %s"
@@ -128,13 +126,13 @@ impl CommandLine {
                 import::run(settings, stop, arguments).await
             }),
             Command::Publish(arguments) => until_stopped(&load(flags)?, async |settings: &Settings, stop| {
-                publish::run(settings, stop, arguments).await
+                fleet::publish::run(settings, stop, arguments).await
             }),
             Command::Backup(arguments) => until_stopped(&load(flags)?, async |settings: &Settings, stop| {
-                backup::run(settings, stop, arguments).await
+                fleet::backup::run(settings, stop, arguments).await
             }),
             Command::Restore(arguments) => until_stopped(&load(flags)?, async |settings: &Settings, stop| {
-                backup::run_restore(settings, stop, arguments).await
+                fleet::backup::run_restore(settings, stop, arguments).await
             }),
             Command::Verify(arguments) => until_stopped(&load(flags)?, async |settings: &Settings, stop| {
                 verify::run(settings, stop, arguments).await

@@ -25,8 +25,9 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
 use super::failure::{Exit, Failure, OrExit};
+use super::fleet::{backup, publish};
 use super::metrics::{self, MetricSources};
-use super::{admin, backup, fleet, logging, pieces, publish, rates, verify, webhooks};
+use super::{admin, fleet, logging, pieces, rates, verify, webhooks};
 
 /// The capacity of the queue of signals. Beyond it the loop reads the whole mempool list instead.
 const SIGNAL_CAPACITY: usize = 100_000;

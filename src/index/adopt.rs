@@ -9,18 +9,18 @@ use bitcoin::BlockHash;
 use bitcoin::hashes::Hash;
 use redb::ReadableTable;
 
-use super::apply::forget_stale;
 use super::block::Parser;
 use super::error::IndexError;
 use super::frozen::{Generation, GenerationRange, Generations, InForce};
+use super::hot::apply::forget_stale;
+use super::hot::sweep::SweepCursor;
+use super::hot::tables::block_hashes::{BlockPlace, ChainMembership};
+use super::hot::tables::stale_blocks::{self, StaleBlock};
+use super::hot::tables::{meta, unspent};
+use super::hot::update::{Tables, Tip, Update, check_previous, write_generations, write_tip};
 use super::open::{Index, cache_of_generation, file, flush_directory, flush_name, generations_directory};
 use super::optional::skip_optional;
 use super::raw::{RawStorage, read_raw_storage};
-use super::sweep::SweepCursor;
-use super::tables::block_hashes::{BlockPlace, ChainMembership};
-use super::tables::stale_blocks::{self, StaleBlock};
-use super::tables::{meta, unspent};
-use super::update::{Tables, Tip, Update, check_previous, write_generations, write_tip};
 use crate::chain::Height;
 
 impl Index {

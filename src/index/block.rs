@@ -11,9 +11,9 @@ use bitcoin::{BlockHash, OutPoint, Script, Txid, merkle_tree};
 use redb::ReadableTable;
 
 use super::error::IndexError;
+use super::hot::tables::blocks::BlockRow;
+use super::hot::tables::transactions::TransactionRow;
 use super::keys::{Position, Salt, ScriptKey, TxNum, TxidPrefix};
-use super::tables::blocks::BlockRow;
-use super::tables::transactions::TransactionRow;
 use crate::chain::ScriptType;
 use crate::chain::raw::{MAX_BLOCK_SIZE, RawBlock};
 use crate::chain::script::{never_spendable, p2pk_key};

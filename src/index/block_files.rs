@@ -4,9 +4,9 @@
 //! missing makes a read slower.
 
 use super::error::IndexError;
+use super::hot::tables::block_files::BlockFileRow;
+use super::hot::update::Update;
 use super::snapshot::Snapshot;
-use super::tables::block_files::BlockFileRow;
-use super::update::Update;
 use crate::chain::Height;
 
 impl Update<'_> {

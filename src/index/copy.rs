@@ -11,13 +11,14 @@ use redb::{
 
 use super::error::IndexError;
 use super::frozen::builder::remove_if_exists;
+use super::hot::tables::observed::{block_observed, departed, first_seen, mempool, mempool_samples};
+use super::hot::tables::{
+    address_prefixes, block_files, block_filters, block_hashes, block_starts, blocks, history, meta, miner_blocks,
+    op_returns, overwritten, p2pk, payouts, raw_blocks, reorgs, spends, stale_blocks, stale_transactions, transactions,
+    txids, unspent, wtxids,
+};
 use super::open::generations_directory;
 use super::snapshot::Snapshot;
-use super::tables::{
-    address_prefixes, block_files, block_filters, block_hashes, block_observed, block_starts, blocks, departed,
-    first_seen, history, mempool, mempool_samples, meta, miner_blocks, op_returns, overwritten, p2pk, payouts,
-    raw_blocks, reorgs, spends, stale_blocks, stale_transactions, transactions, txids, unspent, wtxids,
-};
 
 /// Memory for the pages of the copy.
 const CACHE_BYTES: usize = 64 << 20;

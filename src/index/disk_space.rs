@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use super::block::ParsedBlock;
 use super::error::IndexError;
+use super::hot::update::Update;
 use super::open::Index;
-use super::update::Update;
 
 /// Space for a commit without blocks: rows of the mempool, or the deletion of shadowed rows.
 const RESERVE: u64 = 16 << 20;

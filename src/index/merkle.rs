@@ -8,8 +8,8 @@ use bitcoin::{BlockHash, Network, Txid};
 
 use super::error::IndexError;
 use super::frozen::Generations;
+use super::hot::update::{Tip, check_previous};
 use super::open::Index;
-use super::update::{Tip, check_previous};
 use crate::chain::{Height, merkle};
 
 /// The txids of the frozen blocks, which live blocks and their changes do not touch.

@@ -13,12 +13,12 @@ use std::sync::Arc;
 use super::adopt::file_name;
 use super::error::IndexError;
 use super::frozen::{Generation, Generations, InForce};
+use super::hot::sweep::SweepCursor;
+use super::hot::update::Tip;
 use super::keys::TxNum;
 use super::open::{Index, cache_of_generation, file, flush_directory, generations_directory};
 use super::raw::RawSources;
 use super::snapshot::Snapshot;
-use super::sweep::SweepCursor;
-use super::update::Tip;
 use crate::chain::Height;
 
 /// The frozen blocks of an index.

@@ -9,11 +9,11 @@ use bitcoin::{BlockHash, Txid};
 
 use super::codec::Decoder;
 use super::error::IndexError;
+use super::hot::tables::blocks::BlockRow;
+use super::hot::tables::stale_blocks::{self, StaleBlock};
+use super::hot::tables::transactions::TransactionRow;
 use super::keys::TxNum;
 use super::snapshot::{Snapshot, StoredTransaction};
-use super::tables::blocks::BlockRow;
-use super::tables::stale_blocks::{self, StaleBlock};
-use super::tables::transactions::TransactionRow;
 use crate::chain::Height;
 
 impl Snapshot {

@@ -8,12 +8,12 @@ use std::sync::Arc;
 use bitcoin::hashes::{hash160, sha256};
 
 use super::error::IndexError;
+use super::hot::tables::history::HistoryRow;
+use super::hot::tables::unspent::{FoundOutput, UnspentKey, UnspentRow};
+use super::hot::tables::{history, p2pk, payouts, tx_point, unspent};
+use super::hot::union::Union;
 use super::keys::{OutputPosition, Position, ScriptKey, TxNum};
 use super::snapshot::Snapshot;
-use super::tables::history::HistoryRow;
-use super::tables::unspent::{FoundOutput, UnspentKey, UnspentRow};
-use super::tables::{history, p2pk, payouts, tx_point, unspent};
-use super::union::Union;
 use crate::chain::Height;
 
 impl Snapshot {

@@ -12,23 +12,23 @@ use redb::{ReadOnlyTable, ReadTransaction, ReadableTableMetadata, StorageError, 
 
 use super::error::IndexError;
 use super::frozen::Generations;
+use super::hot::tables::block_filters::FiltersState;
+use super::hot::tables::block_hashes::BlockPlace;
+use super::hot::tables::block_starts::BlockStart;
+use super::hot::tables::blocks::BlockRow;
+use super::hot::tables::miner_blocks::MinersState;
+use super::hot::tables::observed::{block_observed, departed, first_seen, mempool, mempool_samples};
+use super::hot::tables::stale_blocks::StaleBlock;
+use super::hot::tables::transactions::TransactionRow;
+use super::hot::tables::{
+    block_files, block_filters, block_hashes, block_starts, blocks, history, meta, miner_blocks, overwritten, p2pk,
+    payouts, raw_blocks, reorgs, spends, stale_blocks, stale_transactions, transactions, txids, unspent,
+};
+use super::hot::update::{Tip, read_tip};
+use super::hot::{block_filters as filters, miners};
 use super::keys::{Position, Salt, TxNum};
 use super::optional::OptionalReads;
 use super::table_rows::TableRows;
-use super::tables::block_filters::FiltersState;
-use super::tables::block_hashes::BlockPlace;
-use super::tables::block_starts::BlockStart;
-use super::tables::blocks::BlockRow;
-use super::tables::miner_blocks::MinersState;
-use super::tables::stale_blocks::StaleBlock;
-use super::tables::transactions::TransactionRow;
-use super::tables::{
-    block_files, block_filters, block_hashes, block_observed, block_starts, blocks, departed, first_seen, history,
-    mempool, mempool_samples, meta, miner_blocks, overwritten, p2pk, payouts, raw_blocks, reorgs, spends, stale_blocks,
-    stale_transactions, transactions, txids, unspent,
-};
-use super::update::{Tip, read_tip};
-use super::{block_filters as filters, miners};
 use crate::chain::Height;
 use crate::chain::pools::Pools;
 

@@ -5,7 +5,7 @@ use bitcoin::{Amount, BlockHash, Weight};
 
 use super::block::{BlockOutput, BlockTransaction, ParsedBlock, small};
 use super::error::IndexError;
-use super::tables::blocks::{BlockRow, ChainTotals, QUANTILES};
+use super::hot::tables::blocks::{BlockRow, ChainTotals, QUANTILES};
 use crate::chain::{Feerate, Height, ScriptType};
 
 /// The points of the distributions, in percent.

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::*;
 use crate::chain::script::{ScriptType, multisig, p2pk_key};
-use crate::chain::shared_data;
+use crate::chain::test_data::shared_data;
 
 /// A P2WPKH address of mainnet (BIP173).
 const BECH32: &str = "bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4";

@@ -3,7 +3,7 @@ use bitcoin::consensus::serialize;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::chain::shared_data;
+use crate::chain::test_data::shared_data;
 
 const P2PKH: &str = "1A1zP1eP5QGefi2DMPTfTL5SLmv7DivfNa";
 const OTHER: &str = "1BoatSLRHtKNngkdXEeobR76b53LETtpyT";

@@ -3,7 +3,7 @@ use bitcoin::{PubkeyHash, ScriptBuf, ScriptHash, WPubkeyHash};
 use proptest::prelude::*;
 
 use super::*;
-use crate::chain::shared_data;
+use crate::chain::test_data::shared_data;
 
 const COMPRESSED: [u8; 33] = [0x02; 33];
 

@@ -14,9 +14,9 @@ use redb::{
 
 use super::super::codec::{Decoder, Encoder};
 use super::super::error::IndexError;
+use super::super::hot::tables::meta;
 use super::super::open::{file, flush_name};
 use super::super::sorter::Sorter;
-use super::super::tables::meta;
 use super::tables::{create_all, truncate_all};
 
 /// Bytes that one commit writes. Dirty pages beyond half of redb's cache are written twice.

@@ -19,10 +19,10 @@ use bitcoin::{BlockHash, merkle_tree};
 use redb::TableDefinition;
 
 use super::super::error::IndexError;
+use super::super::hot::update::Tip;
 use super::super::keys::TxNum;
 use super::super::open::{file, flush_directory};
 use super::super::optional::{OptionalTable, RowContext};
-use super::super::update::Tip;
 use super::super::witnesses::commits_to_witnesses;
 use super::builder::{GenerationBuilder, remove_if_exists};
 use super::derived::{DerivedFile, DerivedName};

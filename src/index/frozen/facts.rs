@@ -10,9 +10,9 @@ use redb::{Builder, DatabaseError, ReadOnlyDatabase, ReadTransaction, ReadableDa
 
 use super::super::codec::{Decoder, Encoder};
 use super::super::error::IndexError;
+use super::super::hot::tables::meta;
+use super::super::hot::update::Tip;
 use super::super::keys::{Salt, TxNum};
-use super::super::tables::meta;
-use super::super::update::Tip;
 use super::builder::Count;
 use super::tables;
 use super::tables::txid_prefixes::CutBits;

@@ -10,15 +10,15 @@ use bitcoin::{BlockHash, Network, Txid};
 use redb::{ReadOnlyDatabase, ReadOnlyTable, TableHandle};
 
 use super::super::error::IndexError;
+use super::super::hot::tables::block_hashes::{self, BlockPlace};
+use super::super::hot::tables::block_starts::{self, BlockStart};
+use super::super::hot::tables::blocks::BlockRow;
+use super::super::hot::tables::history::HistoryRow;
+use super::super::hot::tables::unspent::{self, UnspentKey, UnspentRow};
+use super::super::hot::tables::{overwritten, p2pk, payouts, spends as live_spends};
 use super::super::keys::{OutputPosition, Position, Salt, ScriptKey, TxNum};
 use super::super::snapshot::{Occurrence, SpendingInput};
 use super::super::table_rows::TableRows;
-use super::super::tables::block_hashes::{self, BlockPlace};
-use super::super::tables::block_starts::{self, BlockStart};
-use super::super::tables::blocks::BlockRow;
-use super::super::tables::history::HistoryRow;
-use super::super::tables::unspent::{self, UnspentKey, UnspentRow};
-use super::super::tables::{overwritten, p2pk, payouts, spends as live_spends};
 use super::builder::Count;
 use super::facts::{FileFacts, GenerationRange};
 use super::recent::RecentTransactions;
@@ -176,19 +176,19 @@ impl Generation {
     ///
     /// Errors: storage errors; [`IndexError::Corrupt`] if a row is damaged, here and in all other reads.
     pub fn block(&self, height: Height) -> Result<Option<BlockRow>, IndexError> {
-        let row = self.blocks.get(&super::super::tables::blocks::key(height))?;
+        let row = self.blocks.get(&super::super::hot::tables::blocks::key(height))?;
         row.map(|row| blocks::decode(row.value())).transpose()
     }
 
     /// The hash of one of its blocks, `None` at other heights.
     pub(super) fn block_hash(&self, height: Height) -> Result<Option<BlockHash>, IndexError> {
-        let row = self.blocks.get(&super::super::tables::blocks::key(height))?;
+        let row = self.blocks.get(&super::super::hot::tables::blocks::key(height))?;
         row.map(|row| blocks::decode_hash(row.value())).transpose()
     }
 
     /// The median time past of one of its blocks, `None` at other heights.
     pub(super) fn median_time(&self, height: Height) -> Result<Option<u32>, IndexError> {
-        let row = self.blocks.get(&super::super::tables::blocks::key(height))?;
+        let row = self.blocks.get(&super::super::hot::tables::blocks::key(height))?;
         row.map(|row| blocks::decode_median_time(row.value())).transpose()
     }
 

@@ -11,20 +11,20 @@ use bitcoin::Script;
 
 use super::super::block::{BlockOutput, small};
 use super::super::error::IndexError;
-use super::super::keys::{Position, TxNum};
-use super::super::resolve::parse;
-use super::super::snapshot::{Snapshot, SpendingInput};
-use super::super::sorter::Sorter;
-use super::super::tables::block_hashes::{BlockPlace, ChainMembership};
-use super::super::tables::block_starts::BlockStart;
-use super::super::tables::blocks::BlockRow;
-use super::super::tables::history::{HistoryChange, HistoryRow};
-use super::super::tables::transactions::TransactionRow;
-use super::super::tables::{
+use super::super::hot::resolve::parse;
+use super::super::hot::tables::block_hashes::{BlockPlace, ChainMembership};
+use super::super::hot::tables::block_starts::BlockStart;
+use super::super::hot::tables::blocks::BlockRow;
+use super::super::hot::tables::history::{HistoryChange, HistoryRow};
+use super::super::hot::tables::transactions::TransactionRow;
+use super::super::hot::tables::{
     block_hashes, block_starts, history as live_history, overwritten, p2pk, payouts, spends as live_spends,
     txids as live_txids, unspent,
 };
-use super::super::update::{Tip, next_txnum};
+use super::super::hot::update::{Tip, next_txnum};
+use super::super::keys::{Position, TxNum};
+use super::super::snapshot::{Snapshot, SpendingInput};
+use super::super::sorter::Sorter;
 use super::builder::GenerationBuilder;
 use super::facts::{GenerationRange, generation_facts};
 use super::page::PackedRow;
@@ -146,7 +146,7 @@ impl Packing<'_> {
             let row = self.block(height)?;
             let start = BlockStart { first: next, height, median_time: row.median_time };
             starts.push((start.key(), start.value()));
-            rows.push((super::super::tables::blocks::key(height), blocks::encode(&row)));
+            rows.push((super::super::hot::tables::blocks::key(height), blocks::encode(&row)));
             next = next_txnum(&row.running)?;
             batch!(self, blocks::TABLE, rows, Vec::as_slice);
             batch!(self, block_starts::TABLE, starts, |row| row);

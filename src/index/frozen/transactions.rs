@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use bitcoin::Txid;
 
 use super::super::error::IndexError;
+use super::super::hot::update::Tip;
 use super::super::keys::TxNum;
 use super::super::snapshot::{Occurrence, StoredTransaction, WantedTransaction};
-use super::super::update::Tip;
 use super::generations::Generations;
 use crate::chain::raw::RawTransaction;
 

@@ -8,8 +8,8 @@ use super::super::frozen::TableVersions;
 use super::super::frozen::tables::address_prefixes as packed_address_prefixes;
 use super::super::frozen::tables::op_returns as packed_op_returns;
 use super::super::frozen::tables::wtxids as packed_wtxids;
+use super::super::hot::tables::{address_prefixes, op_returns, wtxids};
 use super::super::keys::{Salt, TxNum};
-use super::super::tables::{address_prefixes, op_returns, wtxids};
 use crate::chain::raw::RawTransaction;
 
 /// An optional table.

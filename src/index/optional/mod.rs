@@ -13,10 +13,13 @@
 //! (`frozen/tables/`, one impl of `DerivedForm`), and its lookups. A live row is a key without a value that follows from a
 //! transaction alone and names it; everything else here is the same for all of them.
 
+pub(in crate::index) mod address_prefixes;
 mod background;
 mod list;
 mod live;
+pub(in crate::index) mod op_returns;
 mod state;
+pub(in crate::index) mod wtxids;
 
 pub use background::NamedTable;
 pub use list::{OptionalTable, OptionalTables};

@@ -4,8 +4,8 @@ use redb::ReadableTable;
 
 use super::super::codec::{Decoder, Encoder};
 use super::super::error::IndexError;
+use super::super::hot::update::Tables;
 use super::super::keys::TxNum;
-use super::super::update::Tables;
 use super::OptionalTable;
 
 const DROPPING: u8 = 0;

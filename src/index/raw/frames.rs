@@ -7,7 +7,7 @@ use std::io;
 use bitcoin::BlockHash;
 use bitcoin::hashes::Hash;
 
-use super::super::tables::block_files::BlockFileRow;
+use super::super::hot::tables::block_files::BlockFileRow;
 use crate::chain::raw::{HEADER_SIZE, MAX_BLOCK_SIZE};
 
 /// Magic and length before a block.

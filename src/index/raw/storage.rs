@@ -7,10 +7,10 @@ use redb::{ReadTransaction, ReadableDatabase, ReadableTable, TableError};
 use super::super::disk_space::free;
 use super::super::error::IndexError;
 use super::super::frozen::Generations;
+use super::super::hot::tables::block_files::BlockFileRow;
+use super::super::hot::tables::{meta, raw_blocks};
+use super::super::hot::update::{Tables, Tip, Update};
 use super::super::open::{Index, IndexOptions};
-use super::super::tables::block_files::BlockFileRow;
-use super::super::tables::{meta, raw_blocks};
-use super::super::update::{Tables, Tip, Update};
 use super::{RawFiles, RawSources};
 use crate::chain::Height;
 

@@ -7,8 +7,8 @@ use bitcoin::{BlockHash, Network};
 use tempfile::TempDir;
 
 use super::super::block::small;
-use super::super::tables::block_files::BlockFileRow;
-use super::super::update::Tip;
+use super::super::hot::tables::block_files::BlockFileRow;
+use super::super::hot::update::Tip;
 use super::RawFiles;
 use crate::chain::Height;
 

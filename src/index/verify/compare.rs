@@ -5,9 +5,9 @@ use std::iter::Peekable;
 use std::path::Path;
 
 use super::super::error::IndexError;
+use super::super::hot::tables::history::{self, HistoryChange, HistoryRow};
+use super::super::hot::tables::{blocks, p2pk, txids};
 use super::super::sorter::{SortedRecords, Sorter};
-use super::super::tables::history::{self, HistoryChange, HistoryRow};
-use super::super::tables::{blocks, p2pk, txids};
 use super::chain::{Digest, UnspentRecord, hex};
 use super::merged::{SortedRows, first_u32, live};
 use super::recount::decode_change;

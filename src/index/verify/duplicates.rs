@@ -8,8 +8,8 @@ use bitcoin::Txid;
 use super::super::error::IndexError;
 use super::super::frozen::PackedEntries;
 use super::super::frozen::tables::txid_prefixes::{CutBits, CutHash, NAME};
+use super::super::hot::tables::txids;
 use super::super::keys::{TxNum, TxidPrefix};
-use super::super::tables::txids;
 use super::merged::{Extent, MergedRows, SortedRows, live};
 use super::{Work, sorting};
 

@@ -5,10 +5,10 @@ use bitcoin::bip158::FilterHeader;
 use bitcoin::hashes::Hash;
 
 use super::super::block::ParsedBlock;
-use super::super::block_filters::filter_of;
 use super::super::error::IndexError;
+use super::super::hot::block_filters::filter_of;
+use super::super::hot::tables::block_filters::{self, FiltersState, NAME};
 use super::super::keys::TxNum;
-use super::super::tables::block_filters::{self, FiltersState, NAME};
 use super::Work;
 use super::merged::live;
 use super::report::TableReport;

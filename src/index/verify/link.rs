@@ -5,9 +5,9 @@ use bitcoin::hashes::Hash;
 
 use super::super::codec::Decoder;
 use super::super::error::IndexError;
+use super::super::hot::resolve::ResolvedPrevout;
+use super::super::hot::tables::spends;
 use super::super::keys::{Position, ScriptKey, TxNum};
-use super::super::resolve::ResolvedPrevout;
-use super::super::tables::spends;
 use crate::chain::ScriptType;
 
 /// The input, the output that it spends, and the txid that the input must name.

@@ -6,9 +6,9 @@ use redb::{ReadOnlyTable, Value};
 
 use super::super::error::IndexError;
 use super::super::frozen::{InForce, PackedEntries};
+use super::super::hot::tables::{block_hashes, history, p2pk, payouts, spends, unspent};
 use super::super::keys::TxNum;
 use super::super::snapshot::Snapshot;
-use super::super::tables::{block_hashes, history, p2pk, payouts, spends, unspent};
 use super::chain::hex;
 use super::report::Differences;
 use crate::chain::Height;

@@ -5,10 +5,10 @@ use std::collections::HashMap;
 
 use super::super::block::ParsedBlock;
 use super::super::error::IndexError;
+use super::super::hot::miners::miner_of;
+use super::super::hot::tables::blocks::BlockRow;
+use super::super::hot::tables::miner_blocks::{self, MinerTotals, MinersState, NAME};
 use super::super::keys::TxNum;
-use super::super::miners::miner_of;
-use super::super::tables::blocks::BlockRow;
-use super::super::tables::miner_blocks::{self, MinerTotals, MinersState, NAME};
 use super::Work;
 use super::merged::live;
 use super::report::TableReport;

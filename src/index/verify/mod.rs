@@ -42,12 +42,12 @@ pub use report::{Report, TableReport, UtxoSet};
 
 use super::damage::catch_damage;
 use super::error::IndexError;
+use super::hot::tables::blocks::ChainTotals;
+use super::hot::tables::spends;
 use super::keys::TxNum;
 use super::optional::OptionalTable;
 use super::snapshot::Snapshot;
 use super::sorter::Sorter;
-use super::tables::blocks::ChainTotals;
-use super::tables::spends;
 use chain::Digest;
 use report::Differences;
 

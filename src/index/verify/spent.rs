@@ -3,9 +3,9 @@
 use super::super::error::IndexError;
 use super::super::frozen::InForce;
 use super::super::frozen::tables::spends::OutputState;
+use super::super::hot::tables::spends::{TxPoint, split_tx_point, tx_point};
 use super::super::keys::{Position, TxNum};
 use super::super::snapshot::Snapshot;
-use super::super::tables::spends::{TxPoint, split_tx_point, tx_point};
 use super::chain::hex;
 use super::merged::{Extent, InOrder, MergedRows, SortedRows, first_u32, in_force, live};
 use super::report::Differences;

@@ -5,8 +5,8 @@ use bitcoin::hashes::Hash;
 
 use super::super::block::Parser;
 use super::super::error::IndexError;
-use super::super::tables::block_hashes::{BlockPlace, ChainMembership};
-use super::super::tables::stale_transactions;
+use super::super::hot::tables::block_hashes::{BlockPlace, ChainMembership};
+use super::super::hot::tables::stale_transactions;
 use super::super::witnesses::witnesses_are_committed;
 use super::{Work, sorting};
 

@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::backend::Backend;
 use super::chain::HeaderJson;
 use super::error::{RpcFailure, RpcResult, json};
-use super::params::Params;
+use super::rpc::params::Params;
 use super::transactions::{TransactionJson, fee};
 
 /// The level of detail of a block's transactions.

@@ -5,10 +5,10 @@ use bitcoin::block::Header;
 use serde::Serialize;
 
 use super::super::SimChain;
-use super::amounts::Difficulty;
 use super::backend::{Backend, LockedWorld};
 use super::error::{RpcFailure, RpcResult, code, json};
-use super::params::Params;
+use super::rpc::amounts::Difficulty;
+use super::rpc::params::Params;
 use crate::chain::Height;
 use crate::chain::difficulty::difficulty;
 

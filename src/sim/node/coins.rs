@@ -9,11 +9,11 @@ use bitcoin::{Amount, BlockHash, OutPoint, TxOut, Txid};
 use serde::Serialize;
 
 use super::super::{CoinMap, SimCoin};
-use super::amounts::Btc;
 use super::backend::Backend;
 use super::error::{RpcFailure, RpcResult, code, json};
 use super::muhash::MuHash;
-use super::params::Params;
+use super::rpc::amounts::Btc;
+use super::rpc::params::Params;
 use super::transactions::ScriptJson;
 
 /// The bytes of an output beside its script in `bogosize`, which does not depend on the storage format.

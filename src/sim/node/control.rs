@@ -6,8 +6,8 @@ use serde::Serialize;
 
 use super::backend::Backend;
 use super::error::{RpcResult, json};
-use super::params::Params;
 use super::publisher::HIGH_WATER_MARK;
+use super::rpc::params::Params;
 
 #[derive(Serialize)]
 struct NetworkInfoJson {

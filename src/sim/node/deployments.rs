@@ -6,7 +6,7 @@ use serde_json::{Map, json};
 
 use super::backend::Backend;
 use super::error::{RpcFailure, RpcResult};
-use super::params::Params;
+use super::rpc::params::Params;
 
 /// Soft forks with a fixed height, and the first height for which their rules hold.
 const BURIED: [(&str, u32); 5] = [("bip34", 1), ("bip66", 1), ("bip65", 1), ("csv", 1), ("segwit", 0)];

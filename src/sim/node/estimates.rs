@@ -4,10 +4,10 @@
 use bitcoin::Amount;
 use serde::Serialize;
 
-use super::amounts::Btc;
 use super::backend::Backend;
 use super::error::{RpcFailure, RpcResult, code, json};
-use super::params::Params;
+use super::rpc::amounts::Btc;
+use super::rpc::params::Params;
 use super::transactions::fee;
 use crate::chain::Feerate;
 

@@ -12,7 +12,7 @@ use base64::prelude::BASE64_STANDARD;
 
 use super::backend::Backend;
 use super::rest::{self, RestReply};
-use super::{envelope, methods};
+use super::rpc::{envelope, methods};
 
 /// The longest body that is read, in bytes (`MAX_SIZE` of Core's `serialize.h`).
 const MAX_BODY: usize = 32 << 20;

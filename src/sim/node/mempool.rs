@@ -9,10 +9,10 @@ use bitcoin::{Amount, Txid, Wtxid};
 use serde::Serialize;
 
 use super::super::{SimMempool, SimMempoolEntry};
-use super::amounts::Btc;
 use super::backend::Backend;
 use super::error::{RpcFailure, RpcResult, code, json};
-use super::params::Params;
+use super::rpc::amounts::Btc;
+use super::rpc::params::Params;
 use crate::chain::Feerate;
 
 /// Sequence numbers up to this one signal replaceability (BIP125).

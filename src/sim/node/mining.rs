@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::super::{ChainError, Mining, Reward};
 use super::backend::Backend;
 use super::error::{RpcFailure, RpcResult, code, json};
-use super::params::{Params, hash};
+use super::rpc::params::{Params, hash};
 use super::submit::transaction;
 use crate::chain::parse_address;
 use crate::chain::subsidy::subsidy;

@@ -16,7 +16,6 @@
 //! All answers are computed from the state of the world. Left out are disassembled scripts, descriptors and peers,
 //! which no client here reads. All other methods of a node are "Method not found".
 
-mod amounts;
 mod archive;
 mod backend;
 mod blocks;
@@ -24,20 +23,18 @@ mod chain;
 mod coins;
 mod control;
 mod deployments;
-mod envelope;
 mod error;
 mod estimates;
 mod http;
 mod mempool;
-mod methods;
 mod mining;
 mod muhash;
 mod notifier;
 mod options;
 mod packages;
-mod params;
 mod publisher;
 mod rest;
+mod rpc;
 mod server;
 mod submit;
 mod template;

@@ -7,10 +7,10 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::super::{Accepted, Rejection, World};
-use super::amounts::Btc;
 use super::backend::Backend;
 use super::error::{RpcFailure, RpcResult, code, json};
-use super::params::Params;
+use super::rpc::amounts::Btc;
+use super::rpc::params::Params;
 use super::submit::{amount, burns_more_than, highest_rate, transaction};
 use crate::chain::Feerate;
 

@@ -11,8 +11,9 @@ use super::super::SimCoin;
 use super::backend::Backend;
 use super::blocks::Detail;
 use super::error::{RpcFailure, code};
+use super::rpc::params;
 use super::transactions::{SpentOutputJson, TransactionJson};
-use super::{blocks, chain, mempool, params};
+use super::{blocks, chain, mempool};
 use crate::chain::Height;
 
 /// The most headers at once (`MAX_REST_HEADERS_RESULTS` of Core's `rest.h`).

@@ -7,11 +7,11 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::super::{Assessment, Rejection, World};
-use super::amounts::Btc;
 use super::backend::Backend;
 use super::error::{RpcFailure, RpcResult, code, json};
 use super::packages::package;
-use super::params::Params;
+use super::rpc::amounts::Btc;
+use super::rpc::params::Params;
 use crate::chain::script::never_spendable;
 use crate::chain::vsize;
 

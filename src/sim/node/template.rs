@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::backend::Backend;
 use super::error::{RpcFailure, RpcResult, code, json};
-use super::params::Params;
+use super::rpc::params::Params;
 use crate::chain::subsidy::subsidy;
 
 /// The default maximum weight of a block's transactions without the coinbase.

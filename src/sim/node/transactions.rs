@@ -8,11 +8,11 @@ use serde::Serialize;
 
 use super::super::SimCoin;
 use super::super::utxo::total;
-use super::amounts::Btc;
 use super::backend::Backend;
 use super::chain::confirmations;
 use super::error::{RpcFailure, RpcResult, code, json};
-use super::params::Params;
+use super::rpc::amounts::Btc;
+use super::rpc::params::Params;
 use crate::chain::{ScriptType, address_of, vsize};
 
 /// A transaction as JSON.

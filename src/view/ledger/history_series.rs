@@ -16,8 +16,8 @@ use std::ops::Range;
 use super::{Ledger, View};
 use crate::chain::{Height, SeriesGroup};
 use crate::index::{HistoryRow, IndexError, ScriptKey, TxNum};
+use crate::view::chain::period::{Period, Periods};
 use crate::view::corrupt;
-use crate::view::period::{Period, Periods};
 
 /// What a ledger received and spent in a period, and what it has at its end.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use super::difficulty_epoch::DifficultyEpochObject;
 use crate::api::error::ApiError;
 use crate::api::scalars::{DateTime, int};
 use crate::chain::BLOCKS_PER_EPOCH;
-use crate::chain::retarget::EpochSoFar;
+use crate::chain::difficulty::retarget::EpochSoFar;
 use crate::view::View;
 
 /// The next change of the difficulty.

@@ -14,7 +14,7 @@ use crate::api::scalars::{DateTime, Int53, UInt53, int};
 use crate::api::types::block::Block;
 use crate::api::types::enums::SortOrder;
 use crate::chain::difficulty::difficulty;
-use crate::chain::retarget::{EpochSoFar, change};
+use crate::chain::difficulty::retarget::{EpochSoFar, change};
 use crate::chain::{self, BLOCKS_PER_EPOCH, Height};
 use crate::view::{self, BlockRange, Dependency, View};
 

@@ -4,7 +4,7 @@ use async_graphql::Object;
 
 use crate::api::error::ApiError;
 use crate::api::scalars::{DateTime, Sats, int};
-use crate::chain::retarget::time_ahead;
+use crate::chain::difficulty::retarget::time_ahead;
 use crate::chain::{BLOCKS_PER_EPOCH, Height, subsidy};
 use crate::view::{Dependency, View};
 

@@ -8,7 +8,9 @@ use redb::TableDefinition;
 
 use super::super::super::codec::{Decoder, Encoder};
 use super::super::super::error::IndexError;
-use super::super::super::tables::blocks::{BlockRow, ChainTotals, CountAndValue, QUANTILES, TypeTotals, Unspendable};
+use super::super::super::hot::tables::blocks::{
+    BlockRow, ChainTotals, CountAndValue, QUANTILES, TypeTotals, Unspendable,
+};
 use super::super::versions::TableVersions;
 use crate::chain::ScriptType;
 use crate::chain::raw::HEADER_SIZE;

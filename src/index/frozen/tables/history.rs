@@ -22,8 +22,8 @@ use redb::{ReadOnlyTable, ReadableTable, TableDefinition};
 
 use super::super::super::codec::{Decoder, Encoder, put_varint, put_varint_128, varint_size};
 use super::super::super::error::IndexError;
+use super::super::super::hot::tables::history::{HistoryChange, HistoryKey, HistoryRow, key, split_key};
 use super::super::super::keys::{ScriptKey, TxNum};
-use super::super::super::tables::history::{HistoryChange, HistoryKey, HistoryRow, key, split_key};
 use super::super::page::{PackedRow, value_bytes};
 use super::super::versions::TableVersions;
 

@@ -3,7 +3,7 @@
 
 use redb::TableDefinition;
 
-use super::super::super::tables::spends::TxPoint;
+use super::super::super::hot::tables::spends::TxPoint;
 use super::super::versions::TableVersions;
 
 pub(in crate::index) const TABLE: TableDefinition<'static, &TxPoint, &TxPoint> = TableDefinition::new("late_spends");

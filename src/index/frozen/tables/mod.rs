@@ -18,7 +18,7 @@ pub(in crate::index) mod wtxids;
 use redb::{Key, ReadableTableMetadata, TableDefinition, TableHandle, Value, WriteTransaction};
 
 use super::super::error::IndexError;
-use super::super::tables::{block_hashes, block_starts, overwritten, p2pk, payouts, unspent};
+use super::super::hot::tables::{block_hashes, block_starts, overwritten, p2pk, payouts, unspent};
 use super::versions::TableVersions;
 
 /// The versions of the tables of a generation; that of a table with a file here stands in that file. The version of a table is

@@ -8,9 +8,9 @@ use redb::{ReadableTable, TableDefinition};
 
 use super::super::super::codec::{Decoder, Encoder, put_varint, varint_size};
 use super::super::super::error::IndexError;
+use super::super::super::hot::tables::spends::{TxPoint, split_tx_point, tx_point};
 use super::super::super::keys::{Position, TxNum};
 use super::super::super::snapshot::SpendingInput;
-use super::super::super::tables::spends::{TxPoint, split_tx_point, tx_point};
 use super::super::page::{PackedRow, value_bytes};
 use super::super::versions::TableVersions;
 

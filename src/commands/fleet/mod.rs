@@ -1,0 +1,194 @@
+//! What `serve`, `import` and `publish` have to do with a store of published blocks.
+
+pub(in crate::commands) mod backup;
+pub(in crate::commands) mod publish;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use btcgraph::chain::Height;
+use btcgraph::fleet::{self, FleetError, FleetStore, JoinOptions, JoinedNote, OnChain, TxidCheck};
+use btcgraph::index::{FrozenTxids, Index};
+use btcgraph::node::Node;
+use btcgraph::settings::Settings;
+use tokio_util::sync::CancellationToken;
+use tracing::{error, info, warn};
+
+use super::failure::{Exit, Failure};
+use super::pieces;
+
+/// The pause before `serve` looks for a manifest again whose block the node has.
+const RETRY_PAUSE: Duration = Duration::from_secs(30);
+
+/// How joining ended.
+pub(super) enum Joining {
+    /// The index has the published blocks.
+    Joined,
+    /// A signal stopped it.
+    Stopped,
+    /// There is an index with blocks already, as this error says.
+    Present(FleetError),
+}
+
+impl Joining {
+    pub(super) fn is_stopped(&self) -> bool {
+        matches!(self, Self::Stopped)
+    }
+}
+
+/// The store at this address, with the credentials of this process.
+pub(super) fn open_store(url: &str, create: bool) -> Result<FleetStore, Failure> {
+    // what is not UTF-8 is not a variable of a store
+    let environment =
+        std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+    Ok(FleetStore::open(url, environment, create)?)
+}
+
+/// Makes the index of the settings from published blocks, of which the node must have the highest if it is asked.
+pub(super) async fn join(
+    settings: &Settings,
+    stop: &CancellationToken,
+    url: &str,
+    asks_node: bool,
+) -> Result<Joining, Failure> {
+    let store = open_store(url, false)?;
+    let index = pieces::index_options(settings);
+    let on_chain = if asks_node {
+        let (settings, flag) = (settings.clone(), pieces::stop_flag(stop));
+        match pieces::blocking(move || pieces::connect(&settings, &flag)).await {
+            Err(_) if stop.is_cancelled() => return Ok(Joining::Stopped),
+            node => Some(asking(node?)),
+        }
+    } else {
+        None
+    };
+    match fleet::join(&store, &JoinOptions { index, on_chain, stop: stop.clone() }).await {
+        Ok(joined) => {
+            info!(height = %joined.tip.height, hash = %joined.tip.hash, manifest = %joined.manifest, "joined: the index has the published blocks");
+            Ok(Joining::Joined)
+        }
+        Err(error @ FleetError::NotEmpty { .. }) => Ok(Joining::Present(error)),
+        Err(_) if stop.is_cancelled() => {
+            info!("stopped; run the command again to continue the download");
+            Ok(Joining::Stopped)
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Joins unless there is an index with blocks. Waits for a node that does not have a published block yet.
+pub(super) async fn join_and_wait(
+    settings: &Settings,
+    stop: &CancellationToken,
+    url: &str,
+) -> Result<Joining, Failure> {
+    if has_blocks(settings).await? {
+        info!("the index has blocks already, so --from has no effect");
+        return Ok(Joining::Joined);
+    }
+    loop {
+        match join(settings, stop, url, true).await {
+            Err(failure) if failure.exit() == Exit::Node => {
+                warn!(error = failure.message(), again_in = ?RETRY_PAUSE, "cannot join yet");
+                tokio::select! {
+                    () = tokio::time::sleep(RETRY_PAUSE) => {}
+                    () = stop.cancelled() => return Ok(Joining::Stopped),
+                }
+            }
+            joined => return joined,
+        }
+    }
+}
+
+/// Whether there is an index with blocks.
+async fn has_blocks(settings: &Settings) -> Result<bool, Failure> {
+    let options = pieces::index_options(settings);
+    if !options.path.exists() {
+        return Ok(false);
+    }
+    pieces::blocking(move || Ok(Index::open_existing(&options)?.snapshot()?.tip().is_some())).await
+}
+
+/// Asks the node whether it has a block in its main chain.
+fn asking(node: Node) -> OnChain {
+    Arc::new(move |height, hash| match node.block_hash(Height::from(height)) {
+        Ok(found) => Ok(found == Some(hash)),
+        Err(error) => Err(FleetError::Node(error.to_string())),
+    })
+}
+
+/// Compares the txids of an index that was joined with its headers, unless that was done. `rests` leaves the processor to
+/// requests half of the time.
+///
+/// Errors: a block is not of the chain.
+pub(super) fn check_txids(
+    settings: &Settings,
+    txids: &FrozenTxids,
+    rests: bool,
+    stop: &CancellationToken,
+) -> Result<(), Failure> {
+    let index = settings.index_file();
+    let Some(note) = JoinedNote::read(&index).filter(|note| !note.txids_match) else { return Ok(()) };
+    let manifest = note.manifest.clone();
+    match note.check(&index, txids, rests, stop)? {
+        TxidCheck::Match | TxidCheck::Stopped => Ok(()),
+        TxidCheck::Mismatch(mismatch) => Err(Failure::new(Exit::Index, wrong_blocks(&manifest, &index, &mismatch))),
+    }
+}
+
+/// Compares the txids of an index that was joined and that no process has open.
+///
+/// Errors: a block is not of the chain.
+pub(super) async fn check_after_import(settings: &Settings, stop: &CancellationToken) -> Result<(), Failure> {
+    if stop.is_cancelled() || JoinedNote::read(&settings.index_file()).is_none_or(|note| note.txids_match) {
+        return Ok(());
+    }
+    let (settings, stop) = (settings.clone(), stop.clone());
+    pieces::blocking(move || check_txids(&settings, &pieces::open_index(&settings)?.frozen_txids(), false, &stop)).await
+}
+
+fn wrong_blocks(manifest: &str, index: &Path, mismatch: &impl std::fmt::Display) -> String {
+    format!(
+        "the index was joined from manifest {manifest}, and is not an index of the chain: {mismatch}. The publisher had a damaged \
+         or wrong index, so do not use its answers: remove {index} with the directories beside it, and join from another store or \
+         import from the node",
+        index = index.display()
+    )
+}
+
+/// Compares the txids of an index that was joined while it is served, and stops the server if they differ.
+pub(super) fn check_in_background(
+    settings: &Settings,
+    index: &Index,
+    stop: &CancellationToken,
+) -> impl Future<Output = Result<(), Failure>> + use<> {
+    let (settings, txids, stop) = (settings.clone(), index.frozen_txids(), stop.clone());
+    let checking = tokio::spawn(pieces::blocking(move || {
+        let checked = check_txids(&settings, &txids, true, &stop);
+        if let Err(failure) = &checked {
+            error!("{}", failure.message());
+            stop.cancel();
+        }
+        checked
+    }));
+    async move { checking.await.unwrap_or_else(|error| Err(Failure::new(Exit::Failed, error))) }
+}
+
+impl From<FleetError> for Failure {
+    fn from(error: FleetError) -> Self {
+        let exit = match &error {
+            FleetError::Url { .. } | FleetError::Settings { .. } => Exit::Usage,
+            FleetError::Node(_) | FleetError::NotOnChain { .. } => Exit::Node,
+            FleetError::Index(_)
+            | FleetError::NotEmpty { .. }
+            | FleetError::Importing { .. }
+            | FleetError::Existing { .. }
+            | FleetError::LocalChange { .. }
+            | FleetError::Salt { .. }
+            | FleetError::DiskShortage(_) => Exit::Index,
+            _ => Exit::Failed,
+        };
+        Failure::new(exit, error)
+    }
+}

@@ -1,0 +1,157 @@
+//! `btcgraph publish`: uploads the frozen blocks of the index to an object store. While a server has the index open, that server
+//! says which files they are.
+
+use std::time::Duration;
+
+use btcgraph::fleet::{self, FleetStore, PublishOptions, PublishOutcome, PublishedCut};
+use btcgraph::index::{Index, IndexError, IndexOptions, Snapshot};
+use btcgraph::server::admin::DescribeCut;
+use btcgraph::settings::Settings;
+use btcgraph::view::Published;
+use clap::Args;
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+use super::super::failure::{Exit, Failure, OrExit};
+use super::super::{config, fleet as stores, in_use, pieces};
+
+/// Reading which blocks are frozen needs little memory.
+const CACHE_BYTES: usize = 16 << 20;
+
+#[derive(Args)]
+pub(in crate::commands) struct PublishArguments {
+    /// Where to upload to: s3://BUCKET/PREFIX, with the AWS variables of the environment, or file:///DIRECTORY
+    #[arg(long, value_name = "URL")]
+    to: String,
+    /// Publish again and again, with this pause: a number with s, m, h or d behind it, as in 6h
+    #[arg(long, value_name = "DURATION", value_parser = pause)]
+    every: Option<Duration>,
+}
+
+/// Publishes once, or until `stop` is cancelled.
+pub(in crate::commands) async fn run(
+    settings: &Settings,
+    stop: CancellationToken,
+    arguments: PublishArguments,
+) -> Result<(), Failure> {
+    let PublishArguments { to, every } = arguments;
+    let store = stores::open_store(&to, true)?;
+    loop {
+        let published = tokio::select! {
+            published = publish(settings, &stop, &store) => published,
+            () = stop.cancelled() => Ok(()),
+        };
+        let stopped = stop.is_cancelled();
+        match (published, every) {
+            (_, _) if stopped => {
+                info!("stopped; run the command again to continue");
+                return Ok(());
+            }
+            (Ok(()), Some(_)) => {}
+            // what only the user can change ends it
+            (Err(failure), Some(pause)) if failure.exit() != Exit::Usage => {
+                warn!(error = failure.message(), again_in = ?pause, "cannot publish");
+            }
+            (published, _) => return published,
+        }
+        tokio::select! {
+            () = tokio::time::sleep(every.unwrap_or_default()) => {}
+            () = stop.cancelled() => return Ok(()),
+        }
+    }
+}
+
+async fn publish(settings: &Settings, stop: &CancellationToken, store: &FleetStore) -> Result<(), Failure> {
+    let cut = cut_of(settings).await?;
+    let options = PublishOptions {
+        network: settings.network,
+        directory: settings.publishing_dir(),
+        keep: settings.publish.keep(),
+        stop: stop.clone(),
+    };
+    let PublishOutcome { manifest, is_new, objects, bytes, retired } = fleet::publish(store, &cut, &options).await?;
+    info!(
+        height = manifest.height,
+        is_new,
+        uploaded_objects = objects,
+        uploaded_bytes = bytes,
+        retired_manifests = retired.manifests,
+        removed_objects = retired.objects,
+        "published"
+    );
+    config::to_stdout(&format!("{manifest}\n"))
+}
+
+/// The frozen blocks of the index of the settings.
+async fn cut_of(settings: &Settings) -> Result<PublishedCut, Failure> {
+    let here = settings.clone();
+    let found = pieces::blocking(move || {
+        let options = IndexOptions { cache_bytes: CACHE_BYTES, ..pieces::index_options(&here) };
+        match Index::open_existing(&options) {
+            Err(error @ IndexError::InUse { .. }) => Ok(Err(error)),
+            index => Ok(Ok(cut(&here, &index?.snapshot()?)?)),
+        }
+    });
+    match found.await? {
+        Ok(cut) => Ok(cut),
+        Err(error) => ask(settings, &error).await,
+    }
+}
+
+fn cut(settings: &Settings, snapshot: &Snapshot) -> Result<PublishedCut, Failure> {
+    let frozen = snapshot.frozen_files()?.ok_or(fleet::FleetError::NothingFrozen)?;
+    Ok(PublishedCut::new(settings.network, frozen)?)
+}
+
+/// Asks the server that has the index open.
+async fn ask(settings: &Settings, error: &IndexError) -> Result<PublishedCut, Failure> {
+    let answer = in_use::ask_about_index(settings, "/cut", error).await?;
+    let text = answer.text().await.or_exit(Exit::Failed, "the response of the server ended early")?;
+    serde_json::from_str(&text).or_exit(Exit::Failed, "the server has another version")
+}
+
+/// Describes the frozen blocks of a running server, for [`ask`].
+pub(in crate::commands) fn describe(settings: &Settings, published: &Published) -> Box<DescribeCut> {
+    let (settings, published) = (settings.clone(), published.clone());
+    Box::new(move |asked| {
+        in_use::check_asked_text(&settings, asked)?;
+        let head = published.head().ok_or("the index is empty yet: wait until the server has indexed a block")?;
+        let cut = cut(&settings, &head.chain).map_err(|failure| failure.message())?;
+        serde_json::to_string(&cut).map_err(|error| error.to_string())
+    })
+}
+
+/// Reads a duration of at least a second.
+fn pause(text: &str) -> Result<Duration, String> {
+    let wrong = || format!("{text:?} is no duration: give a number with s, m, h or d behind it, as in 6h");
+    let unit = text.chars().last().ok_or_else(wrong)?;
+    let seconds: u64 = match unit {
+        's' => 1,
+        'm' => 60,
+        'h' => 3_600,
+        'd' => 86_400,
+        _ => return Err(wrong()),
+    };
+    let number: u64 = text.strip_suffix(unit).and_then(|number| number.parse().ok()).ok_or_else(wrong)?;
+    match number.checked_mul(seconds) {
+        Some(seconds @ 1..=31_536_000) => Ok(Duration::from_secs(seconds)),
+        _ => Err(format!("{text:?} is not from 1s to 365d")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_have_a_unit_and_bounds() {
+        let read = |text: &str| pause(text).map(|pause| pause.as_secs());
+        assert_eq!([read("1s"), read("90m"), read("6h"), read("7d")], [Ok(1), Ok(5_400), Ok(21_600), Ok(604_800)]);
+        for text in ["", "6", "h", "-1h", "1.5h", "6 h", "6w", "é"] {
+            assert!(pause(text).unwrap_err().starts_with(&format!("{text:?} is no duration")), "{text}");
+        }
+        for text in ["0s", "366d", "18446744073709551615d"] {
+            assert_eq!(pause(text).unwrap_err(), format!("{text:?} is not from 1s to 365d"));
+        }
+    }
+}

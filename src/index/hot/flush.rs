@@ -1,0 +1,130 @@
+//! Commits that readers see before they are durable, and the thread that flushes them to the disk.
+//!
+//! ```text
+//!   commit_non_durable ──► visible in snapshots ──► flush_soon ── delay ──► thread flushes ──► durable
+//!                              ▲                                    │ cancelled by another update
+//!                              └──────── the next commit ◄──────────┘
+//!   commit ────────────────────────────────────────────────────────────────────────────────► durable
+//! ```
+//!
+//! A block changes thousands of pages all over the file. Readers need not wait until they are on the disk: the blocks
+//! that a crash loses are fetched from the node again, and until then no request is answered from an older tip
+//! (`announced.rs`). Of the observations of the mempool a crash loses the last second or two.
+
+use std::sync::Arc;
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use redb::Database;
+
+use super::super::error::IndexError;
+use super::super::open::Index;
+
+/// The pause between a commit and its flush, in which subscribers of the change have the machine to themselves.
+const DELAY: Duration = Duration::from_millis(500);
+
+/// Which commits are durable.
+#[derive(Default)]
+pub(in crate::index) struct FlushState {
+    /// The time of the oldest commit that is not durable.
+    non_durable_since: Option<Instant>,
+    /// The thread that flushes them.
+    thread: Option<FlushThread>,
+}
+
+/// A thread that flushes after a delay, unless `cancel` is dropped before.
+struct FlushThread {
+    cancel: Sender<()>,
+    thread: JoinHandle<Result<FlushEnd, IndexError>>,
+}
+
+/// How the thread ended.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum FlushEnd {
+    Flushed,
+    Cancelled,
+}
+
+impl FlushState {
+    /// Records a commit that is not durable.
+    pub(in crate::index) fn mark_non_durable(&mut self) {
+        self.non_durable_since.get_or_insert_with(Instant::now);
+    }
+
+    /// Records that all commits are durable.
+    pub(in crate::index) fn mark_durable(&mut self) {
+        self.non_durable_since = None;
+    }
+
+    /// Cancels the flush if it has not begun, or else waits for it.
+    pub(in crate::index) fn finish(&mut self) -> Result<(), IndexError> {
+        let Some(FlushThread { cancel, thread }) = self.thread.take() else { return Ok(()) };
+        drop(cancel);
+        if thread.join().unwrap_or(Err(IndexError::FlushPanicked))? == FlushEnd::Flushed {
+            self.mark_durable();
+        }
+        Ok(())
+    }
+}
+
+impl Index {
+    /// Makes all commits durable after a short delay, on a thread of its own. An update that begins before the flush
+    /// cancels it, and its durable commit or the next flush replaces it; an update that begins later waits for it. No
+    /// commit waits longer than a second for its flush.
+    ///
+    /// Errors: those of the previous flush, as [`super::super::Update::commit`].
+    pub fn flush_soon(&mut self) -> Result<(), IndexError> {
+        self.flushing.finish()?;
+        let Some(since) = self.flushing.non_durable_since else { return Ok(()) };
+        let delay = if since.elapsed() < DELAY { DELAY } else { Duration::ZERO };
+        let ((cancel, cancelled), database) = (mpsc::channel(), Arc::clone(&self.database));
+        let write = move || match cancelled.recv_timeout(delay) {
+            Err(RecvTimeoutError::Timeout) => commit_empty(&database).map(|()| FlushEnd::Flushed),
+            Ok(()) | Err(RecvTimeoutError::Disconnected) => Ok(FlushEnd::Cancelled),
+        };
+        match thread::Builder::new().name("flush".into()).spawn(write) {
+            Ok(thread) => self.flushing.thread = Some(FlushThread { cancel, thread }),
+            Err(_) => self.flush()?,
+        }
+        Ok(())
+    }
+
+    /// Makes all commits durable, and waits for it.
+    ///
+    /// Errors: as [`Index::flush_soon`], and as [`super::super::Update::commit`].
+    pub fn flush(&mut self) -> Result<(), IndexError> {
+        self.flushing.finish()?;
+        if self.flushing.non_durable_since.is_some() {
+            commit_empty(&self.database)?;
+            self.flushing.mark_durable();
+        }
+        Ok(())
+    }
+
+    /// Starts a flush if commits are not durable and no flush is running, and returns the error of the previous one.
+    /// Does not block.
+    ///
+    /// Errors: as [`Index::flush_soon`].
+    pub fn ensure_flushing(&mut self) -> Result<(), IndexError> {
+        let is_running = self.flushing.thread.as_ref().is_some_and(|flush| !flush.thread.is_finished());
+        if is_running { Ok(()) } else { self.flush_soon() }
+    }
+}
+
+impl Drop for Index {
+    /// Flushes all commits, so that they are durable when the index is closed, unless the disk fails.
+    fn drop(&mut self) {
+        if let Err(error) = self.flush() {
+            tracing::error!(%error, "cannot flush the newest changes of the index; the next start fetches them again");
+        }
+    }
+}
+
+/// Commits an empty transaction, which makes the commits before it durable.
+fn commit_empty(database: &Database) -> Result<(), IndexError> {
+    let mut transaction = database.begin_write()?;
+    transaction.set_quick_repair(true);
+    transaction.commit()?;
+    Ok(())
+}

@@ -1,0 +1,15 @@
+//! The live tables: what is written block by block, with the single writer, and what is observed beside the chain.
+
+pub(in crate::index) mod announced;
+pub(in crate::index) mod apply;
+pub(in crate::index) mod block_filters;
+pub(in crate::index) mod effects;
+pub(in crate::index) mod flush;
+pub(in crate::index) mod miners;
+pub(in crate::index) mod observed;
+pub(in crate::index) mod prefetch;
+pub(in crate::index) mod resolve;
+pub(in crate::index) mod sweep;
+pub(in crate::index) mod tables;
+pub(in crate::index) mod union;
+pub(in crate::index) mod update;

@@ -1,0 +1,504 @@
+//! The single writer: blocks are disconnected and connected in one write transaction, which is committed as a whole.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use bitcoin::hashes::Hash;
+use bitcoin::{BlockHash, Network};
+use redb::{Durability, ReadableTable, ReadableTableMetadata, Table, WriteTransaction};
+
+use super::super::block::{ParsedBlock, Parser, assemble};
+use super::super::error::IndexError;
+use super::super::frozen::{DerivedName, Generations, InForceRecord};
+use super::super::keys::TxNum;
+use super::super::metrics::UpdateCounts;
+use super::super::open::Index;
+use super::super::optional::{RowContext, connect_optional, disconnect_optional};
+use super::super::raw::RawChanges;
+use super::apply::{forget_stale, lowest_stale};
+use super::block_filters::{appends_filters, connect_filters, disconnect_filter};
+use super::effects::Effects;
+use super::miners::{connect_miners, disconnect_miner};
+use super::observed::ObservedLimits;
+use super::resolve::BlockRun;
+use super::sweep::sweep_all;
+use super::tables::block_starts::BlockStart;
+use super::tables::blocks::{BlockRow, ChainTotals};
+use super::tables::observed::{block_observed, departed, first_seen, mempool, mempool_samples};
+use super::tables::{
+    address_prefixes, block_files, block_filters, block_hashes, block_starts, blocks, history, meta, miner_blocks,
+    op_returns, overwritten, p2pk, payouts, raw_blocks, reorgs, spends, stale_blocks, stale_transactions, transactions,
+    txids, unspent, wtxids,
+};
+use crate::chain::network::genesis_hash;
+use crate::chain::{Height, median_time_past};
+
+/// The newest block of the index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tip {
+    /// Its height.
+    pub height: Height,
+    /// Its hash.
+    pub hash: BlockHash,
+}
+
+/// All tables, open for writing.
+pub(in crate::index) struct Tables<'txn> {
+    /// What these tables do not have.
+    pub(in crate::index) generations: Arc<Generations>,
+    pub(in crate::index) meta: Table<'txn, &'static str, &'static [u8]>,
+    pub(in crate::index) blocks: Table<'txn, &'static [u8; 4], &'static [u8]>,
+    pub(in crate::index) block_starts: Table<'txn, &'static [u8; 4], &'static [u8; 8]>,
+    pub(in crate::index) block_hashes: Table<'txn, &'static [u8; 32], &'static [u8; 5]>,
+    pub(in crate::index) transactions: Table<'txn, &'static [u8; 4], &'static [u8]>,
+    pub(in crate::index) txids: Table<'txn, &'static [u8; 10], ()>,
+    pub(in crate::index) spends: Table<'txn, &'static [u8; 7], &'static [u8; 7]>,
+    pub(in crate::index) overwritten: Table<'txn, &'static [u8; 7], &'static [u8; 4]>,
+    pub(in crate::index) history: Table<'txn, &'static [u8; 14], &'static [u8; 44]>,
+    pub(in crate::index) unspent: Table<'txn, &'static [u8; 17], &'static [u8; 9]>,
+    pub(in crate::index) payouts: Table<'txn, &'static [u8; 14], ()>,
+    pub(in crate::index) p2pk: Table<'txn, &'static [u8; 30], &'static [u8; 4]>,
+    pub(in crate::index) stale_blocks: Table<'txn, &'static [u8; 36], &'static [u8]>,
+    pub(in crate::index) stale_transactions: Table<'txn, &'static [u8; 42], ()>,
+    pub(in crate::index) mempool: Table<'txn, &'static [u8; 32], &'static [u8]>,
+    pub(in crate::index) departed: Table<'txn, &'static [u8; 8], &'static [u8]>,
+    pub(in crate::index) block_observed: Table<'txn, &'static [u8; 36], &'static [u8]>,
+    pub(in crate::index) first_seen: Table<'txn, &'static [u8; 4], &'static [u8; 4]>,
+    pub(in crate::index) reorgs: Table<'txn, &'static [u8; 8], &'static [u8]>,
+    pub(in crate::index) reorg_blocks: Table<'txn, &'static [u8; 33], &'static [u8; 8]>,
+    pub(in crate::index) mempool_samples: Table<'txn, &'static [u8; 4], &'static [u8]>,
+    pub(in crate::index) block_files: Table<'txn, &'static [u8; 4], &'static [u8; 12]>,
+    pub(in crate::index) raw_blocks: Table<'txn, &'static [u8; 4], &'static [u8; 12]>,
+    pub(in crate::index) wtxids: Table<'txn, &'static [u8; 10], ()>,
+    pub(in crate::index) address_prefixes: Table<'txn, &'static [u8; 26], ()>,
+    pub(in crate::index) op_returns: Table<'txn, &'static [u8; 15], ()>,
+    pub(in crate::index) miner_blocks: Table<'txn, &'static [u8; 6], &'static [u8; 24]>,
+    pub(in crate::index) block_filters: Table<'txn, &'static [u8; 4], &'static [u8; 32]>,
+}
+
+impl<'txn> Tables<'txn> {
+    /// Opens all of them, and creates those that do not exist yet.
+    pub(in crate::index) fn open(
+        transaction: &'txn WriteTransaction,
+        generations: Arc<Generations>,
+    ) -> Result<Self, IndexError> {
+        Ok(Self {
+            generations,
+            meta: transaction.open_table(meta::TABLE)?,
+            blocks: transaction.open_table(blocks::TABLE)?,
+            block_starts: transaction.open_table(block_starts::TABLE)?,
+            block_hashes: transaction.open_table(block_hashes::TABLE)?,
+            transactions: transaction.open_table(transactions::TABLE)?,
+            txids: transaction.open_table(txids::TABLE)?,
+            spends: transaction.open_table(spends::TABLE)?,
+            overwritten: transaction.open_table(overwritten::TABLE)?,
+            history: transaction.open_table(history::TABLE)?,
+            unspent: transaction.open_table(unspent::TABLE)?,
+            payouts: transaction.open_table(payouts::TABLE)?,
+            p2pk: transaction.open_table(p2pk::TABLE)?,
+            stale_blocks: transaction.open_table(stale_blocks::TABLE)?,
+            stale_transactions: transaction.open_table(stale_transactions::TABLE)?,
+            mempool: transaction.open_table(mempool::TABLE)?,
+            departed: transaction.open_table(departed::TABLE)?,
+            block_observed: transaction.open_table(block_observed::TABLE)?,
+            first_seen: transaction.open_table(first_seen::TABLE)?,
+            reorgs: transaction.open_table(reorgs::TABLE)?,
+            reorg_blocks: transaction.open_table(reorgs::BLOCKS)?,
+            mempool_samples: transaction.open_table(mempool_samples::TABLE)?,
+            block_files: transaction.open_table(block_files::TABLE)?,
+            raw_blocks: transaction.open_table(raw_blocks::TABLE)?,
+            wtxids: transaction.open_table(wtxids::TABLE)?,
+            address_prefixes: transaction.open_table(address_prefixes::TABLE)?,
+            op_returns: transaction.open_table(op_returns::TABLE)?,
+            miner_blocks: transaction.open_table(miner_blocks::TABLE)?,
+            block_filters: transaction.open_table(block_filters::TABLE)?,
+        })
+    }
+}
+
+/// Changes that become visible together, or, if the update is dropped without [`Update::commit`], not at all.
+pub struct Update<'i> {
+    pub(in crate::index) index: &'i mut Index,
+    /// Those of the index after the changes made so far.
+    pub(in crate::index) generations: Arc<Generations>,
+    transaction: WriteTransaction,
+    tip: Option<Tip>,
+    /// Rows written into tables whose keys are hashes: each may change a page of its own.
+    scattered_rows: u64,
+    /// Bytes of the connected blocks and of their rows, which are written sequentially.
+    block_bytes: u64,
+    /// Whether a step failed: the tables may then contain half of a block.
+    broken: bool,
+    pub(in crate::index) counts: UpdateCounts,
+    pub(in crate::index) raw_changes: RawChanges,
+}
+
+impl<'i> Update<'i> {
+    pub(in crate::index) fn begin(index: &'i mut Index) -> Result<Self, IndexError> {
+        index.flushing.finish()?;
+        let mut transaction = index.database.begin_write()?;
+        // the repair after a crash then reads the records of the last commit instead of the whole file
+        transaction.set_quick_repair(true);
+        let tip = read_tip(&transaction.open_table(meta::TABLE)?)?;
+        if !index.starts_are_committed {
+            let table = transaction.open_table(block_starts::TABLE)?;
+            let first = index.generations.end().to_key();
+            let live = table.range::<&[u8; 4]>(&first..)?;
+            let live = live.map(|row| row.map(|(key, value)| BlockStart::decode(key.value(), value.value())));
+            let frozen = index.generations.starts(TxNum(0)..TxNum(u32::MAX))?;
+            index.starts = frozen.chain(live.map(|start| start.map_err(IndexError::from))).collect::<Result<_, _>>()?;
+        }
+        index.starts_are_committed = false;
+        Ok(Self {
+            generations: Arc::clone(&index.generations),
+            index,
+            transaction,
+            tip,
+            scattered_rows: 0,
+            block_bytes: 0,
+            broken: false,
+            counts: UpdateCounts::default(),
+            raw_changes: RawChanges::default(),
+        })
+    }
+
+    /// The tip after the changes made so far.
+    #[must_use]
+    pub fn tip(&self) -> Option<Tip> {
+        self.tip
+    }
+
+    /// A parser of blocks for this index.
+    #[must_use]
+    pub fn parser(&self) -> Parser {
+        self.index.parser()
+    }
+
+    /// Connects consecutive blocks on top of the tip. Larger runs cost less per block.
+    ///
+    /// Errors: [`IndexError::NotOnTip`], [`IndexError::Unresolved`], [`IndexError::InvalidBlock`], storage errors.
+    /// After an error the update can only be dropped.
+    pub fn connect(&mut self, run: &[ParsedBlock]) -> Result<(), IndexError> {
+        self.atomically(|update| update.connect_run(run))
+    }
+
+    fn connect_run(&mut self, run: &[ParsedBlock]) -> Result<(), IndexError> {
+        let mut tables = Tables::open(&self.transaction, Arc::clone(&self.generations))?;
+        let (before, mut times) = self.recent(&tables)?;
+        let first = next_txnum(&before)?;
+        let (mut next, mut tip) = (first, self.tip);
+        self.counts.connected += u64::try_from(run.len()).unwrap_or(u64::MAX);
+        for block in run {
+            check_previous(block.hash, block.previous(), tip, self.index.network)?;
+            let height = tip.map_or(Height::GENESIS, |tip| tip.height.next());
+            times.push(block.header.time);
+            let median_time = median_time_past(&times).unwrap_or(block.header.time);
+            self.index.starts.push(BlockStart { first: next, height, median_time });
+            next = u32::try_from(block.transactions.len())
+                .ok()
+                .and_then(|count| next.0.checked_add(count))
+                .map(TxNum)
+                .ok_or_else(too_many)?;
+            tip = Some(Tip { height, hash: block.hash });
+            self.block_bytes = self.block_bytes.saturating_add(bytes_of(block));
+        }
+        let run = BlockRun { blocks: run, first, starts: &self.index.starts, salt: self.index.salt };
+        let resolved = run.resolve(&tables, appends_filters(&run, &tables)?)?;
+        let effects = Effects::of(&run, &resolved, &before, self.index.network, &tables)?;
+        effects.apply(&run, &resolved.prevouts, &mut tables)?;
+        connect_optional(&run, self.row_context(), &mut tables)?;
+        connect_miners(&run, &effects.blocks, &self.index.pools, &mut tables)?;
+        connect_filters(&run, resolved.scripts.as_deref(), &mut tables)?;
+        self.scattered_rows += effects.scattered_rows();
+        self.tip = tip;
+        write_tip(&mut tables, tip)
+    }
+
+    /// Disconnects the tip and stores its block as stale. Returns the disconnected tip, `None` in an empty index.
+    ///
+    /// Errors: [`IndexError::Corrupt`] if the rows differ from those that the block added; storage errors. After an
+    /// error the update can only be dropped.
+    pub fn disconnect(&mut self) -> Result<Option<Tip>, IndexError> {
+        self.atomically(Self::disconnect_tip)
+    }
+
+    /// Runs a step; if it fails, nothing of the update can be committed.
+    fn atomically<T>(&mut self, step: impl FnOnce(&mut Self) -> Result<T, IndexError>) -> Result<T, IndexError> {
+        if std::mem::replace(&mut self.broken, true) {
+            return Err(IndexError::Broken);
+        }
+        let done = step(self)?;
+        self.broken = false;
+        Ok(done)
+    }
+
+    /// Runs a step that only writes rows.
+    pub(in crate::index) fn with_tables<T>(
+        &mut self,
+        step: impl FnOnce(&mut Tables<'_>, &ObservedLimits) -> Result<T, IndexError>,
+    ) -> Result<T, IndexError> {
+        self.atomically(|update| step(&mut update.tables()?, &update.index.observed))
+    }
+
+    pub(in crate::index) fn tables(&self) -> Result<Tables<'_>, IndexError> {
+        Tables::open(&self.transaction, Arc::clone(&self.generations))
+    }
+
+    /// Stands on the highest block of these generations from now on.
+    ///
+    /// Errors: storage errors.
+    pub(in crate::index) fn move_tip(&mut self, generations: Arc<Generations>) -> Result<(), IndexError> {
+        self.index.starts = generations.starts(TxNum(0)..TxNum(u32::MAX))?.collect::<Result<_, _>>()?;
+        self.tip = generations.last();
+        self.generations = generations;
+        Ok(())
+    }
+
+    /// The number of the next transaction after the changes made so far.
+    ///
+    /// Errors: storage errors.
+    pub(in crate::index) fn next_txnum(&self) -> Result<TxNum, IndexError> {
+        match self.tip {
+            Some(tip) => next_txnum(&read_block(&self.tables()?, tip.height)?.running),
+            None => Ok(TxNum(0)),
+        }
+    }
+
+    /// The position of the first transaction of a block of the chain after the changes made so far.
+    pub(in crate::index) fn first_txnum(&self, height: Height) -> Result<TxNum, IndexError> {
+        let start = usize::try_from(height.to_u32()).ok().and_then(|height| self.index.starts.get(height));
+        let start = start.filter(|start| start.height == height);
+        let missing = || IndexError::corrupt("block_starts", format!("the row of height {height} is missing"));
+        start.map(|start| start.first).ok_or_else(missing)
+    }
+
+    fn row_context(&self) -> RowContext {
+        RowContext { salt: self.index.salt, network: self.index.network }
+    }
+
+    fn disconnect_tip(&mut self) -> Result<Option<Tip>, IndexError> {
+        let Some(tip) = self.tip else { return Ok(None) };
+        let mut tables = Tables::open(&self.transaction, Arc::clone(&self.generations))?;
+        if self.generations.last() == Some(tip) {
+            sweep_all(&mut tables)?;
+        }
+        let row = read_block(&tables, tip.height)?;
+        let before = match tip.height.previous() {
+            Some(previous) => read_block(&tables, previous)?.running,
+            None => ChainTotals::zero(),
+        };
+        let first = next_txnum(&before)?;
+        let is_frozen = first < self.generations.end();
+        let parser = self.index.parser();
+        let block = [if is_frozen {
+            self.generations.raw().block(tip, row.size, parser)?
+        } else {
+            parser.parse(row.hash, assemble(&row, first, &tables.transactions)?)?
+        }];
+        let run = BlockRun { blocks: &block, first, starts: &self.index.starts, salt: self.index.salt };
+        let resolved = run.resolve(&tables, false)?;
+        let effects = Effects::of(&run, &resolved, &before, self.index.network, &tables)?;
+        let previous = tip.height.previous().map(|height| Tip { height, hash: block[0].previous() });
+        disconnect_optional(&run, self.row_context(), &mut tables)?;
+        disconnect_miner(&run, tip.height, &self.index.pools, &mut tables)?;
+        disconnect_filter(tip.height, &mut tables)?;
+        if is_frozen {
+            let lowered = Arc::new(self.generations.without_last(previous, first));
+            effects.revert_frozen(&run, &row, &lowered, &mut tables)?;
+            write_generations(&mut tables, &lowered)?;
+            self.raw_changes.forget(&mut tables, tip.height)?;
+            self.generations = lowered;
+        } else {
+            effects.revert(&run, &row, &mut tables)?;
+        }
+        self.scattered_rows += effects.scattered_rows();
+        self.index.starts.pop();
+        self.counts.disconnected += 1;
+        self.tip = previous;
+        write_tip(&mut tables, previous)?;
+        self.trim_stale(&mut tables)?;
+        Ok(Some(tip))
+    }
+
+    /// Whether the update should be committed before further changes: the pages it has changed fill half of the cache,
+    /// beyond which redb writes them twice.
+    ///
+    /// Errors: storage errors.
+    pub fn is_full(&self) -> Result<bool, IndexError> {
+        Ok(self.scattered_bytes(0)? > self.index.cache_bytes / 2)
+    }
+
+    /// An estimate of the additional disk space, in bytes, of a commit with these further blocks.
+    pub(in crate::index) fn changed_bytes(&self, more: &[ParsedBlock]) -> Result<u64, IndexError> {
+        let rows = more.iter().map(ParsedBlock::scattered_rows).sum();
+        let blocks = more.iter().map(bytes_of).fold(self.block_bytes, u64::saturating_add);
+        Ok(self.scattered_bytes(rows)?.saturating_add(blocks))
+    }
+
+    /// An estimate of the bytes of pages that rows of hashed tables have changed, with `more` further rows.
+    fn scattered_bytes(&self, more: u64) -> Result<u64, IndexError> {
+        let tables = self.tables()?;
+        // rows of hashed tables take about 80 bytes each with the slack of random inserts, which bounds the changed
+        // pages
+        let rows = tables.history.len()? + tables.unspent.len()? + tables.txids.len()? + tables.spends.len()?;
+        let (rows, changed) = (rows.saturating_add(more), self.scattered_rows.saturating_add(more));
+        Ok(changed.saturating_mul(PAGE).min(rows.saturating_mul(80)))
+    }
+
+    /// Makes the changes durable and visible to snapshots taken from now on.
+    ///
+    /// Errors: [`IndexError::Broken`] after a failed step; storage errors. Nothing is changed then.
+    pub fn commit(self) -> Result<(), IndexError> {
+        self.commit_with(Durability::Immediate)
+    }
+
+    /// Makes the changes visible to snapshots taken from now on, without waiting for the disk, which may take a hundred
+    /// times as long. They become durable with the next [`Update::commit`], [`Index::flush_soon`] or [`Index::flush`];
+    /// a crash before that loses them as a whole, with all commits since the last durable one. For blocks use
+    /// [`Update::commit_announced`], so that the loss is detected after a crash.
+    ///
+    /// Errors: as [`Update::commit`].
+    pub fn commit_non_durable(self) -> Result<(), IndexError> {
+        self.commit_with(Durability::None)
+    }
+
+    fn commit_with(mut self, durability: Durability) -> Result<(), IndexError> {
+        if self.broken {
+            return Err(IndexError::Broken);
+        }
+        self.transaction.set_durability(durability)?;
+        let began = Instant::now();
+        self.transaction.commit()?;
+        let index = self.index;
+        self.raw_changes.apply(self.generations.raw().own());
+        index.generations = self.generations;
+        index.metrics.count(began.elapsed(), self.counts);
+        index.starts_are_committed = true;
+        match durability {
+            Durability::None => index.flushing.mark_non_durable(),
+            _ => index.flushing.mark_durable(),
+        }
+        Ok(())
+    }
+
+    /// The totals of the chain, and the times of its last 11 blocks, oldest first.
+    fn recent(&self, tables: &Tables<'_>) -> Result<(ChainTotals, Vec<u32>), IndexError> {
+        let Some(tip) = self.tip else { return Ok((ChainTotals::zero(), Vec::new())) };
+        let newest = read_block(tables, tip.height)?;
+        let mut times = vec![newest.header.time];
+        let mut height = tip.height;
+        while let Some(previous) = height.previous().filter(|_| times.len() < 11) {
+            times.push(read_block(tables, previous)?.header.time);
+            height = previous;
+        }
+        times.reverse();
+        Ok((newest.running, times))
+    }
+
+    /// Deletes the lowest stale blocks beyond the limit.
+    fn trim_stale(&self, tables: &mut Tables<'_>) -> Result<(), IndexError> {
+        for _ in self.index.stale_blocks_kept..tables.stale_blocks.len()? {
+            let Some((height, hash, stale)) = lowest_stale(tables)? else { return Ok(()) };
+            let block = self.index.parser().parse(hash, stale.raw)?;
+            forget_stale(tables, height, &block)?;
+            tables.block_hashes.remove(hash.as_byte_array())?;
+        }
+        Ok(())
+    }
+}
+
+/// Bytes of a redb page.
+const PAGE: u64 = 4096;
+/// About the bytes of a block's own rows.
+const BLOCK_ROW: u64 = 1_024;
+
+/// About the bytes of a block without its rows in hashed tables.
+fn bytes_of(block: &ParsedBlock) -> u64 {
+    u64::try_from(block.bytes.len()).unwrap_or(u64::MAX).saturating_add(BLOCK_ROW)
+}
+
+/// Checks that the previous block is the tip, or that the first block is the network's genesis block.
+pub(in crate::index) fn check_previous(
+    hash: BlockHash,
+    previous: BlockHash,
+    tip: Option<Tip>,
+    network: Network,
+) -> Result<(), IndexError> {
+    let genesis = genesis_hash(network);
+    match tip {
+        Some(tip) if previous == tip.hash => Ok(()),
+        None if hash == genesis => Ok(()),
+        None => Err(IndexError::InvalidBlock { hash, what: format!("the first block must be {genesis}") }),
+        Some(tip) => {
+            let tip = format!("{} at height {}", tip.hash, tip.height);
+            Err(IndexError::NotOnTip { hash, previous, tip })
+        }
+    }
+}
+
+pub(in crate::index) fn read_tip(
+    meta: &impl ReadableTable<&'static str, &'static [u8]>,
+) -> Result<Option<Tip>, IndexError> {
+    let row = meta.get(meta::TIP)?;
+    row.map(|row| meta::decode_tip(row.value()).map(|(height, hash)| Tip { height, hash })).transpose()
+}
+
+/// The generations that the index names.
+pub(in crate::index) fn read_generations(
+    meta: &impl ReadableTable<&'static str, &'static [u8]>,
+) -> Result<Vec<InForceRecord>, IndexError> {
+    let row = meta.get(meta::GENERATIONS)?;
+    row.map_or_else(|| Ok(Vec::new()), |row| InForceRecord::decode_all(row.value()))
+}
+
+/// The files of their tables that the index names.
+pub(in crate::index) fn read_derived(
+    meta: &impl ReadableTable<&'static str, &'static [u8]>,
+) -> Result<Vec<DerivedName>, IndexError> {
+    let row = meta.get(meta::DERIVED)?;
+    row.map_or_else(|| Ok(Vec::new()), |row| DerivedName::decode_all(row.value()))
+}
+
+pub(in crate::index) fn write_generations(
+    tables: &mut Tables<'_>,
+    generations: &Generations,
+) -> Result<(), IndexError> {
+    if generations.derived_names().next().is_none() {
+        tables.meta.remove(meta::DERIVED)?;
+    } else {
+        tables.meta.insert(meta::DERIVED, DerivedName::encode_all(generations.derived_names()).as_slice())?;
+    }
+    let records = generations.records();
+    if records.is_empty() {
+        tables.meta.remove(meta::GENERATIONS)?;
+    } else {
+        tables.meta.insert(meta::GENERATIONS, InForceRecord::encode_all(&records).as_slice())?;
+    }
+    Ok(())
+}
+
+pub(in crate::index) fn write_tip(tables: &mut Tables<'_>, tip: Option<Tip>) -> Result<(), IndexError> {
+    match tip {
+        Some(tip) => tables.meta.insert(meta::TIP, meta::encode_tip(tip.height, tip.hash).as_slice())?,
+        None => tables.meta.remove(meta::TIP)?,
+    };
+    Ok(())
+}
+
+fn read_block(tables: &Tables<'_>, height: Height) -> Result<BlockRow, IndexError> {
+    if let Some(row) = tables.generations.block(height)? {
+        return Ok(row);
+    }
+    let row = tables.blocks.get(&blocks::key(height))?;
+    let row = row.ok_or_else(|| IndexError::corrupt("blocks", format!("the row at height {height} is missing")))?;
+    BlockRow::decode(row.value())
+}
+
+/// The number of the next transaction after a chain with these totals.
+pub(in crate::index) fn next_txnum(running: &ChainTotals) -> Result<TxNum, IndexError> {
+    u32::try_from(running.transactions).map(TxNum).map_err(|_| too_many())
+}
+
+pub(in crate::index) fn too_many() -> IndexError {
+    IndexError::corrupt("transactions", "the chain has more transactions than this format can number (2^32)")
+}

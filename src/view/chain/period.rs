@@ -1,0 +1,168 @@
+//! The periods that a range of blocks consists of: hours, days, weeks or months of the calendar, epochs, halvings, or blocks
+//! one by one. Each is found by seeks from a block within it; nothing in between is read.
+
+use std::ops::Range;
+
+use super::super::View;
+use crate::chain::subsidy::halving_interval;
+use crate::chain::{BLOCKS_PER_EPOCH, CalendarUnit, Height, SeriesGroup};
+use crate::index::{IndexError, TxNum};
+
+/// A period, as far as it lies within a range of blocks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Period {
+    /// Its blocks within the range, none if no block has a median time past within it.
+    pub blocks: Range<Height>,
+    /// Its first and its last second, if it is one of the calendar.
+    pub seconds: Option<(u32, u32)>,
+}
+
+/// The periods of a range of blocks, which is not empty.
+pub(in crate::view) struct Periods<'v> {
+    view: &'v View,
+    blocks: Range<u32>,
+    group: SeriesGroup,
+    /// The mean of the seconds between two blocks, by which the next period is guessed.
+    interval: u32,
+    /// The median time past of the first block and of the last.
+    times: (u32, u32),
+}
+
+impl<'v> Periods<'v> {
+    /// `None` without blocks.
+    pub(in crate::view) fn of(
+        view: &'v View,
+        blocks: &Range<Height>,
+        group: SeriesGroup,
+    ) -> Result<Option<Self>, IndexError> {
+        let blocks = blocks.start.to_u32()..blocks.end.to_u32();
+        if blocks.is_empty() {
+            return Ok(None);
+        }
+        let times = (view.median_time(blocks.start)?, view.median_time(blocks.end - 1)?);
+        let interval = times.1.saturating_sub(times.0) / (blocks.end - blocks.start);
+        Ok(Some(Self { view, blocks, group, interval: interval.max(1), times }))
+    }
+
+    /// How many there are, those without blocks among them.
+    pub(in crate::view) fn count(&self) -> u32 {
+        let (first, last) = (self.blocks.start, self.blocks.end - 1);
+        let before = match self.group {
+            SeriesGroup::Block => last - first,
+            SeriesGroup::Calendar(unit) => unit.index(self.times.1).saturating_sub(unit.index(self.times.0)),
+            SeriesGroup::Epoch | SeriesGroup::Halving => last / self.length() - first / self.length(),
+        };
+        before.saturating_add(1)
+    }
+
+    /// The last.
+    pub(in crate::view) fn last(&self) -> Result<Period, IndexError> {
+        self.ending_before(self.blocks.end)
+    }
+
+    /// The one before this, whether it has blocks or not; `None` in front of the first.
+    pub(in crate::view) fn before(&self, period: &Period) -> Result<Option<Period>, IndexError> {
+        let end = period.blocks.start.to_u32();
+        if end <= self.blocks.start {
+            return Ok(None);
+        }
+        let (SeriesGroup::Calendar(unit), Some((start, _))) = (self.group, period.seconds) else {
+            return self.ending_before(end).map(Some);
+        };
+        let Some(second) = start.checked_sub(1) else { return Ok(None) };
+        self.of_calendar(unit, unit.index(second), end).map(Some)
+    }
+
+    /// The newest one with blocks before this; `None` in front of the first.
+    pub(in crate::view) fn before_with_blocks(&self, period: &Period) -> Result<Option<Period>, IndexError> {
+        match period.blocks.start.to_u32() {
+            start if start <= self.blocks.start => Ok(None),
+            start => self.ending_before(start).map(Some),
+        }
+    }
+
+    /// The one with this block.
+    pub(in crate::view) fn containing(&self, height: u32) -> Result<Period, IndexError> {
+        let SeriesGroup::Calendar(unit) = self.group else { return Ok(self.counted(height)) };
+        let time = self.view.median_time(height)?;
+        let index = unit.index(time);
+        let (_, last) = unit.seconds(index);
+        let guess = height.saturating_add((last - time) / self.interval);
+        self.of_calendar(unit, index, self.first_after(last, height..self.blocks.end, guess)?)
+    }
+
+    /// The one whose last block is in front of `end`, which is in the range and not its start.
+    fn ending_before(&self, end: u32) -> Result<Period, IndexError> {
+        let SeriesGroup::Calendar(unit) = self.group else { return Ok(self.counted(end - 1)) };
+        self.of_calendar(unit, unit.index(self.view.median_time(end - 1)?), end)
+    }
+
+    /// The one with this block, if periods are counted in blocks.
+    fn counted(&self, height: u32) -> Period {
+        let first = height - height % self.length();
+        let end = first.saturating_add(self.length());
+        Period { blocks: first.max(self.blocks.start).into()..end.min(self.blocks.end).into(), seconds: None }
+    }
+
+    /// A period of the calendar whose last block is in front of `end`.
+    fn of_calendar(&self, unit: CalendarUnit, index: u32, end: u32) -> Result<Period, IndexError> {
+        let (first, last) = unit.seconds(index);
+        let start = match first.checked_sub(1) {
+            Some(before) => {
+                let length = (last - first).saturating_add(1);
+                let guess = end.saturating_sub(length / self.interval);
+                self.first_after(before, self.blocks.start..end, guess)?
+            }
+            None => self.blocks.start,
+        };
+        Ok(Period { blocks: start.into()..end.into(), seconds: Some((first, last)) })
+    }
+
+    /// Blocks of a period that is counted in blocks.
+    fn length(&self) -> u32 {
+        match self.group {
+            SeriesGroup::Epoch => BLOCKS_PER_EPOCH,
+            SeriesGroup::Halving => halving_interval(self.view.network()),
+            SeriesGroup::Block | SeriesGroup::Calendar(_) => 1,
+        }
+    }
+
+    /// The first of these heights whose block has a median time past after this second; their end if there is none. Each
+    /// block that is read tells by its time where the next one to read is; after a few, where blocks do not come evenly, it is
+    /// the middle of what is left.
+    fn first_after(&self, second: u32, heights: Range<u32>, guess: u32) -> Result<u32, IndexError> {
+        const EVEN_STEPS: u32 = 6;
+        let Range { start: mut low, end: mut high } = heights;
+        let (mut at, mut steps) = (guess, 0);
+        while low < high {
+            at = at.clamp(low, high - 1);
+            let time = self.view.median_time(at)?;
+            let away = time.abs_diff(second) / self.interval;
+            (low, high, at) = if time > second {
+                (low, at, at.saturating_sub(away.saturating_add(1)))
+            } else {
+                (at + 1, high, at.saturating_add(away.saturating_add(1)))
+            };
+            steps += 1;
+            if steps >= EVEN_STEPS {
+                at = low + (high - low) / 2;
+            }
+        }
+        Ok(low)
+    }
+}
+
+impl View {
+    /// The median time past of the block at a height that is not above the tip.
+    pub(in crate::view) fn median_time(&self, height: u32) -> Result<u32, IndexError> {
+        self.head.chain.median_time(height.into())
+    }
+
+    /// The first transaction of the block at this height, or the end of the chain above the tip.
+    pub(in crate::view) fn first_txnum_at(&self, height: Height) -> Result<TxNum, IndexError> {
+        match height.previous() {
+            Some(before) => self.main_block(before)?.end_txnum(),
+            None => Ok(TxNum(0)),
+        }
+    }
+}
