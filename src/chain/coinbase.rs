@@ -82,7 +82,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::chain::{network, shared_data};
+    use crate::chain::network;
+    use crate::chain::test_data::shared_data;
 
     fn height_in(hex: &str) -> Option<u32> {
         height(&ScriptBuf::from_hex(hex).unwrap()).map(Height::to_u32)

@@ -72,7 +72,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::chain::{network, shared_data};
+    use crate::chain::network;
+    use crate::chain::test_data::shared_data;
 
     fn txids(count: u32) -> Vec<Txid> {
         (0..count).map(|number| Txid::hash(&number.to_be_bytes())).collect()

@@ -27,6 +27,7 @@
 //
 // With PLAYGROUND_PICTURES it leaves pictures in that folder.
 
+import assert from 'node:assert/strict';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
@@ -36,7 +37,7 @@ import { chromium } from 'playwright-core';
 
 const [executablePath, origin] = process.argv.slice(2);
 const PATIENCE = 30_000;
-const WIDTHS = [360, 768, 1440];
+const WIDTHS = [320, 360, 768, 1440];
 
 /** What a browser says of a server that is away. */
 const AWAY = /ERR_CONNECTION|ERR_EMPTY_RESPONSE|WebSocket connection to/;
@@ -147,7 +148,7 @@ async function journey(browser) {
   await title(page, 'Chain');
   await live(page);
   const stale = await need({ need: 'reorg' });
-  await page.getByText(/left the chain|joined the chain/).first().waitFor();
+  await page.locator('.notice', { hasText: 'left the chain in a reorg' }).waitFor();
   await page.locator(`.reorg a[href="/block/${stale}"]`).waitFor();
   await page.getByRole('link', { name: 'All reorgs' }).click();
   await title(page, 'Status');
@@ -208,6 +209,61 @@ async function look(browser, { payment, address, block, stale, stuck }) {
   }
 }
 
+/** What visitors do wrong, and what breaks under them, is said, and leaves them the way on. */
+async function wrongTurns(browser, { address }) {
+  const page = await open(browser, '/');
+  const complaints = seen.complaints.length;
+  const at = (text) => page.goto(`${origin}/address/${address}?at=${encodeURIComponent(text)}`);
+  const isThere = (selector, wanted) => page.locator(selector).count().then((found) => assert.equal(found > 0, wanted, `${selector} on ${page.url()}`));
+
+  // before the first block, and above the tip
+  for (const text of ['2009-01-03', '99999999']) {
+    await at(text);
+    await page.getByText('The server refused a part of this page.').waitFor();
+    await page.getByLabel('At a past day or block').waitFor();
+    await isThere('.balance', false);
+  }
+  // what never was, and what is still to come: the state of now
+  for (const [text, said] of [['-5', 'neither a date'], ['600.5', 'neither a date'], ['2026-02-30', 'neither a date'], ['2099-01-01', 'has not come yet']]) {
+    await at(text);
+    await page.getByRole('alert').filter({ hasText: said }).waitFor();
+    await page.getByRole('heading', { name: 'Balance now' }).waitFor();
+  }
+
+  // the subject of the page is in the fragment of its URL
+  const wallet = `/wallet#${encodeURIComponent(`addr(${address})`)}`;
+  await page.goto(origin + wallet);
+  await title(page, 'Wallet');
+  await page.keyboard.press('Tab');
+  await page.keyboard.press('Enter');
+  assert.equal(await page.evaluate(() => document.activeElement.id), 'main');
+  assert.ok(page.url().endsWith(wallet), page.url());
+
+  for (const nowhere of ['/nowhere', '/block/', '/block/0/1']) {
+    const response = await page.goto(origin + nowhere);
+    assert.equal(response.status(), 404);
+    await title(page, 'No such page');
+  }
+  await page.goto(`${origin}/block/abc`);
+  await page.getByText('neither the height of a block nor its hash').waitFor();
+  await search(page, `${'0'.repeat(63)}1:7`);
+  await page.getByText('No transaction that this server knows has this output.').waitFor();
+  await search(page, 'bcrt1qqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqq');
+  await page.getByText('checksum').first().waitFor();
+
+  // a page that is opened without a connection comes with it
+  await page.goto(origin);
+  await title(page, 'Chain');
+  await page.context().setOffline(true);
+  await page.getByRole('link', { name: 'Charts' }).click();
+  await page.locator('.loading').waitFor();
+  await page.context().setOffline(false);
+  await title(page, 'Charts');
+  // of the paths that are not there, and of the time without a connection
+  seen.complaints.length = complaints;
+  await page.context().close();
+}
+
 /** Opens the query of a page in the playground, which answers it. */
 async function openQuery(browser) {
   const page = await open(browser, '/status');
@@ -239,6 +295,7 @@ const browser = await chromium.launch({
 try {
   const subjects = await journey(browser);
   const { loads } = seen;
+  await wrongTurns(browser, subjects);
   await look(browser, subjects);
   await openQuery(browser);
   say({ seen: { ...seen, loads } });

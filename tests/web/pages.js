@@ -62,10 +62,13 @@ class Reader {
       endCursor: numbers.length > 0 ? `c${numbers.at(-1)}` : null,
     };
     const rows = numbers.map(this.rows === 'edges' ? edge : node);
-    const connection = { __typename: `${this.type}Connection`, [this.rows]: rows, pageInfo };
-    const data = this.owner({ [this.field]: connection });
-    this.cache.writeQuery({ query: this.query, variables, data });
+    this.write(variables, { __typename: `${this.type}Connection`, [this.rows]: rows, pageInfo });
     return true;
+  }
+
+  /** Writes a connection into the cache, or that the server had none. */
+  write(variables, connection) {
+    this.cache.writeQuery({ query: this.query, variables, data: this.owner({ [this.field]: connection }) });
   }
 
   /** What a query for the list finds in the cache. */
@@ -143,6 +146,15 @@ for (const kind of KINDS) {
   const ended = new Reader(kind, down(10, 1));
   for (const after of [undefined, 'c6', 'c1']) ended.read({ first: 5, after });
   assert.deepEqual([numbers(ended), ended.seen().endCursor, ended.seen().hasNextPage], [down(10, 1), 'c1', false]);
+
+  // a page that the server refused
+  const refused = new Reader(kind, down(10, 1));
+  refused.write({ first: 3 }, null);
+  const nothing = refused.cache.readQuery({ query: refused.query, variables: { first: 3 } });
+  assert.equal((nothing.mempool ?? nothing)[kind.field], null, name('a refused list is null, not missing'));
+  refused.read({ first: 3 });
+  refused.write({ first: 3, after: 'c8' }, null);
+  assert.deepEqual(numbers(refused), [10, 9, 8], name('a refused page takes nothing away'));
 
   // both ends of one list
   const both = new Reader(kind, down(10, 1));

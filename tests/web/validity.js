@@ -1,5 +1,5 @@
-// graphql-inspector over schema.graphql and the documented examples: the schema is valid by the specification, and each
-// example is valid against it and uses nothing that is deprecated.
+// graphql-inspector over schema.graphql, the documented examples and those of the playground: the schema is valid by the
+// specification, and each example is valid against it and uses nothing that is deprecated.
 //
 //   usage: node validity.js
 //
@@ -7,12 +7,15 @@
 
 import { validate } from '@graphql-inspector/core';
 import { buildSchema, Source, validateSchema } from 'graphql';
+import { examples as offered } from '../../src/server/playground/plain/examples.js';
 import { examples, sdl } from './examples.js';
 
 const schema = buildSchema(sdl);
 const faults = validateSchema(schema).map(({ message }) => `schema.graphql: ${message}`);
 
-for (const { page, line, document } of examples) {
+const tabs = offered({ height: 1, address: 'a', cursor: 'c' }).map(({ title, query }) => ({ page: `the playground: ${title}`, line: 1, document: query }));
+
+for (const { page, line, document } of [...examples, ...tabs]) {
   const source = new Source(document, page, { line, column: 1 });
   for (const { errors, deprecated } of validate(schema, [source])) {
     for (const { message } of [...errors, ...deprecated]) faults.push(`${page}:${line}: ${message}`);

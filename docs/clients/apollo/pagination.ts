@@ -91,8 +91,9 @@ function pageInfoOf({ runs, front, back }: List): PageInfo {
 export function connection(...keyArgs: string[]): FieldPolicy {
   return {
     keyArgs: keyArgs.length > 0 ? keyArgs : false,
-    read(existing: Stored | undefined, { canRead, isReference }: FieldFunctionOptions) {
-      if (!existing) return undefined;
+    read(existing: Stored | null | undefined, { canRead, isReference }: FieldFunctionOptions) {
+      // missing, or null in the answer
+      if (!existing) return existing;
       const { edgeList, nodeList, info, ...others } = existing;
       // an object that was evicted is left out
       const isThere = (value: unknown) => !isReference(value) || canRead(value);
@@ -104,7 +105,9 @@ export function connection(...keyArgs: string[]): FieldPolicy {
         ...(info && { pageInfo: info }),
       };
     },
-    merge(existing: Stored | undefined, incoming: Incoming, { args }: FieldFunctionOptions): Stored {
+    merge(existing: Stored | null | undefined, incoming: Incoming | null, { args }: FieldFunctionOptions): Stored | null {
+      // a page that failed takes nothing away from those that are known
+      if (!incoming) return existing ?? null;
       const { edges, nodes, pageInfo, ...others } = incoming;
       const edgeList = edges ? joined(existing?.edgeList, listOf(edges, pageInfo), args) : existing?.edgeList;
       const nodeList = nodes ? joined(existing?.nodeList, listOf(nodes, pageInfo), args) : existing?.nodeList;

@@ -1,6 +1,6 @@
 // The frame around every page: navigation, search, whether the page is live; and which page a path is.
 
-import { Component, lazy, type ReactNode, Suspense, useEffect, useRef } from 'react';
+import { Component, type ComponentType, lazy, type MouseEvent, type ReactNode, Suspense, useEffect, useRef } from 'react';
 import { connection } from './client';
 import { Badge, Head, Loading } from './parts';
 import { Home } from './pages/home';
@@ -9,15 +9,36 @@ import { Search } from './search';
 import { useStore } from './store';
 import { following, theme } from './theme';
 
-const Block = lazy(() => import('./pages/block'));
-const Transaction = lazy(() => import('./pages/transaction'));
-const Ledger = lazy(() => import('./pages/ledger'));
-const Mempool = lazy(() => import('./pages/mempool'));
-const Miner = lazy(() => import('./pages/miner'));
-const Charts = lazy(() => import('./pages/charts'));
-const Send = lazy(() => import('./pages/send'));
-const Status = lazy(() => import('./pages/status'));
-const Found = lazy(() => import('./pages/search'));
+/** Times between two attempts to load a page, in milliseconds: first, and at most. */
+const [FIRST_ATTEMPT, LAST_ATTEMPT] = [500, 5_000];
+
+/** Whether the server answers at all. */
+const answers = () => fetch('/', { method: 'HEAD', cache: 'no-store' }).then(({ ok }) => ok, () => false);
+
+/** A page whose code is loaded when it is first shown, as soon as the server answers. One that answers without it has other files by now. */
+const page = <Props,>(load: () => Promise<{ default: ComponentType<Props> }>) =>
+  lazy(async () => {
+    let hasAnswered = false;
+    for (let wait = FIRST_ATTEMPT; ; wait = Math.min(LAST_ATTEMPT, 2 * wait)) {
+      try {
+        return await load();
+      } catch (error) {
+        if (hasAnswered) throw error;
+        hasAnswered = await answers();
+        if (!hasAnswered) await new Promise((resolve) => setTimeout(resolve, wait));
+      }
+    }
+  });
+
+const Block = page(() => import('./pages/block'));
+const Transaction = page(() => import('./pages/transaction'));
+const Ledger = page(() => import('./pages/ledger'));
+const Mempool = page(() => import('./pages/mempool'));
+const Miner = page(() => import('./pages/miner'));
+const Charts = page(() => import('./pages/charts'));
+const Send = page(() => import('./pages/send'));
+const Status = page(() => import('./pages/status'));
+const Found = page(() => import('./pages/search'));
 
 const SECTIONS: [string, string][] = [
   ['/', 'Chain'],
@@ -111,9 +132,14 @@ export function App() {
     before.current = path;
     main.current?.focus({ preventScroll: true });
   }, [path]);
+  // the fragment of the URL is the subject of some pages
+  const skip = (event: MouseEvent) => {
+    event.preventDefault();
+    main.current?.focus();
+  };
   return (
     <>
-      <a className="skip" href="#main">Skip to the content</a>
+      <a className="skip" href="#main" onClick={skip}>Skip to the content</a>
       <header className="frame">
         <Link className="brand" href="/" aria-label="btcgraph, the chain">
           <img src="/playground/plain/favicon.svg" alt="" width="22" height="22" />

@@ -67,7 +67,7 @@ export const percent = (share: number, digits = 1) => `${(share * 100).toFixed(d
 /** A change with its sign: `+1.2 %`. */
 export const change = (share: number) => `${share > 0 ? '+' : share < 0 ? '−' : ''}${percent(Math.abs(share), 2)}`;
 
-const SPANS: [number, string][] = [[86_400, 'd'], [3_600, 'h'], [60, 'min'], [1, 's']];
+const SPANS: [number, string][] = [[31_556_952, 'y'], [86_400, 'd'], [3_600, 'h'], [60, 'min'], [1, 's']];
 
 /** A time span by its two largest units: `1 h 5 min`. */
 export function span(seconds: number) {

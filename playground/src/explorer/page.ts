@@ -104,7 +104,8 @@ export function usePage<Data, Variables extends OperationVariables>(
   const isPassing = isTemporary(error);
   useEffect(() => {
     if (!isPassing) {
-      if (!error) failures.current = 0;
+      // while it is read again there is no error either
+      if (!error && !loading) failures.current = 0;
       return;
     }
     const wait = Math.min(LAST_RETRY, FIRST_RETRY * 2 ** failures.current);

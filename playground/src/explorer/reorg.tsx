@@ -28,8 +28,8 @@ export function Reorg({ reorg }: { reorg: ReorgEffects }) {
     <div className="reorg">
       <p className="quiet small"><Age time={observedAt} />, {things(depth, 'block')} deep</p>
       <dl>
-        <div><dt>Left the chain</dt><dd><Blocks list={disconnected} /></dd></div>
-        <div><dt>Replaced by</dt><dd>{connected && connected.nodes.length > 0 ? <Blocks list={connected} /> : <span className="quiet">no block yet</span>}</dd></div>
+        <div><dt>Left the chain</dt><dd><Blocks list={disconnected} beyond="below" /></dd></div>
+        <div><dt>Replaced by</dt><dd>{connected && connected.nodes.length > 0 ? <Blocks list={connected} beyond="above" /> : <span className="quiet">no block yet</span>}</dd></div>
         <div>
           <dt>Unconfirmed again</dt>
           <dd>
@@ -50,17 +50,17 @@ export function Reorg({ reorg }: { reorg: ReorgEffects }) {
   );
 }
 
-/** The first blocks of a branch, by height. */
-function Blocks({ list }: { list: List<ReorgBlock> }) {
+/** The first blocks of a branch in the order of events: those that left from the highest down, those that joined from the lowest up. */
+function Blocks({ list, beyond }: { list: List<ReorgBlock>; beyond: string }) {
   if (!list) return null;
-  const nodes = [...list.nodes].sort((a, b) => a.height - b.height);
+  const { nodes } = list;
   const further = (list.totalCount ?? 0) - nodes.length;
   return (
     <>
       {nodes.map(({ hash, height }) => (
         <div key={hash}><Link href={paths.block(hash)} title={hash}>{count(height)} <span className="mono">…{hash.slice(-8)}</span></Link></div>
       ))}
-      {further > 0 && <div className="quiet">and {count(further)} more</div>}
+      {further > 0 && <div className="quiet">and {count(further)} {beyond}</div>}
     </>
   );
 }

@@ -86,7 +86,7 @@ export function Search() {
         spellCheck={false}
         enterKeyHint="search"
       />
-      <kbd aria-hidden="true">/</kbd>
+      {isBusy ? <span className="busy" role="status">Searching…</span> : <kbd aria-hidden="true">/</kbd>}
     </form>
   );
 }

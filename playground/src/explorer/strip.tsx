@@ -1,5 +1,6 @@
 // The next projected blocks and the newest blocks as one strip; the newest block stands right of the line between them.
 
+import { useEffect, useRef } from 'react';
 import { count, feeClass, percent, rate, things } from './format';
 import { Age, Amount } from './parts';
 import type { HomeQuery, StripBlockFragment, StripProjectionFragment } from './pages/home.generated';
@@ -48,18 +49,25 @@ function Connected({ block, full, isNew }: { block: StripBlockFragment; full: nu
   );
 }
 
-export function Strip({ projected, blocks, fresh }: { projected: StripProjectionFragment[]; blocks: NonNullable<HomeQuery['blocks']>['nodes']; fresh: ReadonlySet<string> }) {
+export function Strip({ projected, blocks, fresh }: { projected: StripProjectionFragment[]; blocks: NonNullable<HomeQuery['blocks']>['nodes']; fresh: string | undefined }) {
   // miners of some networks make smaller blocks than they may
   const full = projected[0]?.maxWeight ?? LARGEST;
+  const strip = useRef<HTMLDivElement>(null);
+  const now = useRef<HTMLSpanElement>(null);
+  // where not all fit, the line between the next block and the newest is in the middle, until the reader moves it
+  useEffect(() => {
+    const [box, line] = [strip.current, now.current];
+    if (box && line) box.scrollLeft = line.offsetLeft - box.clientWidth / 2;
+  }, []);
   return (
-    <div className="strip" role="group" aria-label="Projected and newest blocks" tabIndex={0}>
+    <div className="strip" ref={strip} role="group" aria-label="Projected and newest blocks" tabIndex={0}>
       <ol className="side" aria-label="Next blocks, as projected from the mempool" reversed>
         {[...projected].reverse().map((block) => <Projected key={block.index} block={block} />)}
         {projected.length === 0 && <li className="tile projected none"><span>The mempool is empty.</span></li>}
       </ol>
-      <span className="now" aria-hidden="true" />
+      <span className="now" ref={now} aria-hidden="true" />
       <ol className="side" aria-label="Newest blocks">
-        {blocks.map((block) => <Connected key={block.hash} block={block} full={full} isNew={fresh.has(block.hash)} />)}
+        {blocks.map((block) => <Connected key={block.hash} block={block} full={full} isNew={fresh === block.hash} />)}
       </ol>
     </div>
   );

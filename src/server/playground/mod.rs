@@ -9,6 +9,7 @@
 //!   /playground/plain    ──► the plain page, from playground/plain/ beside this file
 //!   /playground/plain/…  ──► what the plain page loads
 //!   /favicon.ico         ──► the icon that browsers request, also without the playground
+//!   any other path       ──► 404; to a browser with the explorer, which says that it has no such page
 //! ```
 //!
 //! All of it is in the program. The build leaves each of its files compressed beside itself, as `.br` and `.gz`, and
@@ -25,13 +26,14 @@ use axum::http::header::{
     ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, IF_NONE_MATCH,
     REFERRER_POLICY, VARY, X_CONTENT_TYPE_OPTIONS,
 };
-use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;
 use rust_embed::{EmbeddedFile, RustEmbed};
 
 use crate::server::http::encoding::{self, Encoding};
 use crate::server::http::endpoint::is_visit;
+use crate::server::http::media_type::prefers_page;
 use crate::server::http::negotiation::joined;
 use crate::server::middleware::step::{NextStep, RequestStep};
 
@@ -100,6 +102,7 @@ const PLAIN: Site = Site { find: Plain::get, policy: STRICT_POLICY };
 
 pub(crate) fn routes() -> Router {
     let explorer = EXPLORER.iter().fold(Router::new(), |routes, path| routes.route(path, get(explorer)));
+    let explorer = explorer.fallback(unknown);
     explorer.route(PATH, get(page)).route("/playground/", get(page)).route("/playground/{*path}", get(file))
 }
 
@@ -124,6 +127,20 @@ pub(crate) async fn icon(headers: HeaderMap) -> Response {
 async fn explorer(headers: HeaderMap) -> Response {
     let site = if Built::get(EXPLORER_PAGE).is_some() { BUILT_EXPLORER } else { PLAIN };
     site.answer(EXPLORER_PAGE, &headers)
+}
+
+/// A browser is shown the explorer, which says that it has no such page.
+async fn unknown(request: Request) -> Response {
+    let mut headers = request.headers().clone();
+    if !matches!(*request.method(), Method::GET | Method::HEAD) || !prefers_page(&headers) {
+        return StatusCode::NOT_FOUND.into_response();
+    }
+    // nothing of this path was ever valid
+    headers.remove(IF_NONE_MATCH);
+    let mut response = explorer(headers).await;
+    *response.status_mut() = StatusCode::NOT_FOUND;
+    response.headers_mut().append(VARY, HeaderValue::from_static("accept"));
+    response
 }
 
 async fn page(headers: HeaderMap) -> Response {

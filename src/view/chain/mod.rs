@@ -31,6 +31,8 @@ pub struct BlockRange {
     pub to: Height,
     /// The block before it, `None` before the genesis block.
     pub before: Option<Arc<BlockRow>>,
+    /// Block 1, if the range begins with it or with the genesis block and has it.
+    pub first_mined: Option<Arc<BlockRow>>,
     /// Its first block.
     pub first: Arc<BlockRow>,
     /// Its last block.
@@ -129,12 +131,14 @@ impl BlockRange {
         work_between(before, self.last.running.chainwork).ok_or_else(|| self.fallen())
     }
 
-    /// The span between the median time past of the block before the range and that of its last block. For a range from
-    /// genesis the span starts after the genesis block. `None` if no time passed.
+    /// The span between the median time past of the block before the range and that of its last block. It never begins with
+    /// the genesis block, which was not mined when its header says, on some networks years before block 1: from there on it
+    /// begins with block 1. `None` if no time passed.
     pub fn span(&self) -> Result<Option<Span>, IndexError> {
-        let (start, blocks) = match &self.before {
-            Some(before) => (before, self.blocks()),
-            None => (&self.first, self.blocks() - 1),
+        let (start, blocks) = match (&self.first_mined, &self.before) {
+            (Some(first), _) => (first, self.to.to_u32() - 1),
+            (None, Some(before)) => (before, self.blocks()),
+            (None, None) => return Ok(None),
         };
         let seconds = self.last.median_time.checked_sub(start.median_time).ok_or_else(|| self.fallen())?;
         let transactions = self.last.running.transactions.checked_sub(start.running.transactions);
@@ -217,7 +221,13 @@ impl View {
         to: Height,
     ) -> Result<BlockRange, IndexError> {
         let first = if from == to { last.clone() } else { self.shared_row(from)? };
-        Ok(BlockRange { from, to, before, first, last })
+        let first_mined = match (from.to_u32(), to.to_u32()) {
+            (1, _) => Some(first.clone()),
+            (0, 1) => Some(last.clone()),
+            (0, 2..) => Some(self.shared_row(Height::GENESIS.next())?),
+            _ => None,
+        };
+        Ok(BlockRange { from, to, before, first_mined, first, last })
     }
 
     /// The row at a height that is not above the tip, which several ranges can have.
@@ -235,7 +245,8 @@ impl View {
                 None => return Ok(None),
             },
         };
-        Ok(Some(BlockRange { from: height, to: height, before, first: row.clone(), last: row }))
+        let first_mined = (height == Height::GENESIS.next()).then(|| row.clone());
+        Ok(Some(BlockRange { from: height, to: height, before, first_mined, first: row.clone(), last: row }))
     }
 
     /// The height of the first block whose median time past is less than this many seconds before that of the tip. At
@@ -315,7 +326,14 @@ mod tests {
 
     fn range(from: u32, to: u32, before: Option<BlockRow>, first: BlockRow, last: BlockRow) -> BlockRange {
         let before = before.map(Arc::new);
-        BlockRange { from: from.into(), to: to.into(), before, first: first.into(), last: last.into() }
+        BlockRange {
+            from: from.into(),
+            to: to.into(),
+            before,
+            first_mined: None,
+            first: first.into(),
+            last: last.into(),
+        }
     }
 
     #[test]
@@ -330,11 +348,12 @@ mod tests {
     }
 
     #[test]
-    fn a_range_from_genesis_is_timed_from_the_genesis_block() {
-        let range = range(0, 2, None, row(100, 1, 2, 0), row(160, 30, 6, 7));
-        assert_eq!((range.blocks(), range.sum(|running| running.transactions).unwrap()), (3, 30));
-        assert_eq!((range.work().unwrap(), range.utxo_delta().unwrap()), (work(6), 7));
-        assert_eq!(range.span().unwrap(), Some(Span { seconds: 60, blocks: 2, transactions: 29, work: work(4) }));
+    fn a_range_from_genesis_is_timed_from_block_1() {
+        let first_mined = Some(Arc::new(row(100, 2, 4, 1)));
+        let found = BlockRange { first_mined, ..range(0, 2, None, row(1, 1, 2, 0), row(160, 30, 6, 7)) };
+        assert_eq!((found.blocks(), found.sum(|running| running.transactions).unwrap()), (3, 30));
+        assert_eq!((found.work().unwrap(), found.utxo_delta().unwrap()), (work(6), 7));
+        assert_eq!(found.span().unwrap(), Some(Span { seconds: 60, blocks: 1, transactions: 28, work: work(2) }));
     }
 
     #[test]
@@ -342,16 +361,16 @@ mod tests {
         let genesis = row(100, 1, 2, 0);
         assert_eq!(range(0, 0, None, genesis.clone(), genesis.clone()).span().unwrap(), None);
         let next = row(100, 2, 4, 1);
-        assert_eq!(range(1, 1, Some(genesis), next.clone(), next).span().unwrap(), None);
+        assert_eq!(range(2, 2, Some(genesis), next.clone(), next).span().unwrap(), None);
     }
 
     #[test]
     fn totals_that_fall_are_damage() {
-        let range = range(1, 1, Some(row(100, 2, 4, 0)), row(99, 1, 2, 0), row(99, 1, 2, 0));
+        let range = range(2, 2, Some(row(100, 2, 4, 0)), row(99, 1, 2, 0), row(99, 1, 2, 0));
         for damage in
             [range.sum(|running| running.transactions).map(drop), range.work().map(drop), range.span().map(drop)]
         {
-            assert!(damage.unwrap_err().to_string().contains("falls between the heights 1 and 1"));
+            assert!(damage.unwrap_err().to_string().contains("falls between the heights 2 and 2"));
         }
     }
 

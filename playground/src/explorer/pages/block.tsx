@@ -26,8 +26,10 @@ type AuditFigures = NonNullable<NonNullable<BlockSummaryQuery['block']>['audit']
 type Shown = NonNullable<BlockPageQuery['block']>;
 
 export default function BlockPage({ subject }: { subject: string }) {
-  const by = /^\d{1,9}$/.test(subject) ? { height: Number(subject) } : { hash: subject.toLowerCase() };
-  const { data, error, loading, reread, fetchMore } = usePage(BlockPageDocument, { ...by, first: FIRST });
+  const isHeight = /^\d{1,9}$/.test(subject);
+  const isKey = isHeight || /^[0-9a-f]{64}$/i.test(subject);
+  const by = isHeight ? { height: Number(subject) } : { hash: subject.toLowerCase() };
+  const { data, error, loading, reread, fetchMore } = usePage(BlockPageDocument, { ...by, first: FIRST }, { skip: !isKey });
   const start = useRef<string>(undefined);
   start.current ??= data?.snapshot?.cursor;
   useLive(BlockChangesDocument, start.current === undefined ? undefined : { after: start.current }, reread, reread);
@@ -42,7 +44,7 @@ export default function BlockPage({ subject }: { subject: string }) {
         <Hash text={block?.hash ?? subject} what="block hash" copy tail={12} />
       </Head>
       {error && <Failure error={error} />}
-      {block ? <Shown block={block} more={(after) => fetchMore({ variables: { after } })} /> : loading ? <Loading lines={14} /> : !error && <Empty>This server knows no such block. A height above the tip has no block yet, and stale blocks are known only if this server saw them leave the chain.</Empty>}
+      {block ? <Shown block={block} more={(after) => fetchMore({ variables: { after } })} /> : loading ? <Loading lines={14} /> : !error && <Empty>{isKey ? 'This server knows no such block.' : 'That is neither the height of a block nor its hash of 64 hexadecimal digits.'} A height above the tip has no block yet, and stale blocks are known only if this server saw them leave the chain.</Empty>}
     </>
   );
 }
@@ -89,7 +91,8 @@ function Shown({ block, more }: { block: Shown; more: (after: string | null) => 
               ['Inputs, outputs', `${count(stats.inputCount)}, ${count(stats.outputCount)}`],
               ['Output value', stats.totalOutputValue === null ? null : <Amount sats={stats.totalOutputValue} />],
               ['Change of UTXOs', stats.utxoDelta === null ? null : `${stats.utxoDelta > 0 ? '+' : ''}${count(stats.utxoDelta)}`],
-              ['SegWit, taproot outputs', `${count(stats.segwitTxCount)} txs, ${count(stats.taprootOutputCount)}`],
+              ['SegWit transactions', count(stats.segwitTxCount)],
+              ['Taproot outputs', count(stats.taprootOutputCount)],
             ]}
           />
         </Panel>

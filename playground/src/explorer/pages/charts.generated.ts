@@ -81,7 +81,7 @@ export type ChartsPageQueryVariables = Exact<{
 }>;
 
 
-export type ChartsPageQuery = { chain: { id: string, series: Array<{ startAt: string, endAt: string, blockCount: number, difficulty: number, utxoSet: { height: number, unspentCount: number, totalValue: number }, stats: { fromHeight: number, txCount: number, outputCount: number, fees: bigint, size: number, hashrate: number | null, averageFeeRatePercentiles: Array<number> | null, totalsByType: Array<{ type: ScriptType, createdCount: number }> } | null }> | null, miners: Array<{ share: number, hashrate: number | null, miner: { id: string, slug: string, name: string } | null, stats: { blockCount: number, emptyBlockCount: number } }> | null } | null };
+export type ChartsPageQuery = { chain: { id: string, series: Array<{ startAt: string, endAt: string, blockCount: number, difficulty: number, utxoSet: { height: number, unspentCount: number, totalValue: number }, stats: { txCount: number, outputCount: number, fees: bigint, size: number, hashrate: number | null, averageFeeRatePercentiles: Array<number> | null, totalsByType: Array<{ type: ScriptType, createdCount: number }> } | null }> | null, miners: Array<{ share: number, hashrate: number | null, miner: { id: string, slug: string, name: string } | null, stats: { blockCount: number, emptyBlockCount: number } }> | null } | null };
 
 export type ChartsBlocksSubscriptionVariables = Exact<{ [key: string]: never; }>;
 
@@ -103,7 +103,6 @@ query ChartsPage($range: BlockRange, $group: SeriesGroup!) {
         totalValue
       }
       stats {
-        fromHeight
         txCount
         outputCount
         fees

@@ -105,7 +105,7 @@ function Charts({ points }: { points: Point[] }) {
   );
   return (
     <>
-      {panel('Hashrate', 'Estimated hashes per second over time', [line('Hashrate', '--accent', ({ stats }) => (stats && stats.fromHeight > 1 ? stats.hashrate : null))], (value) => scaled(value, 'H/s'))}
+      {panel('Hashrate', 'Estimated hashes per second over time', [line('Hashrate', '--accent', ({ stats }) => stats?.hashrate)], (value) => scaled(value, 'H/s'))}
       {panel('Difficulty', 'Difficulty over time', [line('Difficulty', '--accent', (point) => point.difficulty)], difficulty)}
       {panel('Transactions', 'Transactions per block over time', [line('Transactions a block', '--accent', (point) => per(point.stats?.txCount, point))], (value) => scaled(value, ''))}
       {panel('Block size', 'Bytes per block over time', [line('Bytes a block', '--accent', (point) => per(point.stats?.size, point))], (value) => scaled(value, 'B'))}

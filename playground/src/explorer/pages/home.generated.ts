@@ -35,9 +35,9 @@ export type SyncPhase =
 export type HomeQueryVariables = Exact<{ [key: string]: never; }>;
 
 
-export type HomeQuery = { snapshot: { height: number, cursor: string, isInSync: boolean, isMempoolInSync: boolean } | null, sync: { phase: SyncPhase, indexedHeight: number | null, targetHeight: number | null, progress: number | null, etaSeconds: number | null, isReady: boolean }, chain: { id: string, network: Network, difficultyAdjustment: { progress: number, minedBlockCount: number, remainingBlockCount: number, estimatedChange: number | null, estimatedAt: string | null, nextHeight: number, averageInterval: number | null, previousChange: number | null, epoch: { id: string, index: number, difficulty: number } }, recent: { averageInterval: number | null } | null, halving: { index: number, subsidy: number, nextHeight: number, remainingBlockCount: number, estimatedAt: string | null } | null } | null, blocks: { nodes: Array<{ id: string, hash: string, height: number, time: string, txCount: number, size: number, weight: number, totalFees: number, subsidy: number, feeStats: { medianFeeRate: number }, miner: { id: string, name: string } | null }> } | null, mempool: { id: string, stats: { txCount: number, totalVsize: number, totalFees: number, memoryUsage: number, maxMemory: number, minFeeRate: number, txPerSecond: number, vbytesPerSecond: number, loaded: boolean }, feeHistogram: Array<{ fromRate: number, toRate: number | null, totalVsize: number, txCount: number }> | null, projectedBlocks: Array<{ index: number, maxWeight: number, txCount: number, vsize: number, weight: number, totalFees: number, medianFeeRate: number }> | null, newest: { nodes: Array<{ id: string, txid: string, vsize: number, fee: number | null, feeRate: number | null, totalOutputValue: number, inputCount: number, outputCount: number, firstSeenAt: string | null }> } | null } | null, recommendedFees: { within1Block: number, within3Blocks: number, within6Blocks: number, economy: number, minimum: number } | null, reorgs: { nodes: Array<{ id: string, observedAt: string, depth: number, forkHeight: number, isComplete: boolean, disconnected: { totalCount: number | null, nodes: Array<{ hash: string, height: number }> } | null, connected: { totalCount: number | null, nodes: Array<{ hash: string, height: number }> } | null, returnedToMempool: { totalCount: number | null, nodes: Array<string> } | null, conflicted: { totalCount: number | null, nodes: Array<{ txid: string }> } | null }> } | null };
+export type HomeQuery = { snapshot: { height: number, cursor: string, isInSync: boolean, isMempoolInSync: boolean } | null, sync: { phase: SyncPhase, indexedHeight: number | null, targetHeight: number | null, progress: number | null, etaSeconds: number | null, isReady: boolean }, chain: { id: string, network: Network, difficultyAdjustment: { progress: number, minedBlockCount: number, remainingBlockCount: number, estimatedChange: number | null, estimatedAt: string | null, nextHeight: number, averageInterval: number | null, previousChange: number | null, epoch: { id: string, index: number, difficulty: number } }, recent: { averageInterval: number | null } | null, halving: { index: number, subsidy: number, nextHeight: number, remainingBlockCount: number, estimatedAt: string | null } | null } | null, blocks: { nodes: Array<{ id: string, hash: string, height: number, time: string, txCount: number, size: number, weight: number, totalFees: number, subsidy: number, header: { previousBlockHash: string | null }, feeStats: { medianFeeRate: number }, miner: { id: string, name: string } | null }> } | null, mempool: { id: string, stats: { txCount: number, totalVsize: number, totalFees: number, memoryUsage: number, maxMemory: number, minFeeRate: number, txPerSecond: number, vbytesPerSecond: number, loaded: boolean }, feeHistogram: Array<{ fromRate: number, toRate: number | null, totalVsize: number, txCount: number }> | null, projectedBlocks: Array<{ index: number, maxWeight: number, txCount: number, vsize: number, weight: number, totalFees: number, medianFeeRate: number }> | null, newest: { nodes: Array<{ id: string, txid: string, vsize: number, fee: number | null, feeRate: number | null, totalOutputValue: number, inputCount: number, outputCount: number, firstSeenAt: string | null }> } | null } | null, recommendedFees: { within1Block: number, within3Blocks: number, within6Blocks: number, economy: number, minimum: number } | null, reorgs: { nodes: Array<{ id: string, observedAt: string, depth: number, forkHeight: number, isComplete: boolean, disconnected: { totalCount: number | null, nodes: Array<{ hash: string, height: number }> } | null, connected: { totalCount: number | null, nodes: Array<{ hash: string, height: number }> } | null, returnedToMempool: { totalCount: number | null, nodes: Array<string> } | null, conflicted: { totalCount: number | null, nodes: Array<{ txid: string }> } | null }> } | null };
 
-export type StripBlockFragment = { id: string, hash: string, height: number, time: string, txCount: number, size: number, weight: number, totalFees: number, subsidy: number, feeStats: { medianFeeRate: number }, miner: { id: string, name: string } | null };
+export type StripBlockFragment = { id: string, hash: string, height: number, time: string, txCount: number, size: number, weight: number, totalFees: number, subsidy: number, header: { previousBlockHash: string | null }, feeStats: { medianFeeRate: number }, miner: { id: string, name: string } | null };
 
 export type StripProjectionFragment = { index: number, maxWeight: number, txCount: number, vsize: number, weight: number, totalFees: number, medianFeeRate: number };
 
@@ -47,7 +47,7 @@ export type ChainChangesSubscriptionVariables = Exact<{
 
 
 export type ChainChangesSubscription = { chainEvents:
-    | { seq: number, cursor: string, block: { id: string, hash: string, height: number, time: string, txCount: number, size: number, weight: number, totalFees: number, subsidy: number, feeStats: { medianFeeRate: number }, miner: { id: string, name: string } | null } }
+    | { seq: number, cursor: string, block: { id: string, hash: string, height: number, time: string, txCount: number, size: number, weight: number, totalFees: number, subsidy: number, header: { previousBlockHash: string | null }, feeStats: { medianFeeRate: number }, miner: { id: string, name: string } | null } }
     | { seq: number, cursor: string, block: { id: string, hash: string, height: number }, reorg: { id: string, depth: number } | null }
    };
 
@@ -188,6 +188,9 @@ fragment StripBlock on Block {
   id
   hash
   height
+  header {
+    previousBlockHash
+  }
   time
   txCount
   size
@@ -241,6 +244,9 @@ fragment StripBlock on Block {
   id
   hash
   height
+  header {
+    previousBlockHash
+  }
   time
   txCount
   size

@@ -18,45 +18,63 @@ const LENGTH = 12;
 
 type StripBlocks = NonNullable<HomeQuery['blocks']>['nodes'];
 
+/** Changes that are remembered: a reorg of twice the strip. */
+const REMEMBERED = 4 * LENGTH;
+
 /** A block that joined the chain, or the hash of one that left it. */
 type Change = { hash: string; block?: StripBlocks[number] };
 
-/** The newest blocks, as events changed them since the query was answered. */
+/** The newest blocks, as events changed them since the query was answered: the highest one, and each that the one above it is built on. */
 function newest(blocks: StripBlocks, changes: readonly Change[]): StripBlocks {
   const byHash = new Map(blocks.map((block) => [block.hash, block]));
   for (const { hash, block } of changes) {
     if (block) byHash.set(hash, block);
     else byHash.delete(hash);
   }
-  return [...byHash.values()].sort((a, b) => b.height - a.height).slice(0, LENGTH);
+  const chain: StripBlocks = [];
+  // of two at one height the one that joined last
+  let next = [...byHash.values()].reverse().reduce<StripBlocks[number] | undefined>((tip, block) => (tip && tip.height >= block.height ? tip : block), undefined);
+  while (next && chain.length < LENGTH) {
+    chain.push(next);
+    next = next.header.previousBlockHash ? byHash.get(next.header.previousBlockHash) : undefined;
+  }
+  return chain;
 }
 
 type Notice = { key: number; text: string; tone: 'good' | 'warn' };
+
+/** How long a notice stays, in milliseconds. */
+const NOTICED = 8_000;
 
 export function Home() {
   useTitle('Chain');
   const { data, error, loading, reread } = usePage(HomeDocument, {}, { pause: PAUSE });
   const [changes, setChanges] = useState<readonly Change[]>([]);
   const [projected, setProjected] = useState<StripProjectionFragment[]>();
-  const [fresh, setFresh] = useState<ReadonlySet<string>>(new Set());
-  const [notice, setNotice] = useState<Notice>();
+  const [fresh, setFresh] = useState<string>();
+  const [notices, setNotices] = useState<readonly Notice[]>([]);
   const start = useRef<string>(undefined);
   start.current ??= data?.snapshot?.cursor;
+  // blocks that join do not hide that others left
+  const notify = (notice: Notice) => setNotices((before) => [...before.filter(({ tone }) => tone !== notice.tone), notice]);
 
   useLive(
     ChainChangesDocument,
     start.current === undefined ? undefined : { after: start.current },
     ({ chainEvents: event }) => {
-      setChanges((before) => [...before.filter(({ hash }) => hash !== event.block.hash), 'reorg' in event ? { hash: event.block.hash } : { hash: event.block.hash, block: event.block }].slice(-LENGTH));
+      setChanges((before) => [...before.filter(({ hash }) => hash !== event.block.hash), 'reorg' in event ? { hash: event.block.hash } : { hash: event.block.hash, block: event.block }].slice(-REMEMBERED));
       if ('reorg' in event) {
-        setNotice({ key: event.seq, tone: 'warn', text: `Block ${count(event.block.height)} left the chain${event.reorg ? ` in a reorg of ${things(event.reorg.depth, 'block')}` : ''}.` });
+        notify({ key: event.seq, tone: 'warn', text: `Block ${count(event.block.height)} left the chain${event.reorg ? ` in a reorg of ${things(event.reorg.depth, 'block')}` : ''}.` });
       } else {
-        setFresh((known) => new Set([...known, event.block.hash].slice(-24)));
-        setNotice({ key: event.seq, tone: 'good', text: `Block ${count(event.block.height)} joined the chain with ${things(event.block.txCount, 'transaction')}.` });
+        setFresh(event.block.hash);
+        notify({ key: event.seq, tone: 'good', text: `Block ${count(event.block.height)} joined the chain with ${things(event.block.txCount, 'transaction')}.` });
       }
       reread();
     },
-    reread,
+    () => {
+      setChanges([]);
+      reread();
+    },
   );
   useLive(
     NextBlocksDocument,
@@ -68,15 +86,15 @@ export function Home() {
     reread,
   );
   useEffect(() => {
-    if (!notice) return;
-    const timer = setTimeout(() => setNotice(undefined), 8_000);
+    if (notices.length === 0) return;
+    const timer = setTimeout(() => setNotices((before) => before.slice(1)), NOTICED / notices.length);
     return () => clearTimeout(timer);
-  }, [notice]);
+  }, [notices]);
 
   return (
     <>
       <Head kind="Chain" badges={data?.chain && <Badge>{network(data.chain.network)}</Badge>}>
-        <p className="notice" role="status">{notice && <span className={notice.tone}>{notice.text}</span>}</p>
+        <p className="notice" role="status">{notices.map(({ key, tone, text }) => <span key={key} className={tone}>{text}</span>)}</p>
       </Head>
       {error && <Failure error={error} />}
       {data ? <Figures data={data} blocks={newest(data.blocks?.nodes ?? [], changes)} projected={projected} fresh={fresh} /> : loading && <Loading lines={12} />}
@@ -86,7 +104,7 @@ export function Home() {
 
 const network = (name: string) => name.charAt(0) + name.slice(1).toLowerCase().replace('_', ' ');
 
-function Figures({ data, blocks, projected, fresh }: { data: HomeQuery; blocks: StripBlocks; projected: StripProjectionFragment[] | undefined; fresh: ReadonlySet<string> }) {
+function Figures({ data, blocks, projected, fresh }: { data: HomeQuery; blocks: StripBlocks; projected: StripProjectionFragment[] | undefined; fresh: string | undefined }) {
   const { mempool, recommendedFees: fees, chain, sync, snapshot, reorgs } = data;
   const tip = blocks[0];
   return (

@@ -239,7 +239,7 @@ export type AddressPageQueryVariables = Exact<{
 }>;
 
 
-export type AddressPageQuery = { snapshot: { cursor: string, height: number } | null, address: { id: string, address: string, type: ScriptType, publicKey: string | null, script: { id: string, hex: string | null, asm: string | null, scriptHash: string, electrumScriptHash: string }, p2pkScripts: Array<{ id: string, scriptHash: string }>, stats: { txCount: number | null, mempoolTxCount: number, receivedCount: number, received: bigint, spentCount: number, spent: bigint, utxoCount: number, used: boolean, minedBlockCount: number | null, firstSeenBlock: { id: string, hash: string, height: number, time: string } | null, lastSeenBlock: { id: string, hash: string, height: number, time: string } | null } | null, balance: { confirmed: number, immature: number, spendable: number, total: number, pendingIn: number, spentInMempool: number, unconfirmedDelta: number } | null, balanceHistory: Array<{ startAt: string, balanceAfter: number, net: number }> | null, transactions: { totalCount: number | null, pageInfo: { hasNextPage: boolean, hasPreviousPage: boolean, startCursor: string | null, endCursor: string | null }, edges: Array<{ cursor: string, node: { net: number, received: number, spent: number, balanceAfter: number | null, sentToSelf: boolean, transaction: { id: string, txid: string, state: TxState, isCoinbase: boolean, firstSeenAt: string | null, block: { id: string, hash: string, height: number, time: string } | null } } }> } | null, utxos: { totalCount: number | null, totalValue: number | null, pageInfo: { hasNextPage: boolean, hasPreviousPage: boolean, startCursor: string | null, endCursor: string | null }, nodes: Array<{ value: number, height: number | null, confirmations: number, isCoinbase: boolean, spendability: { isSpendable: boolean, reasons: Array<SpendObstacle>, notBeforeHeight: number | null }, outpoint: { txid: string, vout: number } }> } | null } | null };
+export type AddressPageQuery = { snapshot: { cursor: string, height: number } | null, address: { id: string, address: string, type: ScriptType, publicKey: string | null, script: { id: string, hex: string | null, asm: string | null, scriptHash: string, electrumScriptHash: string }, p2pkScripts: Array<{ id: string, scriptHash: string }>, stats: { txCount: number | null, mempoolTxCount: number, receivedCount: number, received: bigint, spentCount: number, spent: bigint, utxoCount: number, used: boolean, minedBlockCount: number | null, firstSeenBlock: { id: string, hash: string, height: number, time: string } | null, lastSeenBlock: { id: string, hash: string, height: number, time: string } | null } | null, balance: { confirmed: number, immature: number, spendable: number, total: number, pendingIn: number, spentInMempool: number, unconfirmedDelta: number } | null, balanceHistory: Array<{ startAt: string, balanceAfter: number, net: number }> | null, transactions: { totalCount: number | null, pageInfo: { hasNextPage: boolean, hasPreviousPage: boolean, startCursor: string | null, endCursor: string | null }, edges: Array<{ cursor: string, node: { net: number, received: number, spent: number, balanceAfter: number | null, sentToSelf: boolean, transaction: { id: string, txid: string, state: TxState, isCoinbase: boolean, firstSeenAt: string | null, block: { id: string, hash: string, height: number, time: string } | null } } }> } | null, utxos: { totalCount: number | null, totalValue: number | null, pageInfo: { hasNextPage: boolean, hasPreviousPage: boolean, startCursor: string | null, endCursor: string | null }, edges: Array<{ cursor: string, node: { value: number, height: number | null, confirmations: number, isCoinbase: boolean, spendability: { isSpendable: boolean, reasons: Array<SpendObstacle>, notBeforeHeight: number | null }, outpoint: { txid: string, vout: number } } }> } | null } | null };
 
 export type ScriptPageQueryVariables = Exact<{
   scriptHash?: string | null | undefined;
@@ -254,7 +254,7 @@ export type ScriptPageQueryVariables = Exact<{
 }>;
 
 
-export type ScriptPageQuery = { snapshot: { cursor: string, height: number } | null, script: { id: string, hex: string | null, asm: string | null, scriptHash: string, electrumScriptHash: string, address: string | null, scriptType: ScriptType | null, stats: { txCount: number | null, mempoolTxCount: number, receivedCount: number, received: bigint, spentCount: number, spent: bigint, utxoCount: number, used: boolean, minedBlockCount: number | null, firstSeenBlock: { id: string, hash: string, height: number, time: string } | null, lastSeenBlock: { id: string, hash: string, height: number, time: string } | null } | null, balance: { confirmed: number, immature: number, spendable: number, total: number, pendingIn: number, spentInMempool: number, unconfirmedDelta: number } | null, balanceHistory: Array<{ startAt: string, balanceAfter: number, net: number }> | null, transactions: { totalCount: number | null, pageInfo: { hasNextPage: boolean, hasPreviousPage: boolean, startCursor: string | null, endCursor: string | null }, edges: Array<{ cursor: string, node: { net: number, received: number, spent: number, balanceAfter: number | null, sentToSelf: boolean, transaction: { id: string, txid: string, state: TxState, isCoinbase: boolean, firstSeenAt: string | null, block: { id: string, hash: string, height: number, time: string } | null } } }> } | null, utxos: { totalCount: number | null, totalValue: number | null, pageInfo: { hasNextPage: boolean, hasPreviousPage: boolean, startCursor: string | null, endCursor: string | null }, nodes: Array<{ value: number, height: number | null, confirmations: number, isCoinbase: boolean, spendability: { isSpendable: boolean, reasons: Array<SpendObstacle>, notBeforeHeight: number | null }, outpoint: { txid: string, vout: number } }> } | null } | null };
+export type ScriptPageQuery = { snapshot: { cursor: string, height: number } | null, script: { id: string, hex: string | null, asm: string | null, scriptHash: string, electrumScriptHash: string, address: string | null, scriptType: ScriptType | null, stats: { txCount: number | null, mempoolTxCount: number, receivedCount: number, received: bigint, spentCount: number, spent: bigint, utxoCount: number, used: boolean, minedBlockCount: number | null, firstSeenBlock: { id: string, hash: string, height: number, time: string } | null, lastSeenBlock: { id: string, hash: string, height: number, time: string } | null } | null, balance: { confirmed: number, immature: number, spendable: number, total: number, pendingIn: number, spentInMempool: number, unconfirmedDelta: number } | null, balanceHistory: Array<{ startAt: string, balanceAfter: number, net: number }> | null, transactions: { totalCount: number | null, pageInfo: { hasNextPage: boolean, hasPreviousPage: boolean, startCursor: string | null, endCursor: string | null }, edges: Array<{ cursor: string, node: { net: number, received: number, spent: number, balanceAfter: number | null, sentToSelf: boolean, transaction: { id: string, txid: string, state: TxState, isCoinbase: boolean, firstSeenAt: string | null, block: { id: string, hash: string, height: number, time: string } | null } } }> } | null, utxos: { totalCount: number | null, totalValue: number | null, pageInfo: { hasNextPage: boolean, hasPreviousPage: boolean, startCursor: string | null, endCursor: string | null }, edges: Array<{ cursor: string, node: { value: number, height: number | null, confirmations: number, isCoinbase: boolean, spendability: { isSpendable: boolean, reasons: Array<SpendObstacle>, notBeforeHeight: number | null }, outpoint: { txid: string, vout: number } } }> } | null } | null };
 
 export type WalletPageQueryVariables = Exact<{
   text: string;
@@ -268,9 +268,9 @@ export type WalletPageQueryVariables = Exact<{
 }>;
 
 
-export type WalletPageQuery = { snapshot: { cursor: string, height: number } | null, descriptor: { id: string, descriptor: string, checksum: string, scriptType: ScriptType | null, isRanged: boolean, gapLimit: number, usedCount: number, branches: Array<{ index: number, path: string | null, isChange: boolean, usedCount: number, derivedCount: number, nextUnused: { index: number, address: string | null } | null }>, addresses: { nodes: Array<{ branch: number, index: number, path: string | null, address: string | null, used: boolean }> } | null, stats: { txCount: number | null, mempoolTxCount: number, receivedCount: number, received: bigint, spentCount: number, spent: bigint, utxoCount: number, used: boolean, minedBlockCount: number | null, firstSeenBlock: { id: string, hash: string, height: number, time: string } | null, lastSeenBlock: { id: string, hash: string, height: number, time: string } | null } | null, balance: { confirmed: number, immature: number, spendable: number, total: number, pendingIn: number, spentInMempool: number, unconfirmedDelta: number } | null, balanceHistory: Array<{ startAt: string, balanceAfter: number, net: number }> | null, transactions: { totalCount: number | null, pageInfo: { hasNextPage: boolean, hasPreviousPage: boolean, startCursor: string | null, endCursor: string | null }, edges: Array<{ cursor: string, node: { net: number, received: number, spent: number, balanceAfter: number | null, sentToSelf: boolean, transaction: { id: string, txid: string, state: TxState, isCoinbase: boolean, firstSeenAt: string | null, block: { id: string, hash: string, height: number, time: string } | null } } }> } | null, utxos: { totalCount: number | null, totalValue: number | null, pageInfo: { hasNextPage: boolean, hasPreviousPage: boolean, startCursor: string | null, endCursor: string | null }, nodes: Array<{ value: number, height: number | null, confirmations: number, isCoinbase: boolean, spendability: { isSpendable: boolean, reasons: Array<SpendObstacle>, notBeforeHeight: number | null }, outpoint: { txid: string, vout: number } }> } | null } | null };
+export type WalletPageQuery = { snapshot: { cursor: string, height: number } | null, descriptor: { id: string, descriptor: string, checksum: string, scriptType: ScriptType | null, isRanged: boolean, gapLimit: number, usedCount: number, branches: Array<{ index: number, path: string | null, isChange: boolean, usedCount: number, derivedCount: number, nextUnused: { index: number, address: string | null } | null }>, addresses: { nodes: Array<{ branch: number, index: number, path: string | null, address: string | null, used: boolean }> } | null, stats: { txCount: number | null, mempoolTxCount: number, receivedCount: number, received: bigint, spentCount: number, spent: bigint, utxoCount: number, used: boolean, minedBlockCount: number | null, firstSeenBlock: { id: string, hash: string, height: number, time: string } | null, lastSeenBlock: { id: string, hash: string, height: number, time: string } | null } | null, balance: { confirmed: number, immature: number, spendable: number, total: number, pendingIn: number, spentInMempool: number, unconfirmedDelta: number } | null, balanceHistory: Array<{ startAt: string, balanceAfter: number, net: number }> | null, transactions: { totalCount: number | null, pageInfo: { hasNextPage: boolean, hasPreviousPage: boolean, startCursor: string | null, endCursor: string | null }, edges: Array<{ cursor: string, node: { net: number, received: number, spent: number, balanceAfter: number | null, sentToSelf: boolean, transaction: { id: string, txid: string, state: TxState, isCoinbase: boolean, firstSeenAt: string | null, block: { id: string, hash: string, height: number, time: string } | null } } }> } | null, utxos: { totalCount: number | null, totalValue: number | null, pageInfo: { hasNextPage: boolean, hasPreviousPage: boolean, startCursor: string | null, endCursor: string | null }, edges: Array<{ cursor: string, node: { value: number, height: number | null, confirmations: number, isCoinbase: boolean, spendability: { isSpendable: boolean, reasons: Array<SpendObstacle>, notBeforeHeight: number | null }, outpoint: { txid: string, vout: number } } }> } | null } | null };
 
-export type FiguresFragment = { stats: { txCount: number | null, mempoolTxCount: number, receivedCount: number, received: bigint, spentCount: number, spent: bigint, utxoCount: number, used: boolean, minedBlockCount: number | null, firstSeenBlock: { id: string, hash: string, height: number, time: string } | null, lastSeenBlock: { id: string, hash: string, height: number, time: string } | null } | null, balance: { confirmed: number, immature: number, spendable: number, total: number, pendingIn: number, spentInMempool: number, unconfirmedDelta: number } | null, balanceHistory: Array<{ startAt: string, balanceAfter: number, net: number }> | null, transactions: { totalCount: number | null, pageInfo: { hasNextPage: boolean, hasPreviousPage: boolean, startCursor: string | null, endCursor: string | null }, edges: Array<{ cursor: string, node: { net: number, received: number, spent: number, balanceAfter: number | null, sentToSelf: boolean, transaction: { id: string, txid: string, state: TxState, isCoinbase: boolean, firstSeenAt: string | null, block: { id: string, hash: string, height: number, time: string } | null } } }> } | null, utxos: { totalCount: number | null, totalValue: number | null, pageInfo: { hasNextPage: boolean, hasPreviousPage: boolean, startCursor: string | null, endCursor: string | null }, nodes: Array<{ value: number, height: number | null, confirmations: number, isCoinbase: boolean, spendability: { isSpendable: boolean, reasons: Array<SpendObstacle>, notBeforeHeight: number | null }, outpoint: { txid: string, vout: number } }> } | null };
+export type FiguresFragment = { stats: { txCount: number | null, mempoolTxCount: number, receivedCount: number, received: bigint, spentCount: number, spent: bigint, utxoCount: number, used: boolean, minedBlockCount: number | null, firstSeenBlock: { id: string, hash: string, height: number, time: string } | null, lastSeenBlock: { id: string, hash: string, height: number, time: string } | null } | null, balance: { confirmed: number, immature: number, spendable: number, total: number, pendingIn: number, spentInMempool: number, unconfirmedDelta: number } | null, balanceHistory: Array<{ startAt: string, balanceAfter: number, net: number }> | null, transactions: { totalCount: number | null, pageInfo: { hasNextPage: boolean, hasPreviousPage: boolean, startCursor: string | null, endCursor: string | null }, edges: Array<{ cursor: string, node: { net: number, received: number, spent: number, balanceAfter: number | null, sentToSelf: boolean, transaction: { id: string, txid: string, state: TxState, isCoinbase: boolean, firstSeenAt: string | null, block: { id: string, hash: string, height: number, time: string } | null } } }> } | null, utxos: { totalCount: number | null, totalValue: number | null, pageInfo: { hasNextPage: boolean, hasPreviousPage: boolean, startCursor: string | null, endCursor: string | null }, edges: Array<{ cursor: string, node: { value: number, height: number | null, confirmations: number, isCoinbase: boolean, spendability: { isSpendable: boolean, reasons: Array<SpendObstacle>, notBeforeHeight: number | null }, outpoint: { txid: string, vout: number } } }> } | null };
 
 export type LedgerChangesSubscriptionVariables = Exact<{
   watch: LedgerInput;
@@ -392,19 +392,22 @@ fragment Figures on Ledger {
       startCursor
       endCursor
     }
-    nodes {
-      value
-      height
-      confirmations
-      isCoinbase
-      spendability {
-        isSpendable
-        reasons
-        notBeforeHeight
-      }
-      outpoint {
-        txid
-        vout
+    edges {
+      cursor
+      node {
+        value
+        height
+        confirmations
+        isCoinbase
+        spendability {
+          isSpendable
+          reasons
+          notBeforeHeight
+        }
+        outpoint {
+          txid
+          vout
+        }
       }
     }
   }
@@ -507,19 +510,22 @@ fragment Figures on Ledger {
       startCursor
       endCursor
     }
-    nodes {
-      value
-      height
-      confirmations
-      isCoinbase
-      spendability {
-        isSpendable
-        reasons
-        notBeforeHeight
-      }
-      outpoint {
-        txid
-        vout
+    edges {
+      cursor
+      node {
+        value
+        height
+        confirmations
+        isCoinbase
+        spendability {
+          isSpendable
+          reasons
+          notBeforeHeight
+        }
+        outpoint {
+          txid
+          vout
+        }
       }
     }
   }
@@ -642,19 +648,22 @@ fragment Figures on Ledger {
       startCursor
       endCursor
     }
-    nodes {
-      value
-      height
-      confirmations
-      isCoinbase
-      spendability {
-        isSpendable
-        reasons
-        notBeforeHeight
-      }
-      outpoint {
-        txid
-        vout
+    edges {
+      cursor
+      node {
+        value
+        height
+        confirmations
+        isCoinbase
+        spendability {
+          isSpendable
+          reasons
+          notBeforeHeight
+        }
+        outpoint {
+          txid
+          vout
+        }
       }
     }
   }

@@ -33,12 +33,19 @@ type Ledger = Address | Script | Wallet;
 type Event = LedgerChangesSubscription['ledgerEvents'];
 type At = { height: number } | { time: string } | undefined;
 
-/** The block that a text means: a height, a day in UTC up to its end, or a time, in UTC unless it names another zone. */
-function atOf(text: string): At {
-  if (/^\d{1,9}$/.test(text)) return { height: Number(text) };
-  const [, day, minute] = /^(\d{4}-\d\d-\d\d)(?:[ T](\d\d:\d\d(?::\d\d)?))?$/.exec(text) ?? [];
-  const time = Date.parse(day ? `${day}T${minute ?? '23:59:59'}Z` : text);
-  return Number.isNaN(time) ? undefined : { time: iso(time) };
+/** What is wrong with a text that means no moment of the past. */
+const FORMS = 'That is neither a date, as 2026-11-01 or 2026-11-01 12:30, nor the height of a block.';
+const FUTURE = 'That moment has not come yet: this is the state of now.';
+
+/** The block that a text means: a height, a day up to its end, or a time, both in UTC. */
+function atOf(text: string): { at?: At; fault?: string } {
+  if (!text) return {};
+  if (/^\d{1,9}$/.test(text)) return { at: { height: Number(text) } };
+  const [, day, minute] = /^(\d{4}-\d\d-\d\d)(?:[ T](\d\d:\d\d(?::\d\d)?)Z?)?$/.exec(text) ?? [];
+  const time = Date.parse(`${day}T${minute ?? '23:59:59'}Z`);
+  // a day that its month does not have is one of the next
+  if (Number.isNaN(time) || !iso(time).startsWith(day!)) return { fault: FORMS };
+  return time > Date.now() ? { fault: FUTURE } : { at: { time: iso(time) } };
 }
 
 /** When the figures of a page are from, in words. */
@@ -97,7 +104,7 @@ export default function LedgerPage({ of }: { of: Subject }) {
 function useAt() {
   const { search } = usePlace();
   const text = search.get('at') ?? '';
-  return { text, at: atOf(text) };
+  return { text, ...atOf(text) };
 }
 
 function AddressPage({ address }: { address: string }) {
@@ -137,8 +144,12 @@ type BodyProps = {
   fetchMore: (options: { variables: Record<string, unknown> }) => Promise<unknown>;
 };
 
-function Body({ kind, text, ledger, cursor, watch, chart, error, loading, isStale, reread, fetchMore }: BodyProps) {
-  const { text: atText, at } = useAt();
+function Body({ kind, text, ledger: last, cursor, watch, chart, error, loading, isStale, reread, fetchMore }: BodyProps) {
+  const { text: atText, at, fault } = useAt();
+  // figures of another moment stand under no title of this one
+  const shownAt = useRef(atText);
+  if (!isStale) shownAt.current = atText;
+  const ledger = shownAt.current === atText ? last : undefined;
   const [events, setEvents] = useState<readonly Event[]>([]);
   const start = useRef<string>(undefined);
   start.current ??= cursor;
@@ -170,10 +181,10 @@ function Body({ kind, text, ledger, cursor, watch, chart, error, loading, isStal
       >
         <Hash text={text} what={kind === 'wallet' ? 'descriptor' : kind} copy tail={12} />
       </Head>
+      {(last || atText) && <AsOf key={atText} text={atText} fault={fault} />}
       {error && <Failure error={error} />}
       {ledger ? (
         <div className={`page-body${isStale ? ' stale' : ''}`} aria-busy={isStale}>
-          <AsOf key={atText} text={atText} isValid={!atText || at !== undefined} />
           <Figures ledger={ledger} past={at && momentOf(at, atText)} />
           <History points={ledger.balanceHistory} span={chart.span} choose={chart.choose} end={at && 'time' in at ? Date.parse(at.time) / 1_000 : undefined} isPast={at !== undefined} />
           {events.length > 0 && !at && <Activity events={events} />}
@@ -199,7 +210,7 @@ const PAST: [number, string][] = [[1, 'Yesterday'], [7, 'A week ago'], [365, 'A 
 const daysAgo = (days: number) => iso(Date.now() - days * DAY * 1_000).slice(0, 10);
 
 /** Chooses the block after which the page is shown. */
-function AsOf({ text, isValid }: { text: string; isValid: boolean }) {
+function AsOf({ text, fault }: { text: string; fault: string | undefined }) {
   const [input, setInput] = useState(text);
   const apply = (value: string) => {
     const url = new URL(location.href);
@@ -214,11 +225,11 @@ function AsOf({ text, isValid }: { text: string; isValid: boolean }) {
   return (
     <form className="as-of" onSubmit={submit}>
       <label htmlFor="as-of">At a past day or block</label>
-      <input id="as-of" type="text" value={input} onChange={(event) => setInput(event.target.value)} placeholder={`${daysAgo(1)}, or a height`} autoComplete="off" aria-invalid={!isValid} aria-describedby="as-of-help" />
+      <input id="as-of" type="text" value={input} onChange={(event) => setInput(event.target.value)} placeholder={`${daysAgo(1)}, or a height`} autoComplete="off" aria-invalid={fault !== undefined} aria-describedby="as-of-help" />
       <button type="submit">Show</button>
       {text ? <button type="button" onClick={() => { setInput(''); apply(''); }}>Now</button> : PAST.map(([days, name]) => <button key={days} type="button" className="shortcut" onClick={() => apply(daysAgo(days))}>{name}</button>)}
-      <span id="as-of-help" className="quiet" role={isValid ? undefined : 'alert'}>
-        {isValid ? (text ? 'Every figure is of that moment, without the mempool.' : 'Shows every figure as it was; days end at midnight UTC.') : 'That is neither a date, as 2026-11-01 or 2026-11-01 12:30, nor the height of a block.'}
+      <span id="as-of-help" className="quiet" role={fault && 'alert'}>
+        {fault ?? (text ? 'Every figure is of that moment, without the mempool.' : 'Shows every figure as it was; days end at midnight UTC.')}
       </span>
     </form>
   );
@@ -334,7 +345,7 @@ function Transactions({ ledger, more }: { ledger: Ledger; more: (after: string |
                       {entry.transaction.block ? <Age time={entry.transaction.block.time} /> : <Badge tone="warn">unconfirmed</Badge>}
                     </td>
                     <td className="right" data-label="Change"><Amount sats={entry.net} signed unit={false} /></td>
-                    <td className="right" data-label="Balance after">{entry.balanceAfter === null ? '' : <Amount sats={entry.balanceAfter} unit={false} />}</td>
+                    <td className="right" data-label="Balance">{entry.balanceAfter === null ? '' : <Amount sats={entry.balanceAfter} unit={false} />}</td>
                   </tr>
                 ))}
               </tbody>
@@ -351,10 +362,10 @@ function Coins({ ledger, isPast, more }: { ledger: Ledger; isPast: boolean; more
   const list = ledger.utxos;
   return (
     <Panel title="Unspent outputs" aside={list?.totalCount != null && <span className="quiet">{count(list.totalCount)}</span>}>
-      {list && list.nodes.length > 0 ? (
+      {list && list.edges.length > 0 ? (
         <>
           <ol className="coins">
-            {list.nodes.map((utxo) => (
+            {list.edges.map(({ node: utxo }) => (
               <li key={`${utxo.outpoint.txid}:${utxo.outpoint.vout}`}>
                 <div className="coin">
                   <Hash text={`${utxo.outpoint.txid}:${utxo.outpoint.vout}`} href={paths.output(utxo.outpoint.txid, utxo.outpoint.vout)} what="outpoint" tail={10} />
@@ -368,7 +379,7 @@ function Coins({ ledger, isPast, more }: { ledger: Ledger; isPast: boolean; more
               </li>
             ))}
           </ol>
-          <More has={list.pageInfo.hasNextPage} load={() => more(list.pageInfo.endCursor)} what="outputs" shown={list.nodes.length} total={list.totalCount} />
+          <More has={list.pageInfo.hasNextPage} load={() => more(list.pageInfo.endCursor)} what="outputs" shown={list.edges.length} total={list.totalCount} />
         </>
       ) : <Empty>Nothing is unspent.</Empty>}
     </Panel>

@@ -159,7 +159,7 @@ function Replacements({ nodes }: { nodes: NonNullable<Shown['replacements']>['no
 const waitOf = (index: number | null | undefined) => (index == null ? '–' : index === 0 ? 'next' : `+${index + 1}`);
 
 function Transactions({ list, more }: { list: Shown['transactions']; more: (after: string | null) => Promise<unknown> }) {
-  if (!list || list.nodes.length === 0) return <Empty>No transaction waits.</Empty>;
+  if (!list || list.edges.length === 0) return <Empty>No transaction waits.</Empty>;
   return (
     <>
       <div className="table-box">
@@ -175,7 +175,7 @@ function Transactions({ list, more }: { list: Shown['transactions']; more: (afte
             </tr>
           </thead>
           <tbody>
-            {list.nodes.map((transaction) => (
+            {list.edges.map(({ node: transaction }) => (
               <tr key={transaction.id}>
                 <td><Hash text={transaction.txid} href={paths.transaction(transaction.txid)} what="txid" /></td>
                 <td className="right" data-label="Arrived">{transaction.firstSeenAt && <Age time={transaction.firstSeenAt} />}</td>
@@ -188,7 +188,7 @@ function Transactions({ list, more }: { list: Shown['transactions']; more: (afte
           </tbody>
         </table>
       </div>
-      <More has={list.pageInfo.hasNextPage} load={() => more(list.pageInfo.endCursor)} what="transactions" shown={list.nodes.length} total={list.totalCount} />
+      <More has={list.pageInfo.hasNextPage} load={() => more(list.pageInfo.endCursor)} what="transactions" shown={list.edges.length} total={list.totalCount} />
     </>
   );
 }

@@ -6,6 +6,27 @@ import { document } from '../document';
 type Exact<T extends { [key: string]: unknown }> = { [K in keyof T]: T[K] };
 /** Internal type. DO NOT USE DIRECTLY. */
 export type Incremental<T> = T | { [P in keyof T]?: P extends ' $fragmentName' | '__typename' ? T[P] : never };
+/** Why a text is not an address of this network. */
+export type AddressErrorCode =
+  /** The text is empty, or has a length that no address has. */
+  | 'WRONG_LENGTH'
+  /** A character that no address of this encoding has. */
+  | 'INVALID_CHARACTER'
+  /** Upper and lower case in one bech32 address. */
+  | 'MIXED_CASE'
+  /** The checksum does not match: the address is mistyped. */
+  | 'WRONG_CHECKSUM'
+  /** The witness version or the witness program does not exist (BIP141, BIP350). */
+  | 'INVALID_WITNESS_PROGRAM'
+  /** The checksum matches, and the content is not an address. */
+  | 'NOT_AN_ADDRESS'
+  /** A private key. Anyone who has seen it can spend its coins. */
+  | 'PRIVATE_KEY'
+  /** An extended key (BIP32), which stands for many addresses. */
+  | 'EXTENDED_KEY'
+  /** An address of another network. */
+  | 'WRONG_NETWORK';
+
 /** The type of a scriptPubKey, as Bitcoin Core distinguishes them. */
 export type ScriptType =
   /** Pay to public key: `<key> OP_CHECKSIG`. Has no address. */
@@ -58,7 +79,7 @@ export type SearchQueryVariables = Exact<{
 }>;
 
 
-export type SearchQuery = { search: { nodes: Array<
+export type SearchQuery = { validateAddress: { error: { code: AddressErrorCode, message: string } | null } | null, search: { nodes: Array<
       | (
         { id: string, hash: string, height: number }
         & { __typename: 'Block' }
@@ -91,6 +112,12 @@ export type SearchQuery = { search: { nodes: Array<
 
 export const SearchDocument = document<SearchQuery, SearchQueryVariables>(`# Whatever a text means to this server.
 query Search($text: String!) {
+  validateAddress(address: $text) {
+    error {
+      code
+      message
+    }
+  }
   search(text: $text, first: 10) {
     nodes {
       __typename

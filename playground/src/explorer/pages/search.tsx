@@ -5,7 +5,7 @@ import { count, words } from '../format';
 import { usePage } from '../page';
 import { Link, useTitle } from '../router';
 import { pathOf, type Result } from '../search';
-import { SearchDocument } from './search.generated';
+import { SearchDocument, type SearchQuery } from './search.generated';
 
 const FORMS: [string, string][] = [
   ['a block', 'its height or its hash'],
@@ -16,6 +16,17 @@ const FORMS: [string, string][] = [
   ['a wallet', 'an output descriptor, or an extended public key'],
   ['a mining pool', 'its name, or how it begins'],
 ];
+
+/** Faults that only a text has which was meant as an address. */
+const OF_ADDRESSES = new Set<string>(['MIXED_CASE', 'WRONG_CHECKSUM', 'INVALID_WITNESS_PROGRAM', 'PRIVATE_KEY', 'EXTENDED_KEY', 'WRONG_NETWORK']);
+
+/** Why a text has no result. */
+function reasonOf(text: string, fault: NonNullable<SearchQuery['validateAddress']>['error'] | undefined) {
+  if (fault && OF_ADDRESSES.has(fault.code)) return fault.message;
+  if (/^[0-9a-f]{64}:\d+$/i.test(text)) return 'No transaction that this server knows has this output.';
+  if (/^[0-9a-f]{65,}$/i.test(text) || /^[0-9a-f]{40,63}$/i.test(text)) return `These are ${text.length} hexadecimal digits; a txid and the hash of a block have 64.`;
+  return 'Nothing on this chain or in the mempool has this name.';
+}
 
 export default function SearchPage({ text }: { text: string }) {
   useTitle('Search');
@@ -31,7 +42,7 @@ export default function SearchPage({ text }: { text: string }) {
         </Panel>
       ) : (
         <>
-          {text && !error && <Empty>Nothing on this chain or in the mempool has this name.</Empty>}
+          {text && !error && <Empty>{reasonOf(text, data?.validateAddress?.error)}</Empty>}
           <p>What can be searched:</p>
           <ul className="forms">
             {FORMS.map(([name, form]) => <li key={name}>{name} <span className="quiet">– {form}</span></li>)}

@@ -71,6 +71,8 @@ export default function SendPage() {
     const query = { query: textOf(DecodeDocument), variables: { hex, hexes: [hex] } };
     const { data, error } = await client.query({ query: DecodeDocument, variables: { hex, hexes: [hex] }, ...options });
     if (data?.decodeTransaction) return { transaction: data, error, hex, query };
+    // begins with the version of a transaction, as no script in use does
+    if (/^0[1-3]000000/.test(hex)) return { error, query };
     const script = await client.query({ query: DecodeScriptDocument, variables: { hex }, ...options });
     if (isUnreachable(error) || !script.data?.decodeScript) return { error, query };
     return { script: script.data.decodeScript, query: { query: textOf(DecodeScriptDocument), variables: { hex } } };

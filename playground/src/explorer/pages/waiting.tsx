@@ -31,10 +31,11 @@ export function Waiting({ transaction, entry, market }: { transaction: Transacti
   const index = entry.projectedBlockIndex;
   const own = transaction.feeRate ?? 0;
   const effective = transaction.effectiveFeeRate ?? own;
+  const isEqual = market.lowest !== undefined && rate(market.lowest) === rate(effective);
   return (
     <Panel title={index === 0 ? 'In the mempool' : 'Why it is not confirmed yet'} aside={<span className="quiet">arrived <Age time={entry.addedAt} /></span>}>
       <p className="lead">
-        {index === 0 ? 'It fits into the next block, as miners would build that now. ' : <>It waits because others pay more{market.lowest !== undefined && <>: the next block takes transactions from <strong>{rate(market.lowest)} sat/vB</strong> on, and miners count <strong>{rate(effective)} sat/vB</strong> for this one</>}. </>}
+        {index === 0 ? 'It fits into the next block, as miners would build that now. ' : <>It waits because others {isEqual ? 'that pay as much stand before it' : 'pay more'}{market.lowest !== undefined && <>: the next block {isEqual ? 'is full with' : 'takes'} transactions from <strong>{rate(market.lowest)} sat/vB</strong> on, and miners count <strong>{rate(effective)} sat/vB</strong> for this one</>}. </>}
         {effective < own - NOTABLE && <>It pays {rate(own)} sat/vB itself, but spends coins of {things(entry.ancestorCount - 1, 'unconfirmed transaction')}, without which it cannot be mined: together they pay {rate(effective)}. </>}
         {effective > own + NOTABLE && <>It pays {rate(own)} sat/vB itself; a transaction that spends its coins pays for both. </>}
         {index !== null && index > 0 && <>As things stand it is in the {ordinal(index + 1)} block from now, in about {span((index + 1) * market.interval)}, if none arrives that pays more.</>}

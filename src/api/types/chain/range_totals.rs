@@ -30,8 +30,8 @@ fn rate(range: &BlockRange, of: impl Fn(&Span) -> f64) -> Option<Result<f64, Api
 }
 
 /// Totals of a range of main chain blocks. Rates use the time from the median time past of the block before the range
-/// to that of the last block. A range that starts at the genesis block has no block before it: it is measured from the
-/// genesis block, which then does not count as found in that time.
+/// to that of the last block. The genesis block was not mined when its header says, on some networks years before block 1: a
+/// range that starts at either is timed from block 1, which then does not count as found in that time.
 #[Object]
 impl RangeTotals {
     /// The height of the first block.

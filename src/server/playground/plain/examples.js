@@ -193,7 +193,7 @@ query MempoolAndFees {
       title: 'Events of an address',
       query: `# What happens to an address: payments as they arrive,
 # their confirmation, replacements and reorgs.
-subscription AddressEvents($watch: WatchInput!, $after: String) {
+subscription AddressEvents($watch: LedgerInput!, $after: String) {
   ledgerEvents(watch: $watch, after: $after) {
     seq
     cursor

@@ -160,7 +160,7 @@ fn the_explorer_follows_the_chain_and_survives_a_restart() {
     assert_eq!(seen.violations, Vec::<String>::new());
     assert_eq!(seen.overflows, Vec::<String>::new());
     assert!((seen.shares - 100.0).abs() < 4.0, "rounded shares add up to {} %", seen.shares);
-    assert_eq!(seen.hidden, json!({ "360": 0, "768": 0, "1440": 0 }));
+    assert_eq!(seen.hidden, json!({ "320": 0, "360": 0, "768": 0, "1440": 0 }));
     let mut stuck = seen.stuck;
     let lowest = stuck["lowest"].take();
     // the lengths of signatures differ, and with them what a node pays a vbyte

@@ -87,6 +87,8 @@ fn each_path_of_the_explorer_has_its_page_under_a_strict_policy() {
     }
     for path in ["/block", "/block/", "/block/0/1", "/tx", "/wallet/x", "/nothing"] {
         assert_eq!(served.status(path), 404, "{path}");
+        let response = served.ask("GET", path, &[BROWSER]);
+        assert_eq!((response.status(), response.body()), (404.try_into().unwrap(), root.body()), "{path}");
     }
 }
 
