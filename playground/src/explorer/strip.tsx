@@ -54,10 +54,10 @@ export function Strip({ projected, blocks, fresh }: { projected: StripProjection
   const full = projected[0]?.maxWeight ?? LARGEST;
   const strip = useRef<HTMLDivElement>(null);
   const now = useRef<HTMLSpanElement>(null);
-  // where not all fit, the line between the next block and the newest is in the middle, until the reader moves it
+  // where not all fit, the newest block and the next are both in sight, until the reader moves them
   useEffect(() => {
     const [box, line] = [strip.current, now.current];
-    if (box && line) box.scrollLeft = line.offsetLeft - box.clientWidth / 2;
+    if (box && line) box.scrollLeft = line.offsetLeft - box.offsetLeft - (box.clientWidth < 500 ? 130 : box.clientWidth / 2);
   }, []);
   return (
     <div className="strip" ref={strip} role="group" aria-label="Projected and newest blocks" tabIndex={0}>

@@ -115,11 +115,9 @@ fn sums(model: &Model, from: u32, to: u32) -> Value {
 /// What is no whole number: the interval, coin days and feerates; nothing where there is none.
 fn means(model: &Model, from: u32, to: u32) -> Vec<Option<f64>> {
     let blocks = &model.blocks[at(from)..=at(to)];
-    // from genesis on, the time begins after it
-    let (start, count) = match from.checked_sub(1) {
-        Some(before) => (before, to - from + 1),
-        None => (0, to),
-    };
+    // the genesis block was not mined when it says
+    let start = from.saturating_sub(1).max(1).min(to);
+    let count = to - start;
     let seconds = model.blocks[at(to)].median_time - model.blocks[at(start)].median_time;
     let age: u128 = blocks.iter().map(|block| block.coin_age).sum();
     let days = age.to_string().parse::<f64>().unwrap() / 100_000_000.0 / 86_400.0;
