@@ -99,7 +99,7 @@ impl ApiError {
         Self { code, message: message.into(), details: Vec::new() }
     }
 
-    fn with(mut self, name: &'static str, value: impl Into<Value>) -> Self {
+    pub(crate) fn with(mut self, name: &'static str, value: impl Into<Value>) -> Self {
         self.details.push((name, value.into()));
         self
     }
@@ -387,10 +387,19 @@ pub(crate) fn in_bytes(count: usize) -> String {
     if count == 1 { "1 byte".to_owned() } else { format!("{count} bytes") }
 }
 
-/// A text of a client for a message: quoted, without private keys, and its first 100 characters only, because a request can
-/// pass one text to many fields.
+/// The characters of a text of a client that a message repeats: a request can pass one text to many fields.
+const SHOWN: usize = 100;
+
+/// A text of a client for a message: quoted, without private keys, and its first characters only, with an ellipsis if there are
+/// more.
 pub(crate) fn shown(text: &str) -> String {
-    format!("{:?}", hidden(text).chars().take(100).collect::<String>())
+    let text = hidden(text);
+    let mut letters = text.chars();
+    let mut shown: String = letters.by_ref().take(SHOWN).collect();
+    if letters.next().is_some() {
+        shown.push('…');
+    }
+    format!("{shown:?}")
 }
 
 /// Removes private keys from the message of an error of any origin.

@@ -64,7 +64,8 @@ impl Limits {
             ApiError::bad_argument(name, format!("is {gap_limit}: give a number of scripts, at least 1"))
         })?;
         if found > self.gap_limit {
-            return Err(ApiError::limit_exceeded("gapLimit", self.gap_limit.into(), found.into()));
+            let error = ApiError::limit_exceeded("gapLimit", self.gap_limit.into(), found.into());
+            return Err(error.with("argument", name));
         }
         Ok(found)
     }

@@ -5,9 +5,9 @@ use std::fmt::Display;
 /// How much of a reason that may quote the text is kept, in characters.
 const LONGEST: usize = 200;
 
-/// The beginning of a reason, which may quote a text of any length.
+/// The beginning of a reason in one line, which may quote a text of any length.
 pub(super) fn shortened(reason: &impl Display) -> String {
-    let reason = reason.to_string();
+    let reason = reason.to_string().split_whitespace().collect::<Vec<_>>().join(" ");
     match reason.char_indices().nth(LONGEST) {
         Some((end, _)) => format!("{}…", &reason[..end]),
         None => reason,

@@ -11,7 +11,7 @@ use super::Secret;
 use super::error::SettingsError;
 use super::layers::Merged;
 use crate::chain::descriptor::OutputDescriptor;
-use crate::chain::parse_address;
+use crate::chain::{hidden, parse_address};
 use crate::limits::Limits;
 use crate::outbound::Target;
 use crate::webhooks::{Hook, HookWatch, SigningKeys, Timing, WatchedDescriptor, check_name, limits};
@@ -194,12 +194,12 @@ impl WebhookSettings {
             return Err(("addresses", reason));
         }
         for address in &self.addresses {
-            let wrong = |error| ("addresses", format!("{address:?} is no address of this network: {error}"));
+            let wrong = |error| ("addresses", format!("{:?} is no address of this network: {error}", hidden(address)));
             parse_address(address, network).map_err(wrong)?;
         }
         for script in &self.scripts {
             if script.is_empty() || <Vec<u8> as bitcoin::hex::FromHex>::from_hex(script).is_err() {
-                return Err(("scripts", format!("{script:?} is no script in hexadecimal")));
+                return Err(("scripts", format!("{:?} is no script in hexadecimal", hidden(script))));
             }
         }
         let mut branches = 0_usize;

@@ -90,7 +90,11 @@ impl DeadLetters {
     /// The file at its end, made if there is none.
     fn open(&self) -> io::Result<File> {
         remove_partial_line(&self.path)?;
-        OpenOptions::new().create(true).append(true).open(&self.path)
+        let mut options = OpenOptions::new();
+        // the events of a wallet are nobody else's business
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        options.create(true).append(true).open(&self.path)
     }
 
     /// Appends a line to the opened file. Whether that is still the file of the dead letters.
@@ -186,6 +190,8 @@ mod tests {
         let text = fs::read_to_string(letters.path()).unwrap();
         assert_eq!(text.lines().count(), 3);
         assert!(text.contains(r#""attempts":16,"error":"the receiver responded 500","id":"msg_1""#), "{text}");
+        #[cfg(unix)]
+        assert_eq!(std::os::unix::fs::MetadataExt::mode(&fs::metadata(letters.path()).unwrap()) & 0o077, 0);
         let taken = letters.take().unwrap();
         assert_eq!(taken.iter().map(|letter| &letter.message).cloned().collect::<Vec<_>>(), [1, 2, 3].map(message));
     }

@@ -45,8 +45,8 @@ impl AccountQuery {
         ctx: &Context<'_>,
         #[graphql(
             desc = "An output descriptor (BIPs 380 to 389) with public keys of this server's network, with or without its \
-                    checksum: pk, pkh, wpkh, sh, wsh, tr, rawtr, multi, sortedmulti, multi_a within tr, miniscript, addr or \
-                    raw; one with `<0;1>` has a receive and a change branch. Or an extended public key alone, which \
+                    checksum: pk, pkh, wpkh, combo, sh, wsh, tr, rawtr, multi, sortedmulti, multi_a and sortedmulti_a within tr, \
+                    miniscript, addr or raw; one with `<0;1>` has a receive and a change branch. Or an extended public key alone, which \
                     stands for its receive and change addresses: xpub for pkh (BIP44), ypub for sh(wpkh) (BIP49), zpub for \
                     wpkh (BIP84), on other networks tpub, upub and vpub. Anything else fails with BAD_USER_INPUT; \
                     `validateDescriptor` says more."

@@ -2,7 +2,7 @@
 //!
 //! | text | meaning |
 //! |---|---|
-//! | decimal digits | a height |
+//! | at most ten decimal digits | a height |
 //! | 64 hexadecimal digits | a hash of a block, a transaction or a script, or the key of a taproot output |
 //! | 64 hexadecimal digits, a colon, decimal digits | an outpoint |
 //! | an address of the network | that address |
@@ -26,6 +26,9 @@ pub(crate) const LONGEST_TEXT: usize = 20_000;
 /// The fewest letters and digits of a name that is looked for, and the most characters.
 const SHORTEST_NAME: usize = 3;
 const LONGEST_NAME: usize = 60;
+
+/// The most digits of a height of 32 bits. What is longer is a hash or a script, whatever its digits.
+const HEIGHT_DIGITS: usize = 10;
 
 const SCHEME: &str = "bitcoin:";
 
@@ -61,8 +64,7 @@ pub(crate) fn normalised(text: &str) -> String {
 /// Everything that a [`normalised`] text may mean.
 pub(crate) fn search_terms(text: &str, network: Network) -> Vec<SearchTerm> {
     let mut terms = Vec::new();
-    if !text.is_empty() && text.bytes().all(|digit| digit.is_ascii_digit()) {
-        // no height is as long as a hash
+    if (1..=HEIGHT_DIGITS).contains(&text.len()) && text.bytes().all(|digit| digit.is_ascii_digit()) {
         terms.extend(text.parse::<u32>().ok().map(|height| SearchTerm::Height(height.into())));
     }
     terms.extend(outpoint(text).map(SearchTerm::OutPoint));
@@ -129,6 +131,8 @@ mod tests {
         let bytes = <[u8; 32]>::try_from(script(&hash).as_bytes()).unwrap();
         let outpoint = OutPoint { txid: hash.parse().unwrap(), vout: 7 };
         let digits = "12".repeat(32);
+        let mut one = [0; 32];
+        one[31] = 1;
         for (text, expected) in [
             ("0".to_owned(), vec![SearchTerm::Height(0.into())]),
             ("840".to_owned(), vec![SearchTerm::Height(840.into())]),
@@ -136,6 +140,7 @@ mod tests {
                 " 840\u{a0}000\n".to_owned(),
                 vec![SearchTerm::Height(840_000.into()), SearchTerm::Script(script("840000"))],
             ),
+            (format!("{:064}", 1), vec![SearchTerm::Hash(one), SearchTerm::Script(script(&format!("{:064}", 1)))]),
             (hash.clone(), vec![SearchTerm::Hash(bytes), SearchTerm::Script(script(&hash))]),
             (hash.to_uppercase(), vec![SearchTerm::Hash(bytes), SearchTerm::Script(script(&hash))]),
             (format!("{hash}:7"), vec![SearchTerm::OutPoint(outpoint)]),

@@ -10,7 +10,7 @@ use bitcoin::opcodes::all::OP_CHECKMULTISIG;
 use bitcoin::script::{Builder, PushBytes};
 use bitcoin::secp256k1::{Parity, Secp256k1, VerifyOnly};
 use bitcoin::{NetworkKind, PublicKey, ScriptBuf};
-use miniscript::descriptor::{DescriptorPublicKey, SinglePubKey};
+use miniscript::descriptor::{DescriptorPublicKey, ShInner, SinglePubKey};
 use miniscript::{Descriptor, ForEachKey, Translator, hash256};
 
 use super::error::DescriptorError;
@@ -293,7 +293,13 @@ impl BranchDeriver<'_> {
         let derived = descriptor.translate_pk(&mut AtIndex { parents: &self.parents, child });
         let derived = derived.map_err(|_| missing())?;
         match variant {
-            ScriptVariant::None => Some(derived.script_pubkey()),
+            // the library sorts uncompressed keys as if they were compressed
+            ScriptVariant::None => match &derived {
+                Descriptor::Sh(output) if matches!(output.as_inner(), ShInner::SortedMulti(_)) => {
+                    sorted_multisig(&output.inner_script()).map(|script| script.to_p2sh())
+                }
+                _ => Some(derived.script_pubkey()),
+            },
             ScriptVariant::RawTaproot => raw_taproot(&derived),
             ScriptVariant::SortedMultisig => sorted_multisig(&derived.script_pubkey()),
             ScriptVariant::SortedLeaves(sorted) => tap_leaves::sorted_output(&SECP, &derived, sorted),

@@ -260,6 +260,11 @@ const UNCOMPRESSED: &str = "uncompressed keys cannot be used in Taproot descript
 fn refusal(error: &Error) -> DescriptorError {
     let reason = shortened(error);
     match error {
+        // the library writes out its keys
+        Error::NonTopLevel(_) => DescriptorError::Malformed {
+            reason: "the expression is no script by itself: its type is not B (BIP379)".to_owned(),
+            position: None,
+        },
         Error::ContextError(_) if reason == UNCOMPRESSED => {
             DescriptorError::Key { reason: "wpkh, wsh and tr take no uncompressed keys".to_owned() }
         }

@@ -2,9 +2,11 @@
 
 use bitcoin::blockdata::script::{Builder, PushBytesBuf};
 use bitcoin::psbt::Input;
-use bitcoin::{OutPoint, Psbt, ScriptBuf, TxOut, Weight, Witness};
+use bitcoin::{OutPoint, Psbt, PublicKey, Script, ScriptBuf, TxOut, Weight, Witness};
+use miniscript::psbt::PsbtInputSatisfier;
+use miniscript::{Legacy, Miniscript, Segwitv0};
 
-use super::solve::{MissingParts, Solver};
+use super::solve::{Missing, MissingParts, Solver};
 use crate::chain::ScriptType;
 
 /// Who has to act next on a PSBT, in the order in which they do (BIP174).
@@ -54,15 +56,27 @@ pub fn utxo_of(input: &Input, outpoint: OutPoint) -> Option<&TxOut> {
     }
 }
 
+/// Whether what an input says of the output that it spends contradicts itself: the whole transaction has another txid than the
+/// outpoint, or another output than the one alone (BIP174).
+#[must_use]
+pub fn contradicts_itself(input: &Input, outpoint: OutPoint) -> bool {
+    let Some(transaction) = &input.non_witness_utxo else { return false };
+    let output = usize::try_from(outpoint.vout).ok().and_then(|vout| transaction.output.get(vout));
+    let differs = input.witness_utxo.as_ref().is_some_and(|alone| output != Some(alone));
+    output.is_none() || differs || transaction.compute_txid() != outpoint.txid
+}
+
 fn is_final(input: &Input) -> bool {
     input.final_script_sig.is_some() || input.final_script_witness.is_some()
 }
 
-/// What an input still needs, seen with the output that it spends, if that is known. `is_in_psbt` says whether the PSBT has
-/// that output, without which no signer signs.
+/// What an input of a PSBT still needs, seen with the output that it spends, if that is known; `None` if it has no input of this
+/// number. `is_in_psbt` says whether the PSBT has that output, without which no signer signs.
 #[must_use]
-pub fn input_state(input: &Input, utxo: Option<&TxOut>, is_in_psbt: bool) -> PsbtInputState {
-    let mut solver = Solver::new(input, false);
+pub fn input_state(psbt: &Psbt, index: usize, utxo: Option<&TxOut>, is_in_psbt: bool) -> Option<PsbtInputState> {
+    let input = psbt.inputs.get(index)?;
+    let satisfies = |script: &Script, is_witness: bool| satisfies(psbt, index, script, is_witness);
+    let mut solver = Solver::new(input, Missing::Noted(&satisfies));
     let complete = utxo.is_some_and(|utxo| solver.solve(&utxo.script_pubkey).complete);
     let is_finalized = is_final(input);
     // a witness output alone does not commit to its amount unless a witness signs it
@@ -79,7 +93,17 @@ pub fn input_state(input: &Input, utxo: Option<&TxOut>, is_in_psbt: bool) -> Psb
         PsbtRole::Updater
     };
     let missing = if is_finalized { MissingParts::default() } else { solver.missing };
-    PsbtInputState { is_finalized, next_role, required_signatures: solver.required, missing }
+    Some(PsbtInputState { is_finalized, next_role, required_signatures: solver.required, missing })
+}
+
+/// Whether what an input has satisfies a script of Miniscript (BIP379), its locks included.
+fn satisfies(psbt: &Psbt, index: usize, script: &Script, is_witness: bool) -> bool {
+    let parts = PsbtInputSatisfier::new(psbt, index);
+    if is_witness {
+        Miniscript::<PublicKey, Segwitv0>::decode(script).is_ok_and(|script| script.satisfy(parts).is_ok())
+    } else {
+        Miniscript::<PublicKey, Legacy>::decode(script).is_ok_and(|script| script.satisfy(parts).is_ok())
+    }
 }
 
 /// The weight of the transaction once it is signed, with what is final and otherwise with signatures of the usual sizes;
@@ -106,7 +130,7 @@ fn spend_data(input: &Input, utxo: Option<&TxOut>) -> Option<SpendData> {
         return Some(SpendData { script_sig, witness: input.final_script_witness.clone().unwrap_or_default() });
     }
     let utxo = utxo?;
-    let mut solver = Solver::new(input, true);
+    let mut solver = Solver::new(input, Missing::Usual);
     let solution = solver.solve(&utxo.script_pubkey);
     if !solution.complete || ScriptType::of(&utxo.script_pubkey) == ScriptType::OpReturn {
         return None;

@@ -15,6 +15,6 @@ mod solve;
 #[cfg(test)]
 mod tests;
 
-pub use input::{PsbtInputState, PsbtRole, SpendData, input_state, signed_size, utxo_of};
+pub use input::{PsbtInputState, PsbtRole, SpendData, contradicts_itself, input_state, signed_size, utxo_of};
 pub use parse::{PsbtError, parse_psbt};
 pub use solve::MissingParts;

@@ -1,4 +1,7 @@
 use bitcoin::hex::DisplayHex;
+use bitcoin::transaction::Version;
+use bitcoin::{Amount, Psbt, PublicKey, Sequence, TxOut};
+use miniscript::{Miniscript, Segwitv0};
 use proptest::prelude::*;
 
 use super::*;
@@ -13,9 +16,9 @@ fn vectors(kind: &str) -> Vec<&'static str> {
 fn roles(text: &str) -> Vec<PsbtRole> {
     let (psbt, _) = parse_psbt(text).unwrap();
     let inputs = psbt.inputs.iter().zip(&psbt.unsigned_tx.input);
-    let states = inputs.map(|(input, txin)| {
+    let states = inputs.enumerate().map(|(index, (input, txin))| {
         let utxo = utxo_of(input, txin.previous_output);
-        input_state(input, utxo, utxo.is_some())
+        input_state(&psbt, index, utxo, utxo.is_some()).unwrap()
     });
     states.map(|state| state.next_role).collect()
 }
@@ -229,7 +232,7 @@ fn a_multisig_input_names_the_key_that_has_not_signed() {
     let (psbt, _) = parse_psbt(vectors("valid")[4]).unwrap();
     let (input, txin) = (&psbt.inputs[0], &psbt.unsigned_tx.input[0]);
     let utxo = utxo_of(input, txin.previous_output);
-    let state = input_state(input, utxo, true);
+    let state = input_state(&psbt, 0, utxo, true).unwrap();
     let signed: Vec<_> = input.partial_sigs.keys().map(|key| key.to_bytes()).collect();
     let keys = input.bip32_derivation.keys().map(|key| key.serialize().to_vec());
     let unsigned: Vec<_> = keys.filter(|key| !signed.contains(key)).collect();
@@ -237,9 +240,39 @@ fn a_multisig_input_names_the_key_that_has_not_signed() {
     assert_eq!(state.missing, MissingParts { signatures: unsigned, ..MissingParts::default() });
     assert!(signed_size(&psbt, &[utxo.cloned()]).is_some());
     // without the output nothing is known of its script
-    let state = input_state(input, None, false);
+    let state = input_state(&psbt, 0, None, false).unwrap();
     assert_eq!((state.next_role, state.required_signatures), (PsbtRole::Updater, None));
     assert_eq!(signed_size(&psbt, &[None]), None);
+}
+
+#[test]
+fn a_miniscript_is_finalized_once_its_signatures_satisfy_it() {
+    let (mut psbt, _) = parse_psbt(vectors("valid")[4]).unwrap();
+    let input = &mut psbt.inputs[0];
+    let (signed, signature) = input.partial_sigs.pop_first().unwrap();
+    let other = input.bip32_derivation.keys().find(|key| **key != signed.inner).unwrap();
+    let policy = format!("or_d(pk({signed}),and_v(v:pk({other}),older(5)))");
+    let script = policy.parse::<Miniscript<PublicKey, Segwitv0>>().unwrap().encode();
+    let utxo = TxOut { value: Amount::from_sat(9), script_pubkey: script.to_p2wsh() };
+    input.witness_script = Some(script);
+    input.redeem_script = None;
+    input.non_witness_utxo = None;
+    input.witness_utxo = Some(utxo.clone());
+    input.partial_sigs.clear();
+    let role = |psbt: &Psbt| input_state(psbt, 0, Some(&utxo), true).unwrap().next_role;
+    assert_eq!(role(&psbt), PsbtRole::Signer);
+    // the key that may sign at once
+    let mut first = psbt.clone();
+    first.inputs[0].partial_sigs.insert(signed, signature);
+    assert_eq!(role(&first), PsbtRole::Finalizer);
+    // the key that has to wait, before and after its time
+    let late = PublicKey::new(*psbt.inputs[0].bip32_derivation.keys().find(|key| **key != signed.inner).unwrap());
+    psbt.inputs[0].partial_sigs.insert(late, signature);
+    psbt.unsigned_tx.version = Version::TWO;
+    for (sequence, expected) in [(4, PsbtRole::Signer), (5, PsbtRole::Finalizer)] {
+        psbt.unsigned_tx.input[0].sequence = Sequence(sequence);
+        assert_eq!(role(&psbt), expected, "{sequence}");
+    }
 }
 
 proptest! {
@@ -259,8 +292,8 @@ proptest! {
         if let Ok((psbt, bytes)) = parse_psbt(&bytes.to_lower_hex_string()) {
             let utxos: Vec<_> = psbt.inputs.iter().zip(&psbt.unsigned_tx.input)
                 .map(|(input, txin)| utxo_of(input, txin.previous_output).cloned()).collect();
-            for (input, utxo) in psbt.inputs.iter().zip(&utxos) {
-                let _ = input_state(input, utxo.as_ref(), utxo.is_some());
+            for (index, utxo) in utxos.iter().enumerate() {
+                let _ = input_state(&psbt, index, utxo.as_ref(), utxo.is_some());
             }
             let _ = signed_size(&psbt, &utxos);
             prop_assert!(!bytes.is_empty());

@@ -123,6 +123,12 @@ fn a_wrong_hook_is_refused_with_the_setting_and_the_reason() {
             "webhook[0].addresses, given by FILE: \"1A1zP1eP5QGefi2DMPTfTL5SLmv7DivfNa\" is no address of this network: ",
         ),
         (
+            format!(
+                "name = 'a'\nurl = 'https://a'\n{secret}addresses = ['KwDiBf89QgGbjEhKnhXJuH7LrciVrZi3qYjgd9M7rFU73sVHnoWn']"
+            ),
+            "webhook[0].addresses, given by FILE: \"[a private key]\" is no address of this network: ",
+        ),
+        (
             format!("name = 'a'\nurl = 'https://a'\n{secret}scripts = ['5']"),
             "webhook[0].scripts, given by FILE: \"5\" is no script",
         ),

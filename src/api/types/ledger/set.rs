@@ -22,6 +22,7 @@ use crate::api::pagination::global_id::address_set_id;
 use crate::api::pagination::page::PageArgs;
 use crate::api::types::block::{Block, BlockAt, BlockRangeInput};
 use crate::api::types::enums::{SeriesGroupEnum, SortOrder};
+use crate::chain::hidden;
 use crate::view::View;
 
 /// How many members a set is taken to have where their number is not known.
@@ -30,7 +31,7 @@ const MEMBERS: usize = 100;
 /// The result of looking up one address, script or descriptor.
 #[derive(Clone, SimpleObject)]
 pub(crate) struct AddressLookup {
-    /// The address, the scriptPubKey in hexadecimal, or the descriptor, as given in the request.
+    /// The address, the scriptPubKey in hexadecimal, or the descriptor, as given in the request, but for private keys.
     input: String,
     /// The address, the script if it has no address, or the account of the descriptor. Null if `error` is set.
     ledger: Option<Ledger>,
@@ -73,7 +74,7 @@ impl AddressSet {
                 }
                 Err(error) => {
                     let error = Some(AddressErrorObject::new(&error, &text)?);
-                    AddressLookup { input: text, ledger: None, error }
+                    AddressLookup { input: hidden(&text).into_owned(), ledger: None, error }
                 }
             });
         }

@@ -119,7 +119,7 @@ impl Miner {
     }
 
     /// The pool over time: its blocks, its share and its hashrate in each period in which the chain has a block, oldest first.
-    /// The periods are those of `Chain.series`; in some the pool may have no block. At most `server.limits.pages.points`; beyond
+    /// The periods are those of `Chain.series`; in some the pool may have no block. At most `server.limits.pages.pointsPerSeries`; beyond
     /// it, give a range or a longer period. The time that a point takes does not depend on how many blocks it has. Example:
     /// `{ chain { miner(slug: "f2pool") { series(range: { times: { from: "2026-01-01T00:00:00Z" } }, group: WEEK) { startAt share
     /// hashrate stats { blockCount reward } } } } }`.

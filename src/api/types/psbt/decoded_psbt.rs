@@ -23,7 +23,7 @@ use crate::api::scalars::{Sats, UInt53, int_of};
 use crate::api::types::enums::SortOrder;
 use crate::api::types::transaction::{Output, Transaction};
 use crate::chain::float::to_f64;
-use crate::chain::psbt::{PsbtInputState, PsbtRole, input_state, signed_size, utxo_of};
+use crate::chain::psbt::{PsbtInputState, PsbtRole, contradicts_itself, input_state, signed_size, utxo_of};
 use crate::chain::vsize;
 use crate::view::{self, View};
 
@@ -57,7 +57,7 @@ pub(super) struct KnownInput {
     pub(super) utxo: Option<TxOut>,
     /// Whether the PSBT has it.
     pub(super) has_utxo: bool,
-    /// Whether the PSBT has the output that the chain has; `None` if either does not have it.
+    /// Whether the PSBT has the output that the chain has, without a contradiction; `None` if either does not have it.
     pub(super) is_consistent: Option<bool>,
     pub(super) state: PsbtInputState,
 }
@@ -71,11 +71,15 @@ impl KnownInput {
         let on_chain = prevout.as_ref().map(Output::part).transpose()?;
         // an amount that there cannot be is none
         let in_psbt = utxo_of(input, txin.previous_output).filter(|utxo| utxo.value <= Amount::MAX_MONEY);
-        let is_consistent = on_chain.zip(in_psbt).map(|(ours, theirs)| ours == theirs);
+        let is_consistent = if contradicts_itself(input, txin.previous_output) {
+            Some(false)
+        } else {
+            on_chain.zip(in_psbt).map(|(ours, theirs)| ours == theirs)
+        };
         let has_utxo = in_psbt.is_some();
         // what the chain has cannot be forged
         let utxo = on_chain.or(in_psbt).cloned();
-        let state = input_state(input, utxo.as_ref(), has_utxo);
+        let Some(state) = input_state(psbt, index, utxo.as_ref(), has_utxo) else { return Ok(None) };
         Ok(Some(Self { prevout, utxo, has_utxo, is_consistent, state }))
     }
 }

@@ -72,8 +72,9 @@ impl PsbtInput {
         Ok(self.known()?.has_utxo)
     }
 
-    /// Whether the amount and the script of the output in the PSBT are those of the chain or the mempool. If not, the PSBT is
-    /// forged: do not sign it. Null if the PSBT or this server does not have the output.
+    /// Whether the amount and the script of the output in the PSBT are those of the chain or the mempool, and the PSBT says the same
+    /// wherever it has the output: alone, and in the whole transaction, which has the txid of the outpoint (BIP174). If not, the
+    /// PSBT is forged: do not sign it. Null if the PSBT contradicts nothing, and it or this server does not have the output.
     async fn is_utxo_consistent(&self) -> Result<Option<bool>, ApiError> {
         Ok(self.known()?.is_consistent)
     }

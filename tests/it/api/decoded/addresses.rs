@@ -228,4 +228,8 @@ fn what_is_no_address_says_why_and_where() {
     let found = validate(&api, &wif);
     assert_eq!(found["error"]["code"], "PRIVATE_KEY");
     assert!(!found.to_string().contains(&wif));
+    let found =
+        api.data(&format!("{{ ledgers(of: {{ addresses: [\"{wif}\"] }}) {{ input error {{ code message }} }} }}"));
+    assert_eq!(found["ledgers"][0]["error"]["code"], "PRIVATE_KEY", "{found}");
+    assert!(!found.to_string().contains(&wif));
 }

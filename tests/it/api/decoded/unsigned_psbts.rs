@@ -2,10 +2,10 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use bitcoin::consensus::serialize;
-use bitcoin::hex::DisplayHex;
+use bitcoin::consensus::{deserialize, serialize};
+use bitcoin::hex::{DisplayHex, FromHex};
 use bitcoin::psbt::raw;
-use bitcoin::{Amount, Psbt, TxOut};
+use bitcoin::{Amount, Psbt, Transaction, TxOut};
 use btcgraph::sim::{Owner, ScriptKind, SimChain};
 use serde_json::{Value, json};
 
@@ -71,6 +71,26 @@ fn the_chain_knows_what_a_psbt_does_not_say() {
     assert_eq!((&input["isUtxoKnown"], &input["isUtxoConsistent"]), (&json!(true), &json!(true)));
     assert_eq!((&found["nextRole"], &input["requiredSignatureCount"]), (&json!("UPDATER"), &json!(1)));
     assert_eq!(input["missingKeyHash"], input["script"]["hex"].as_str().unwrap()[4..]);
+
+    // the whole transaction says otherwise, whose bytes the outpoint commits to
+    let txid = psbt.unsigned_tx.input[0].previous_output.txid;
+    let found = api.data(&format!("{{ transaction(txid: \"{txid}\") {{ hex }} }}"));
+    let whole: Transaction =
+        deserialize(&Vec::from_hex(found["transaction"]["hex"].as_str().unwrap()).unwrap()).unwrap();
+    let consistent = |psbt: &Psbt| {
+        let found = decode(&api, &text(psbt));
+        let input = &found["inputs"]["nodes"][0];
+        (input["isUtxoKnown"].clone(), input["isUtxoConsistent"].clone())
+    };
+    let mut both = psbt.clone();
+    both.inputs[0].non_witness_utxo = Some(whole.clone());
+    assert_eq!(consistent(&both), (json!(true), json!(true)));
+    both.inputs[0].witness_utxo.as_mut().unwrap().value = sat(65_000);
+    assert_eq!(consistent(&both), (json!(true), json!(false)));
+    let mut forged = whole;
+    forged.output[0].value = sat(65_000);
+    both.inputs[0].non_witness_utxo = Some(forged);
+    assert_eq!(consistent(&both), (json!(false), json!(false)));
 
     // an output that nobody knows, and an amount that there cannot be
     psbt.unsigned_tx.input[0].previous_output.vout = 7;

@@ -235,7 +235,15 @@ fn what_a_form_takes_is_what_the_node_takes() {
         );
         texts.push(format!("tr({key},{script})"));
     }
-    assert_eq!(verdicts(&node, &api, &texts), (34, 36));
+    // the keys 1 and 2: the first in the order of their compressed forms is the second as they are written
+    let (one, two) = (
+        "0479be667ef9dcbbac55a06295ce870b07029bfcdb2dce28d959f2815b16f81798483ada7726a3c4655da4fbfc0e1108a8fd17b448a68554199c47d08ffb10d4b8",
+        "02c6047f9441ed7d6d3045406e95c07cd85c778e4b8cef3ca7abac09b95c709ee5",
+    );
+    texts.push(format!("sh(sortedmulti(1,{one},{two}))"));
+    // what nothing can satisfy
+    texts.extend([format!("tr({key},0)"), format!("tr({key},and_v(v:pk({two}),0))"), "wsh(0)".to_owned()]);
+    assert_eq!(verdicts(&node, &api, &texts), (35, 39));
 }
 
 /// Compares which texts are descriptors with what the node says, and their checksums and addresses: how many are, and how many not.
