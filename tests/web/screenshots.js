@@ -71,7 +71,7 @@ const flags = ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-ru
   '--disable-component-update', '--disable-sync'];
 const browser = await chromium.launch({ executablePath, headless: true, args: flags });
 for (const { name, at, colorScheme, height } of PICTURES) {
-  const context = await browser.newContext({ viewport: { width: 1280, height }, colorScheme });
+  const context = await browser.newContext({ reducedMotion: 'reduce', viewport: { width: 1280, height }, colorScheme });
   const page = await context.newPage();
   await page.goto(origin + at, { waitUntil: 'load' });
   // what is live keeps the network busy, so there is no idle moment to wait for
