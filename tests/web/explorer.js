@@ -7,6 +7,7 @@
 //   { need: "block" }              the hash of a new block
 //   { need: "payment", to: … }     the txid of a new transaction that pays the address, or any address if that is null
 //   { need: "restart", to: … }     the txid of a transaction that pays the address, made and confirmed while the server is away
+//   { need: "entries", count: … }  an address with this number of transactions
 //   { need: "reorg" }              the hash of the block that left the chain
 //   { need: "stuck" }              a transaction that waits for a block after the next: its txid, the feerate of the next
 //                                  block in whole sat/vB, and the fee in satoshis of a replacement that pays it
@@ -30,6 +31,7 @@
 import assert from 'node:assert/strict';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { createRequire } from 'node:module';
+import { connect, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
@@ -37,6 +39,12 @@ import { chromium } from 'playwright-core';
 
 const [executablePath, origin] = process.argv.slice(2);
 const PATIENCE = 30_000;
+/** How long a connection is away, in milliseconds. */
+const CUT = 10_000;
+
+/** Transactions of the longest history. */
+const ENTRIES = 1_000;
+
 const WIDTHS = [320, 360, 768, 1440];
 
 /** What a browser says of a server that is away. */
@@ -209,6 +217,96 @@ async function look(browser, { payment, address, block, stale, stuck }) {
   }
 }
 
+/** A connection of its own to the server, which can be cut. */
+async function cable() {
+  const { hostname, port } = new URL(origin);
+  const ends = new Set();
+  let isCut = false;
+  const proxy = createServer((near) => {
+    if (isCut) return near.destroy();
+    const far = connect(Number(port), hostname);
+    for (const [end, other] of [[near, far], [far, near]]) {
+      ends.add(end);
+      end.pipe(other);
+      end.on('error', () => other.destroy());
+      end.on('close', () => { ends.delete(end); other.destroy(); });
+    }
+  });
+  await new Promise((resolve) => proxy.listen(0, hostname, resolve));
+  return {
+    origin: `http://${hostname}:${proxy.address().port}`,
+    cut() {
+      isCut = true;
+      for (const end of ends) end.destroy();
+    },
+    mend() { isCut = false; },
+    close() {
+      this.cut();
+      proxy.close();
+    },
+  };
+}
+
+/** Waits until the server knows a transaction. */
+async function known(txid) {
+  const query = `{ transaction(txid: "${txid}") { txid } }`;
+  const ask = () => fetch(`${origin}/graphql`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ query }) });
+  for (const end = Date.now() + PATIENCE; (await (await ask()).json()).data.transaction === null; ) {
+    if (Date.now() > end) throw new Error(`the server does not know ${txid}`);
+    await new Promise((resolve) => setTimeout(resolve, 100));
+  }
+}
+
+/** A connection that is away for ten seconds costs no event: what happened meanwhile is told in its order. */
+async function interrupted(browser, { address }) {
+  const line = await cable();
+  const context = await browser.newContext();
+  context.setDefaultTimeout(PATIENCE);
+  const page = await context.newPage();
+  let loads = 0;
+  page.on('load', () => { loads += 1; });
+  await page.goto(`${line.origin}/address/${address}`);
+  await live(page);
+  const told = (txid, what) => page.locator('.activity li', { has: page.locator(`a[href="/tx/${txid}"]`), hasText: what }).waitFor();
+  const before = await need({ need: 'payment', to: address });
+  await told(before, 'entered the mempool');
+  line.cut();
+  await page.getByText('reconnecting', { exact: true }).waitFor();
+  const during = await need({ need: 'payment', to: address });
+  // a block that comes at once takes it before the server has seen it
+  await known(during);
+  await need({ need: 'block' });
+  await new Promise((resolve) => setTimeout(resolve, CUT));
+  line.mend();
+  await live(page);
+  await told(during, 'entered the mempool');
+  await told(before, 'was confirmed');
+  await told(during, 'was confirmed');
+  await row(page, during);
+  assert.equal(loads, 1);
+  await context.close();
+  line.close();
+}
+
+/** Reads a history of a thousand transactions to its end, page by page. */
+async function long(browser) {
+  const address = await need({ need: 'entries', count: ENTRIES });
+  const page = await open(browser, `/address/${address}`);
+  const rows = page.locator('.ledger table.rows tbody tr');
+  const total = `${String(ENTRIES).replace(/000$/, '')}\u2009000 transactions`;
+  await page.getByText(total).first().waitFor();
+  const more = page.getByRole('button', { name: 'More transactions' });
+  for (let shown = await rows.count(); shown < ENTRIES; ) {
+    await more.click();
+    await page.waitForFunction(([selector, shown]) => document.querySelectorAll(selector).length > shown, ['.ledger table.rows tbody tr', shown]);
+    shown = await rows.count();
+  }
+  await more.waitFor({ state: 'detached' });
+  const links = await rows.locator('a').evaluateAll((found) => found.map(({ href }) => href));
+  assert.equal(new Set(links).size, ENTRIES);
+  await page.context().close();
+}
+
 /** What visitors do wrong, and what breaks under them, is said, and leaves them the way on. */
 async function wrongTurns(browser, { address }) {
   const page = await open(browser, '/');
@@ -296,8 +394,10 @@ try {
   const subjects = await journey(browser);
   const { loads } = seen;
   await wrongTurns(browser, subjects);
+  await interrupted(browser, subjects);
   await look(browser, subjects);
   await openQuery(browser);
+  await long(browser);
   say({ seen: { ...seen, loads } });
 } finally {
   await browser.close();

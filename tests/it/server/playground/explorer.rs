@@ -29,6 +29,7 @@ enum Need {
     Block,
     Payment { to: Option<String> },
     Restart { to: String },
+    Entries { count: u32 },
     Reorg,
     Stuck,
     Balance { of: String, at: Option<u32> },
@@ -105,6 +106,11 @@ fn provide(need: Need, node: &RealNode, served: &mut Served, directory: &Path) -
                 node.mine(1);
             });
             txid
+        }
+        Need::Entries { count } => {
+            let address = node.wallet_address("bech32");
+            node.mine_to(&address, count);
+            json!(address)
         }
         Need::Reorg => {
             let stale = node.must("getbestblockhash", &[]);
