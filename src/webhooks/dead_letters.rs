@@ -91,7 +91,7 @@ impl DeadLetters {
     fn open(&self) -> io::Result<File> {
         remove_partial_line(&self.path)?;
         let mut options = OpenOptions::new();
-        // the events of a wallet are nobody else's business
+        // the events of a wallet reveal its addresses and amounts
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
         options.create(true).append(true).open(&self.path)

@@ -52,7 +52,8 @@ impl LedgerSubscription {
         watch: LedgerInput,
         #[graphql(
             desc = "Only events after the event or the snapshot with this cursor. No event is missing while the server still stores \
-                    the mempool and chain history since then, but for SEEN with `isBackfill`, which is sent while a transaction is unconfirmed. After a longer absence, or a restart of the server, the \
+                    the mempool and chain history since then, but for SEEN with `isBackfill`, which is sent while a \
+                    transaction is unconfirmed. After a longer absence, or a restart of the server, the \
                     client receives all changes of the chain that were not undone in the meantime, then GAP, SEEN for \
                     every transaction in the current mempool, and GAP_END. If the server does not have the cursor's \
                     block yet, it waits for it for up to 10 seconds, then fails with CURSOR_EXPIRED."

@@ -53,7 +53,7 @@ fn check_witness_script<Pk: MiniscriptKey>(output: &Wsh<Pk>) -> Result<(), Error
 fn check_script<Pk: MiniscriptKey, Ctx: ScriptContext>(script: &Miniscript<Pk, Ctx>) -> Result<(), Error> {
     let is_multisig = matches!(script.as_inner(), Terminal::Multi(_) | Terminal::MultiA(_));
     let rules = ExtParams { repeated_pk: is_multisig, ..ExtParams::sane() };
-    // what cannot be satisfied is an error of the size of its satisfaction only
+    // `ext_check` accepts a script that nothing satisfies; only the size of a satisfaction fails for it
     script.max_satisfaction_size()?;
     Ok(script.ext_check(&rules)?)
 }

@@ -6,7 +6,7 @@ use bitcoin::{OutPoint, Psbt, PublicKey, Script, ScriptBuf, TxOut, Weight, Witne
 use miniscript::psbt::PsbtInputSatisfier;
 use miniscript::{Legacy, Miniscript, Segwitv0};
 
-use super::solve::{Missing, MissingParts, Solver};
+use super::solve::{MissingParts, Solver, Solving};
 use crate::chain::ScriptType;
 
 /// Who has to act next on a PSBT, in the order in which they do (BIP174).
@@ -60,10 +60,8 @@ pub fn utxo_of(input: &Input, outpoint: OutPoint) -> Option<&TxOut> {
 /// outpoint, or another output than the one alone (BIP174).
 #[must_use]
 pub fn contradicts_itself(input: &Input, outpoint: OutPoint) -> bool {
-    let Some(transaction) = &input.non_witness_utxo else { return false };
-    let output = usize::try_from(outpoint.vout).ok().and_then(|vout| transaction.output.get(vout));
-    let differs = input.witness_utxo.as_ref().is_some_and(|alone| output != Some(alone));
-    output.is_none() || differs || transaction.compute_txid() != outpoint.txid
+    let is_other = |output: &TxOut| input.witness_utxo.as_ref().is_some_and(|alone| alone != output);
+    input.non_witness_utxo.is_some() && utxo_of(input, outpoint).is_none_or(is_other)
 }
 
 fn is_final(input: &Input) -> bool {
@@ -76,7 +74,7 @@ fn is_final(input: &Input) -> bool {
 pub fn input_state(psbt: &Psbt, index: usize, utxo: Option<&TxOut>, is_in_psbt: bool) -> Option<PsbtInputState> {
     let input = psbt.inputs.get(index)?;
     let satisfies = |script: &Script, is_witness: bool| satisfies(psbt, index, script, is_witness);
-    let mut solver = Solver::new(input, Missing::Noted(&satisfies));
+    let mut solver = Solver::new(input, Solving::Signatures(&satisfies));
     let complete = utxo.is_some_and(|utxo| solver.solve(&utxo.script_pubkey).complete);
     let is_finalized = is_final(input);
     // a witness output alone does not commit to its amount unless a witness signs it
@@ -130,7 +128,7 @@ fn spend_data(input: &Input, utxo: Option<&TxOut>) -> Option<SpendData> {
         return Some(SpendData { script_sig, witness: input.final_script_witness.clone().unwrap_or_default() });
     }
     let utxo = utxo?;
-    let mut solver = Solver::new(input, Missing::Usual);
+    let mut solver = Solver::new(input, Solving::Placeholders);
     let solution = solver.solve(&utxo.script_pubkey);
     if !solution.complete || ScriptType::of(&utxo.script_pubkey) == ScriptType::OpReturn {
         return None;

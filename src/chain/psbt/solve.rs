@@ -50,7 +50,7 @@ pub(super) struct Solver<'p> {
     /// The public keys of signatures and derivations by their hashes.
     keys: HashMap<hash160::Hash, Vec<u8>>,
     signatures: HashMap<Vec<u8>, Vec<u8>>,
-    absent: Missing<'p>,
+    solving: Solving<'p>,
     pub(super) missing: MissingParts,
     /// The signatures that the script requires, if its form is known.
     pub(super) required: Option<usize>,
@@ -58,18 +58,18 @@ pub(super) struct Solver<'p> {
     pub(super) is_witness: bool,
 }
 
-/// What a signature is that is not there.
+/// How a script is solved whose signatures are not all there.
 #[derive(Clone, Copy)]
-pub(super) enum Missing<'p> {
-    /// One of the usual size.
-    Usual,
-    /// Missing. Whether the input satisfies a script of no usual form without it says the function, told whether it is that of a
-    /// witness.
-    Noted(&'p dyn Fn(&Script, bool) -> bool),
+pub(super) enum Solving<'p> {
+    /// With a placeholder of the usual size for each.
+    Placeholders,
+    /// Without them. The function returns whether the input satisfies a script of another form than the standard ones; its second
+    /// argument is whether that is a witness script.
+    Signatures(&'p dyn Fn(&Script, bool) -> bool),
 }
 
 impl<'p> Solver<'p> {
-    pub(super) fn new(input: &'p Input, absent: Missing<'p>) -> Self {
+    pub(super) fn new(input: &'p Input, solving: Solving<'p>) -> Self {
         let signatures: HashMap<_, _> =
             input.partial_sigs.iter().map(|(key, signature)| (key.to_bytes(), signature.to_vec())).collect();
         let derived = input.bip32_derivation.keys().map(|key| key.serialize().to_vec());
@@ -78,7 +78,7 @@ impl<'p> Solver<'p> {
             input,
             keys: keys.map(|key| (hash160::Hash::hash(&key), key)).collect(),
             signatures,
-            absent,
+            solving,
             missing: MissingParts::default(),
             required: None,
             is_witness: false,
@@ -159,7 +159,11 @@ impl<'p> Solver<'p> {
         // of any other script it is known only which of its keys have not signed
         let unsigned = self.input.bip32_derivation.keys().map(|key| key.serialize().to_vec());
         self.missing.signatures = unsigned.filter(|key| !self.signatures.contains_key(key)).collect();
-        matches!(self.absent, Missing::Noted(satisfies) if satisfies(script, self.is_witness))
+        matches!(self.solving, Solving::Signatures(satisfies) if satisfies(script, self.is_witness))
+    }
+
+    fn has_placeholders(&self) -> bool {
+        matches!(self.solving, Solving::Placeholders)
     }
 
     fn sign_key_hash(&mut self, hash: Option<hash160::Hash>, stack: &mut Vec<Vec<u8>>) -> bool {
@@ -175,7 +179,7 @@ impl<'p> Solver<'p> {
 
     fn sign_key(&mut self, key: &[u8], stack: &mut Vec<Vec<u8>>) -> bool {
         let found = self.signatures.get(key).cloned();
-        let signature = found.or_else(|| matches!(self.absent, Missing::Usual).then(|| vec![0; ECDSA_BYTES]));
+        let signature = found.or_else(|| self.has_placeholders().then(|| vec![0; ECDSA_BYTES]));
         if let Some(signature) = signature {
             stack.push(signature);
             true
@@ -195,7 +199,7 @@ impl<'p> Solver<'p> {
         }
         if self.input.tap_scripts.is_empty() {
             self.required = Some(1);
-            if matches!(self.absent, Missing::Usual) {
+            if self.has_placeholders() {
                 stack.push(vec![0; SCHNORR_BYTES]);
                 return true;
             }
@@ -207,9 +211,7 @@ impl<'p> Solver<'p> {
         let of_leaves = self.input.tap_key_origins.iter().filter(|(_, (leaves, _))| !leaves.is_empty());
         let keys = of_leaves.map(|(key, _)| key).filter(|key| !signed(key));
         self.missing.signatures = keys.map(|key| key.serialize().to_vec()).collect();
-        matches!(self.absent, Missing::Noted(_))
-            && self.missing.signatures.is_empty()
-            && !self.input.tap_script_sigs.is_empty()
+        !self.has_placeholders() && self.missing.signatures.is_empty() && !self.input.tap_script_sigs.is_empty()
     }
 
     fn script_by(&self, matches: impl Fn(&Script) -> bool) -> Option<ScriptBuf> {

@@ -127,11 +127,10 @@ impl<'v> Periods<'v> {
         }
     }
 
-    /// The first of these heights whose block has a median time past after this second; their end if there is none. Each
-    /// block that is read tells by its time where the next one to read is; after a few, where blocks do not come evenly, it is
-    /// the middle of what is left.
+    /// The first of these heights whose block has a median time past after this second; their end if there is none. By
+    /// interpolation from the time of each block that is read, and after a few reads, if the intervals are uneven, by bisection.
     fn first_after(&self, second: u32, heights: Range<u32>, guess: u32) -> Result<u32, IndexError> {
-        const EVEN_STEPS: u32 = 6;
+        const INTERPOLATED: u32 = 6;
         let Range { start: mut low, end: mut high } = heights;
         let (mut at, mut steps) = (guess, 0);
         while low < high {
@@ -144,7 +143,7 @@ impl<'v> Periods<'v> {
                 (at + 1, high, at.saturating_add(away.saturating_add(1)))
             };
             steps += 1;
-            if steps >= EVEN_STEPS {
+            if steps >= INTERPOLATED {
                 at = low + (high - low) / 2;
             }
         }

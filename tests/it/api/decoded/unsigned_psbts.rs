@@ -1,4 +1,4 @@
-//! `decodePsbt` of PSBTs that nobody has signed, against the chain: what it knows and the PSBT does not say.
+//! `decodePsbt` of unsigned PSBTs: the outputs that they spend, in the PSBT and on the chain.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -92,7 +92,7 @@ fn the_chain_knows_what_a_psbt_does_not_say() {
     both.inputs[0].non_witness_utxo = Some(forged);
     assert_eq!(consistent(&both), (json!(false), json!(false)));
 
-    // an output that nobody knows, and an amount that there cannot be
+    // an output that is not on the chain, and an amount above the supply
     psbt.unsigned_tx.input[0].previous_output.vout = 7;
     for (utxo, value) in [(sat(5), json!(5)), (Amount::MAX_MONEY + sat(1), Value::Null)] {
         psbt.inputs[0].witness_utxo.as_mut().unwrap().value = utxo;

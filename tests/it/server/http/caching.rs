@@ -1,4 +1,4 @@
-//! How long answers may be kept, as HTTP tells it. Which answers last is tested in `tests/it/api/caching`.
+//! The caching headers of responses. How long each answer stays valid is tested in `tests/it/api/caching`.
 
 use btcgraph::limits::Limits;
 use btcgraph::server::{Options, Token, TokenPolicy, Tokens};
