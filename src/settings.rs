@@ -229,6 +229,7 @@ impl Settings {
         merged.add_environment(&sources.environment)?;
         merged.add_flags(&sources.flags)?;
         bounds::check_numbers(&merged)?;
+        webhooks::check_kinds(&merged)?;
         let mut settings: Settings = merged.read()?;
         settings.limits = limits::read(&merged)?;
         bounds::check_sizes(&settings, &merged, sources.platform.as_ref().and_then(|platform| platform.memory))?;

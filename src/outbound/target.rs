@@ -26,9 +26,18 @@ pub struct Target {
 /// Text that is no such URL. It does not repeat the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotATarget {
-    /// It is no URL, or of another kind.
-    #[error("must be a URL with a host, as in https://shop.example/btcgraph (or http://, with allow_private)")]
+    /// It is no URL.
+    #[error("must be a URL with a host, as in https://shop.example/btcgraph")]
     Form,
+    /// It is of another kind, or does not say of which.
+    #[error("must begin with https:// (or http://, with allow_private), as in https://shop.example/btcgraph")]
+    Scheme,
+    /// It has a character that no URL has, at this position.
+    #[error("must not contain {_0:?}, as at position {_1}: write it as % and two hexadecimal digits for each byte")]
+    Character(char, usize),
+    /// Its port is none.
+    #[error("must have a port from 1 to 65535 behind the colon, or no colon")]
+    Port,
     /// It has a user.
     #[error("must not contain a user and password")]
     User,
@@ -43,21 +52,32 @@ impl Target {
         if text.len() > URL {
             return Err(NotATarget::Length(text.len()));
         }
+        let in_no_url = |character: &char| !character.is_ascii_graphic();
+        if let Some((character, position)) = text.chars().zip(0..).find(|(character, _)| in_no_url(character)) {
+            return Err(NotATarget::Character(character, position));
+        }
+        let Some((scheme, _)) = text.split_once("://") else { return Err(NotATarget::Scheme) };
+        let is_secure = match scheme.to_ascii_lowercase().as_str() {
+            "https" => true,
+            "http" => false,
+            _ => return Err(NotATarget::Scheme),
+        };
         let uri: Uri = text.parse().map_err(|_| NotATarget::Form)?;
-        let (Some(scheme), Some(authority)) = (uri.scheme_str(), uri.authority()) else { return Err(NotATarget::Form) };
+        let Some(authority) = uri.authority() else { return Err(NotATarget::Form) };
         if authority.as_str().contains('@') {
             return Err(NotATarget::User);
         }
-        let (is_secure, default) = match scheme {
-            "https" => (true, 443),
-            "http" => (false, 80),
-            _ => return Err(NotATarget::Form),
-        };
         // a port that is none is read as no port
         let port_text = authority.as_str().rsplit_once(':').map(|(_, port)| port).filter(|port| !port.contains(']'));
         let port = match port_text {
-            None => default,
-            Some(text) => text.parse().ok().filter(|port| *port != 0).ok_or(NotATarget::Form)?,
+            None => {
+                if is_secure {
+                    443
+                } else {
+                    80
+                }
+            }
+            Some(text) => text.parse().ok().filter(|port| *port != 0).ok_or(NotATarget::Port)?,
         };
         let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_ascii_lowercase();
         if host.is_empty() {
@@ -154,15 +174,16 @@ mod tests {
     #[test]
     fn text_that_is_no_url_is_refused() {
         for (text, error) in [
-            ("", NotATarget::Form),
-            ("shop.example", NotATarget::Form),
-            ("/path", NotATarget::Form),
-            ("ftp://shop.example", NotATarget::Form),
+            ("", NotATarget::Scheme),
+            ("shop.example", NotATarget::Scheme),
+            ("/path", NotATarget::Scheme),
+            ("ftp://shop.example", NotATarget::Scheme),
             ("https://", NotATarget::Form),
-            ("https://shop.example:99999/", NotATarget::Form),
-            ("https://shop.example:0/", NotATarget::Form),
-            ("https://shop.example:/", NotATarget::Form),
-            ("https://a b/", NotATarget::Form),
+            ("https://shop.example:99999/", NotATarget::Port),
+            ("https://shop.example:0/", NotATarget::Port),
+            ("https://shop.example:/", NotATarget::Port),
+            ("https://a b/", NotATarget::Character(' ', 9)),
+            ("https://shöp.example/", NotATarget::Character('ö', 10)),
             ("https://user:hunter2@shop.example/", NotATarget::User),
             (&format!("https://shop.example/{}", "x".repeat(2_048)), NotATarget::Length(2_069)),
         ] {

@@ -156,13 +156,7 @@ impl Merged {
             let nearest = nearest(&setting, self.0.keys());
             return Err(SettingsError::Unknown { setting, origin, nearest });
         };
-        if std::mem::discriminant(known) != std::mem::discriminant(&value) {
-            let wanted = match known {
-                ValueKind::I64(_) => "must be a whole number",
-                ValueKind::Boolean(_) => "must be true or false",
-                ValueKind::Array(_) => "must be [[webhook]] tables of a settings file",
-                _ => "must be text, in quotes",
-            };
+        if let Some(wanted) = other_kind(known, &value) {
             return Err(SettingsError::invalid(&setting, &origin, wanted));
         }
         self.0.insert(setting, (value, origin));
@@ -176,14 +170,24 @@ impl Merged {
             ConfigError::Type { unexpected, expected, key: Some(setting), .. } => {
                 (setting, format!("must be {expected}, not {unexpected}"))
             }
-            // of a table in a list, since all other settings have defaults; the library leaves the dot out
-            ConfigError::NotFound(setting) if setting.contains(']') => {
-                (setting.replace(']', "]."), "must be set".to_owned())
-            }
+            // of a table in a list, since all other settings have defaults
+            ConfigError::NotFound(setting) if setting.contains(']') => (setting, "must be set".to_owned()),
             other => return SettingsError::Defaults(other.to_string()),
         };
-        SettingsError::invalid(&setting, &self.origin(&setting), reason)
+        // the library leaves out the dot behind the number of a table in a list, and not always
+        let setting = setting.replace("].", "]").replace(']', "].");
+        SettingsError::invalid(setting.trim_end_matches('.'), &self.origin(&setting), reason)
     }
+}
+
+/// What a value must be that is not of the kind of this one.
+pub(super) fn other_kind(wanted: &ValueKind, value: &ValueKind) -> Option<&'static str> {
+    (std::mem::discriminant(wanted) != std::mem::discriminant(value)).then_some(match wanted {
+        ValueKind::I64(_) => "must be a whole number",
+        ValueKind::Boolean(_) => "must be true or false",
+        ValueKind::Array(_) => "must be [[webhook]] tables of a settings file",
+        _ => "must be text, in quotes",
+    })
 }
 
 /// The settings in a TOML text.

@@ -5,11 +5,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use bitcoin::Network;
+use config::{Config, Source, ValueKind};
 use serde::{Deserialize, Serialize};
 
 use super::Secret;
 use super::error::SettingsError;
-use super::layers::Merged;
+use super::layers::{Merged, other_kind};
 use crate::chain::descriptor::OutputDescriptor;
 use crate::chain::{hidden, parse_address};
 use crate::limits::Limits;
@@ -221,6 +222,35 @@ impl WebhookSettings {
         }
         Ok(())
     }
+}
+
+/// One value of each kind that settings of a hook have, whose other values are their defaults.
+const SAMPLE: &str = r#"{ "name": "", "url": "https://a", "addresses": [""], "scripts": [""], "descriptors": [""], "depths": [1], "kinds": [""] }"#;
+
+/// Refuses a value of another kind than its setting has, which the library would convert: "3" and 1.5 to whole numbers.
+pub(super) fn check_kinds(merged: &Merged) -> Result<(), SettingsError> {
+    let Some((ValueKind::Array(tables), origin)) = merged.get("webhook") else { return Ok(()) };
+    let defaults = |error: &dyn std::error::Error| SettingsError::Defaults(error.to_string());
+    let sample: WebhookSettings = serde_json::from_str(SAMPLE).map_err(|error| defaults(&error))?;
+    let kinds = Config::try_from(&sample).and_then(|sample| sample.collect()).map_err(|error| defaults(&error))?;
+    for (number, table) in tables.iter().enumerate() {
+        let ValueKind::Table(table) = &table.kind else { continue };
+        for (name, value) in table {
+            let Some(wanted) = kinds.get(name) else { continue };
+            let fault = match (&wanted.kind, &value.kind) {
+                (ValueKind::Array(wanted), ValueKind::Array(items)) => {
+                    let other = |item: &config::Value| other_kind(&wanted.first()?.kind, &item.kind);
+                    items.iter().find_map(other).map(|fault| format!("each {fault}"))
+                }
+                (ValueKind::Array(_), _) => Some("must be a list, in brackets".to_owned()),
+                (wanted, value) => other_kind(wanted, value).map(str::to_owned),
+            };
+            if let Some(fault) = fault {
+                return Err(SettingsError::invalid(&format!("webhook[{number}].{name}"), origin, fault));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Refuses hooks that cannot work, and two of one name.

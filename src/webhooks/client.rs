@@ -134,9 +134,11 @@ impl MessageSender {
     }
 }
 
-/// The seconds of a header `Retry-After`. A date is left to the backoff.
+/// The seconds of a header `Retry-After`, as many as there can be of a number beyond. A date is left to the backoff.
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
-    headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok().map(Duration::from_secs)
+    let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
+    let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    is_number.then(|| Duration::from_secs(text.parse().unwrap_or(u64::MAX)))
 }
 
 #[cfg(test)]

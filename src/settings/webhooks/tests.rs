@@ -137,6 +137,19 @@ fn a_wrong_hook_is_refused_with_the_setting_and_the_reason() {
             format!("name = 'a'\nurl = 'https://a'\n{secret}addresses = ['{ADDRESS}']\ndepths = [0]"),
             "webhook[0].depths, given by FILE: each must be from 1 to 2147483647, not 0",
         ),
+        (format!("{BLOCKS}{secret}attempts = 1.5"), "webhook[0].attempts, given by FILE: must be a whole number"),
+        (format!("{BLOCKS}{secret}attempts = '3'"), "webhook[0].attempts, given by FILE: must be a whole number"),
+        (
+            format!("{BLOCKS}{secret}allow_private = 'yes'"),
+            "webhook[0].allow_private, given by FILE: must be true or false",
+        ),
+        (format!("{BLOCKS}{secret}fields = 1"), "webhook[0].fields, given by FILE: must be text, in quotes"),
+        (format!("{BLOCKS}{secret}kinds = 'SEEN'"), "webhook[0].kinds, given by FILE: must be a list, in brackets"),
+        (format!("{BLOCKS}{secret}depths = [1, '2']"), "webhook[0].depths, given by FILE: each must be a whole number"),
+        (
+            format!("name = 'a'\nurl = 'ftp://a'\nblocks = true\n{secret}"),
+            "webhook[0].url, given by FILE: must begin with https://",
+        ),
         (format!("{BLOCKS}{secret}colour = 'x'"), "unknown field `colour`"),
         (format!("name = 'a'\n{secret}"), "the setting webhook[0].url, given by FILE: must be set"),
         (

@@ -216,6 +216,7 @@ async fn the_receiver_can_request_a_pause() {
     };
     assert_eq!(pause("120").await, Some(Duration::from_mins(2)));
     assert_eq!(pause("Fri, 31 Dec 1999 23:59:59 GMT").await, None);
+    assert_eq!(pause("99999999999999999999").await, Some(Duration::from_secs(u64::MAX)));
     assert_eq!(pause("-1").await, None);
 }
 
