@@ -74,7 +74,8 @@ impl FromStr for RateTable {
 
     fn from_str(text: &str) -> Result<Self, InvalidTable> {
         let mut table = BTreeMap::<String, Vec<Rate>>::new();
-        for (number, line) in (1..).zip(text.lines()) {
+        // spreadsheets begin UTF-8 with a byte order mark
+        for (number, line) in (1..).zip(text.trim_start_matches('\u{feff}').lines()) {
             let is_head = number == 1 && line == "time,currency,price";
             if line.trim().is_empty() || line.starts_with('#') || is_head {
                 continue;
@@ -111,6 +112,7 @@ mod tests {
     fn a_table_has_rates_in_any_order_and_form_of_time() {
         let text = "time,currency,price\n# from a market\n1970-01-01T00:05:00Z, EUR, 60.5\n\n200,EUR,50\n200,USD,55\n";
         let table: RateTable = text.parse().unwrap();
+        assert_eq!(format!("\u{feff}{text}").parse::<RateTable>().unwrap(), table, "as spreadsheets write it");
         assert_eq!(table.currencies().collect::<Vec<_>>(), ["EUR", "USD"]);
         let at = |currency, time| table.at(currency, time).map(|rate| (rate.time, rate.price.to_string()));
         assert_eq!(at("EUR", 199), None);
