@@ -59,6 +59,9 @@ impl ServerState {
         let slots = Slots::new(slot_limits, exemptions.clone());
         let memory = MemoryBudget::of_unread_responses(limits.buffered_bytes);
         let origins = Arc::new(options.origins.clone());
+        if let Some(allowed) = &options.allowed_operations {
+            allowed.warn_of_refused(&limits);
+        }
         let persisted = Arc::new(Persisted::new(limits.persisted_query_bytes, options.allowed_operations.clone()));
         let rates = RequestRates::new(limits.requests_per_minute).map(Arc::new);
         let streams = EventStreams {

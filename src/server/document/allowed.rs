@@ -8,7 +8,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::Deserialize;
+use tracing::warn;
 
+use super::guard;
+use super::unknown_fields::Types;
+use crate::limits::Limits;
 use crate::server::sha256::Sha256Hash;
 
 /// Documents by their SHA-256.
@@ -90,6 +94,24 @@ impl AllowedOperations {
         self.0.is_empty()
     }
 
+    /// The documents that a server with these limits would refuse, or whose fields its schema does not have, with the reason.
+    fn refused(&self, limits: &Limits) -> impl Iterator<Item = (&Sha256Hash, String)> {
+        self.0.iter().filter_map(|(hash, document)| {
+            let reason = match guard::admit(document, limits) {
+                Ok(document) => Types::served().first_unknown(&document)?,
+                Err(refusal) => refusal.to_string(),
+            };
+            Some((hash, reason))
+        })
+    }
+
+    /// Logs a warning for each document that is allowed and cannot be executed.
+    pub(crate) fn warn_of_refused(&self, limits: &Limits) {
+        for (hash, reason) in self.refused(limits) {
+            warn!(%hash, reason, "an operation of server.allowed_operations is refused whenever it is requested");
+        }
+    }
+
     /// The document with this hash.
     pub(crate) fn get(&self, hash: &Sha256Hash) -> Option<&Arc<str>> {
         self.0.get(hash)
@@ -114,6 +136,19 @@ mod tests {
             assert_eq!((read.len(), read.get(&id).map(AsRef::as_ref)), (1, Some(body)));
         }
         assert!(AllowedOperations::parse("{}").unwrap().is_empty());
+    }
+
+    #[test]
+    fn documents_that_cannot_be_executed_are_found_with_the_reason() {
+        let deep = "{ tip ".repeat(500);
+        let documents = ["{ tip { height } }", "{ tip { heigth } }", "{ tip {", &deep];
+        let by_hash: serde_json::Map<_, _> =
+            documents.iter().map(|body| (Sha256Hash::of(body).to_string(), json!(body))).collect();
+        let read = AllowedOperations::parse(&json!(by_hash).to_string()).unwrap();
+        let refused: HashMap<_, _> = read.refused(&Limits::default()).collect();
+        assert_eq!(refused.len(), 3, "{refused:?}");
+        assert_eq!(refused[&Sha256Hash::of("{ tip { heigth } }")], "the type Block has no field heigth");
+        assert!(refused[&Sha256Hash::of(&deep)].starts_with("a request has at most "), "{refused:?}");
     }
 
     #[test]

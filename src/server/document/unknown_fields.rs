@@ -66,6 +66,14 @@ impl Types {
         self.count(document, UNKNOWN).map(drop)
     }
 
+    /// What is wrong with the first field that its type does not have.
+    pub(crate) fn first_unknown(&self, document: &ExecutableDocument) -> Option<String> {
+        match self.count(document, 0) {
+            Err(RequestRefusal::UnknownFields { field, on, .. }) => Some(format!("the type {on} has no field {field}")),
+            _ => None,
+        }
+    }
+
     /// How many there are, if they are no more than this.
     fn count(&self, document: &ExecutableDocument, most: usize) -> Result<usize, RequestRefusal> {
         let mut search = Search { types: self, most, unknown: 0 };
