@@ -70,20 +70,24 @@ impl Limits {
         Ok(found)
     }
 
-    /// Whether a document with so many levels, whose answer costs at most so much, may be executed. A mutation may not cost
-    /// more than an answer may: it would be refused when a part of it is done.
-    ///
-    /// Errors: QUERY_LIMIT_EXCEEDED.
-    pub(crate) fn check(&self, depth: usize, worst_case: usize, is_mutation: bool) -> Result<(), ApiError> {
-        let worst = if is_mutation {
+    /// Whether a document may have so many levels of fields. Errors: QUERY_LIMIT_EXCEEDED.
+    pub(crate) fn check_depth(&self, depth: usize) -> Result<(), ApiError> {
+        if depth > self.depth {
+            return Err(ApiError::limit_exceeded("fieldLevels", number(self.depth), number(depth)));
+        }
+        Ok(())
+    }
+
+    /// Whether a document whose answer costs at most so much may be executed. A mutation may not cost more than an answer may: it
+    /// would be refused when a part of it is done. Errors: QUERY_LIMIT_EXCEEDED.
+    pub(crate) fn check_worst_case(&self, worst_case: usize, is_mutation: bool) -> Result<(), ApiError> {
+        let (which, limit) = if is_mutation {
             (COMPLEXITY, self.complexity.min(self.worst_case_complexity))
         } else {
             ("worstCaseComplexity", self.worst_case_complexity)
         };
-        for ((which, limit), actual) in [(("fieldLevels", self.depth), depth), (worst, worst_case)] {
-            if actual > limit {
-                return Err(ApiError::limit_exceeded(which, number(limit), number(actual)));
-            }
+        if worst_case > limit {
+            return Err(ApiError::limit_exceeded(which, number(limit), number(worst_case)));
         }
         Ok(())
     }
@@ -96,10 +100,16 @@ mod tests {
     #[test]
     fn a_limit_is_reached_but_not_passed() {
         let limits = Limits { depth: 2, complexity: 5, worst_case_complexity: 10, ..Limits::default() };
-        assert_eq!(limits.check(2, 5, true), Ok(()));
-        assert_eq!(limits.check(2, 6, true), Err(ApiError::limit_exceeded("complexity", 5, 6)));
-        assert_eq!(limits.check(2, 10, false), Ok(()));
-        assert_eq!(limits.check(3, 10, false), Err(ApiError::limit_exceeded("fieldLevels", 2, 3)));
-        assert_eq!(limits.check(2, 11, false), Err(ApiError::limit_exceeded("worstCaseComplexity", 10, 11)));
+        assert_eq!(limits.check_depth(2), Ok(()));
+        assert_eq!(limits.check_depth(3), Err(ApiError::limit_exceeded("fieldLevels", 2, 3)));
+        for (worst_case, is_mutation, refused) in [
+            (5, true, None),
+            (6, true, Some(("complexity", 5))),
+            (10, false, None),
+            (11, false, Some(("worstCaseComplexity", 10))),
+        ] {
+            let expected = refused.map(|(which, limit)| ApiError::limit_exceeded(which, limit, number(worst_case)));
+            assert_eq!(limits.check_worst_case(worst_case, is_mutation).err(), expected);
+        }
     }
 }

@@ -3,6 +3,7 @@
 pub(crate) mod account;
 pub(crate) mod cacheability;
 pub(crate) mod field_rules;
+pub(crate) mod longest_list;
 pub(crate) mod operation;
 pub(crate) mod refused_value;
 pub(crate) mod request;

@@ -12,6 +12,7 @@ use async_graphql::registry::{MetaInputValue, MetaType, MetaTypeName, Registry};
 use async_graphql::{ServerError, Variables};
 use async_graphql_value::{ConstValue, Value};
 
+use super::longest_list::{LongestList, longest_list};
 use super::sent_arguments::{SentArgument, find_argument, type_at};
 use crate::api::scalars::explain;
 
@@ -31,6 +32,11 @@ struct RefusedValue<'a> {
 impl SentRequest {
     pub(crate) fn new(query: &str, variables: &Variables) -> Self {
         Self { query: query.to_owned(), variables: variables.clone() }
+    }
+
+    /// The list with the most rows if every page is full.
+    pub(crate) fn longest_list(&self, registry: &Registry) -> Option<LongestList> {
+        longest_list(&parse_query(&self.query).ok()?, &self.variables, registry)
     }
 
     /// What validation would say of the first value that is no object where one belongs.
@@ -71,6 +77,8 @@ impl SentRequest {
             let Some(path) = path_of_argument(&error.message) else { continue };
             let argument = with_brackets(path);
             let refused = self.refused(&document, error, registry).unwrap_or_default();
+            // as the other errors write a path
+            error.message = error.message.replacen(path, &argument, 1);
             explain(&mut error.message, refused.value.as_deref(), refused.kind);
             error.extensions.get_or_insert_default().set("argument", argument);
         }

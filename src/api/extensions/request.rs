@@ -17,6 +17,7 @@ use async_graphql::{
 
 use super::account::{Account, Include};
 use super::field_rules::{FieldRules, ResolvedField};
+use super::longest_list::LongestList;
 use super::operation::operation;
 use super::refused_value::SentRequest;
 use super::spec_fixes::{fill_defaults, missing_variable, restore_path, schema_description};
@@ -59,6 +60,17 @@ impl ExtensionFactory for RequestExtensions {
             is_mutation: AtomicBool::new(false),
         })
     }
+}
+
+/// The refusal of a worst case, with the list that has the most rows in it.
+fn with_list(error: ApiError, longest: Option<LongestList>) -> ServerError {
+    let Some(LongestList { path, rows, at }) = longest else { return error.into() };
+    let error = error.with("field", path.as_str());
+    let mut error = ServerError::from(error);
+    let length = if rows > 1 { format!(" has up to {rows} rows") } else { " is a list".to_owned() };
+    error.message.push_str(&format!("; {path}{length}: request smaller pages or fewer fields"));
+    error.locations.push(at);
+    error
 }
 
 /// One a request.
@@ -159,7 +171,11 @@ impl Extension for RequestExtension {
             errors
         })?;
         let is_mutation = self.is_mutation.load(Ordering::Relaxed);
-        self.limits.check(result.depth, result.complexity, is_mutation).map_err(|error| vec![error.into()])?;
+        self.limits.check_depth(result.depth).map_err(|error| vec![error.into()])?;
+        if let Err(error) = self.limits.check_worst_case(result.complexity, is_mutation) {
+            let longest = self.sent.get().and_then(|sent| sent.longest_list(&ctx.schema_env.registry));
+            return Err(vec![with_list(error, longest)]);
+        }
         if let Some(account) = ctx.data_opt::<Arc<Account>>() {
             let worst_case = u64::try_from(result.complexity).unwrap_or(u64::MAX);
             account.reserve(worst_case, self.limits.answer_cost()).map_err(|error| vec![error.into()])?;

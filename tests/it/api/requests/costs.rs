@@ -71,6 +71,8 @@ fn a_nested_query_with_default_pages_is_answered_though_full_pages_would_cost_mo
     let refused = refusal(&worst_case.ask(query));
     assert_eq!(refused["which"], json!("worstCaseComplexity"), "{refused}");
     assert!(refused["actual"].as_u64() > Some(100_000), "{refused}");
+    // 25 blocks of 25 transactions of 100 inputs or outputs, of which the first is named
+    assert_eq!(refused["field"], json!("blocks.nodes.transactions.nodes.inputs"), "{refused}");
     let answer = Api::of_chain(&chain).ask(query);
     assert_eq!(answer.get("errors"), None);
     assert_eq!(answer["data"]["blocks"]["nodes"].as_array().unwrap().len(), 25);

@@ -143,7 +143,7 @@ fn a_bad_value_is_refused_with_its_place_and_what_is_expected() {
         (
             "query($of: LedgerInput!) { ledgerSet(of: $of) { id } }".to_owned(),
             json!({ "of": { "scripts": ["51", "5"] } }),
-            r#"Invalid value for argument "of.scripts.1", expected type "Hex": a string of hexadecimal digits, two for each byte, without 0x, got an odd number of them: 1"#,
+            r#"Invalid value for argument "of.scripts[1]", expected type "Hex": a string of hexadecimal digits, two for each byte, without 0x, got an odd number of them: 1"#,
         ),
     ] {
         let answer = api.ask_with(&document, variables);
@@ -266,9 +266,17 @@ fn a_query_that_is_too_deep_or_asks_for_too_much_is_refused_with_the_limit() {
     // 1 + 100 * (1 + 1 + 100 * (1 + 5)) + 1
     let limits = Limits { worst_case_complexity: 60_201, ..Limits::default() };
     let api = Api::of_chain_within(&SimChain::new(22), limits);
-    let expected =
-        json!({ "code": "QUERY_LIMIT_EXCEEDED", "which": "worstCaseComplexity", "limit": 60_201, "actual": 60_202 });
-    assert_eq!(api.ask(wide)["errors"][0]["extensions"], expected);
+    let expected = json!({
+        "code": "QUERY_LIMIT_EXCEEDED", "which": "worstCaseComplexity", "limit": 60_201, "actual": 60_202,
+        "field": "tip.transactions.nodes.outputs",
+    });
+    let refused = &api.ask(wide)["errors"][0];
+    assert_eq!(refused["extensions"], expected);
+    assert_eq!(
+        refused["message"],
+        "worstCaseComplexity is 60202, and the limit is 60201; tip.transactions.nodes.outputs has up to 10000 rows: request smaller \
+         pages or fewer fields"
+    );
     assert_eq!(api.ask(&wide.replacen("100", "50", 1)).get("errors"), None);
 }
 
