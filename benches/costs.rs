@@ -83,7 +83,7 @@ fn main() -> Result<()> {
         ("a search for an extended key", &search(&key.to_string())),
         ("an address of two mistyped characters", &mistyped(&address.to_string())),
         ("the stale blocks of a month", "{ chain { summary { recentStaleBlockCount } } }"),
-        ("a question to the node", "{ bitcoinNode { version } }"),
+        ("a question to the node", "{ bitcoinNode { softwareVersion } }"),
     ] {
         let found = measure(&runtime, &schema, query)?;
         let ratio = found.per_cost().as_secs_f64() / unit.per_cost().as_secs_f64();

@@ -277,7 +277,7 @@ mod tests {
         ("Input.sighashTypes", "of its parent's bytes, which are counted"),
         ("Input.witness", "of its parent's bytes, which are counted"),
         ("MempoolSample.vsizeByFeeRate", "of its parent's row"),
-        ("MerkleProof.branch", "at most a dozen or so, found with its parent"),
+        ("MerkleProof.merkleBranch", "at most a dozen or so, found with its parent"),
         ("OpReturn.pushes", "of its parent's bytes, which are counted"),
         ("PackageResult.replaced", "reported by the node with its parent"),
         ("PackageResult.results", "its parent's cost counts each"),
@@ -305,7 +305,7 @@ mod tests {
         ("ServerInfo.features", "as many as there are in the settings"),
         ("Spendability.reasons", "at most as many as there are obstacles"),
         ("UtxoSet.byType", "one for each type of script, of its parent's row"),
-        ("WtxidProof.branch", "at most a dozen or so, found with its parent"),
+        ("WtxidProof.merkleBranch", "at most a dozen or so, found with its parent"),
     ];
 
     #[test]

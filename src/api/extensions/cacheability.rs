@@ -108,7 +108,7 @@ const FIELD_CACHEABILITY: &[(&str, Cacheability, &str)] = &[
     (
         "BitcoinNode",
         Never,
-        "isReachable version subversion network height headerHeight bestBlockHash verificationProgress \
+        "isReachable softwareVersion subversion network height headerHeight bestBlockHash verificationProgress \
          isInitialBlockDownload pruned peerCount warnings",
     ),
     (
@@ -262,7 +262,7 @@ const FIELD_CACHEABILITY: &[(&str, Cacheability, &str)] = &[
          incrementalFeeRate loaded sequence outputCount",
     ),
     ("MempoolStats", Never, "txPerSecond vbytesPerSecond"),
-    ("MerkleProof", Immutable, "blockHash height position branch root headerHex"),
+    ("MerkleProof", Immutable, "blockHash height position merkleBranch root headerHex"),
     ("Mutation", Never, "broadcastTransaction broadcastPackage"),
     (
         "NetEffect",
@@ -318,10 +318,10 @@ const FIELD_CACHEABILITY: &[(&str, Cacheability, &str)] = &[
     ("PsbtOutputConnection", Immutable, "edges nodes pageInfo totalCount"),
     ("PsbtOutputEdge", Immutable, "cursor node"),
     ("PsbtPreimage", Immutable, "hashType hashHex preimage"),
-    ("PsbtProprietaryEntry", Immutable, "identifier subtype keyData value"),
+    ("PsbtProprietaryEntry", Immutable, "identifier subtype keyData valueData"),
     ("PsbtSignature", Immutable, "publicKey signature"),
     ("PsbtTapLeaf", Immutable, "scriptHex leafVersion depth controlBlock"),
-    ("PsbtUnknownEntry", Immutable, "key value"),
+    ("PsbtUnknownEntry", Immutable, "key valueData"),
     ("PsbtXpub", Immutable, "xpub fingerprint path"),
     ("Query", Immutable, "chain mempool validateDescriptor validateAddress decodeScript"),
     (
@@ -388,7 +388,7 @@ const FIELD_CACHEABILITY: &[(&str, Cacheability, &str)] = &[
     ("SeriesPoint", Immutable, "startAt endAt firstBlock lastBlock blockCount stats difficulty utxoSet"),
     ("SearchResultConnection", Immutable, "edges nodes pageInfo totalCount"),
     ("SearchResultEdge", Immutable, "cursor node"),
-    ("ServerInfo", Never, "id version gitCommit startedAt limits database subscriptionCount features"),
+    ("ServerInfo", Never, "id softwareVersion gitCommit startedAt limits database subscriptionCount features"),
     ("SilentPaymentTweak", Immutable, "transaction tweak"),
     ("SilentPaymentTweakConnection", Immutable, "edges nodes pageInfo totalCount"),
     ("SilentPaymentTweakEdge", Immutable, "cursor node"),
@@ -444,7 +444,7 @@ const FIELD_CACHEABILITY: &[(&str, Cacheability, &str)] = &[
     ("UtxoEdge", Immutable, "cursor node"),
     ("UtxoSet", Immutable, "height unspentCount totalValue byType"),
     ("UtxoTypeCount", Immutable, "type unspentCount totalValue"),
-    ("WtxidProof", Immutable, "position branch witnessRoot reservedValue commitment coinbaseHex coinbaseProof"),
+    ("WtxidProof", Immutable, "position merkleBranch witnessRoot reservedValue commitment coinbaseHex coinbaseProof"),
 ];
 
 impl Cacheability {

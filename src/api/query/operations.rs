@@ -137,14 +137,14 @@ impl OperationsQuery {
     }
 
     /// This server. Available even before any block is indexed.
-    /// Example: `{ server { version features { name enabled } limits { pages { pageSize } } } }`.
+    /// Example: `{ server { softwareVersion features { name enabled } limits { pages { pageSize } } } }`.
     async fn server(&self, ctx: &Context<'_>) -> Result<ServerInfo, ApiError> {
         self.this_server(ctx)
     }
 
     /// The Bitcoin node that this server follows, queried now. Available even before any block is indexed, and while
     /// the node is unreachable.
-    /// Example: `{ bitcoinNode { isReachable version height } }`.
+    /// Example: `{ bitcoinNode { isReachable softwareVersion height } }`.
     #[graphql(complexity = "costs::NODE.saturating_add(child_complexity)")]
     async fn bitcoin_node(&self, ctx: &Context<'_>) -> Option<Result<BitcoinNode, ApiError>> {
         let ask = match costs::spend(ctx, costs::NODE).and_then(|()| self.root.pinned(ctx)) {

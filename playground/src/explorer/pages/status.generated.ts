@@ -65,7 +65,7 @@ export type SyncPhase =
 export type StatusPageQueryVariables = Exact<{ [key: string]: never; }>;
 
 
-export type StatusPageQuery = { snapshot: { height: number, hash: string, takenAt: string, nodeHeight: number | null, nodeHeaderHeight: number | null, isInSync: boolean, isMempoolInSync: boolean } | null, sync: { phase: SyncPhase, indexedHeight: number | null, targetHeight: number | null, progress: number | null, blocksPerSecond: number | null, etaSeconds: number | null, isReady: boolean, diskShortage: { neededBytes: number, freeBytes: number } | null, lostBlock: { height: number, hash: string } | null }, bitcoinNode: { isReachable: boolean, version: string | null, subversion: string | null, network: Network | null, height: number | null, headerHeight: number | null, verificationProgress: number | null, isInitialBlockDownload: boolean | null, pruned: boolean | null, peerCount: number | null, warnings: Array<string> | null } | null, server: { id: string, version: string, gitCommit: string | null, startedAt: string, subscriptionCount: number, database: { formatVersion: number, fileBytes: number | null }, features: Array<{ name: FeatureName, enabled: boolean, setting: string }> }, chainTips: Array<{ hash: string, height: number, branchLength: number, status: ChainTipStatus | null }> | null, reorgs: { nodes: Array<{ id: string, observedAt: string, depth: number, forkHeight: number, isComplete: boolean, disconnected: { totalCount: number | null, nodes: Array<{ hash: string, height: number }> } | null, connected: { totalCount: number | null, nodes: Array<{ hash: string, height: number }> } | null, returnedToMempool: { totalCount: number | null, nodes: Array<string> } | null, conflicted: { totalCount: number | null, nodes: Array<{ txid: string }> } | null }> } | null };
+export type StatusPageQuery = { snapshot: { height: number, hash: string, takenAt: string, nodeHeight: number | null, nodeHeaderHeight: number | null, isInSync: boolean, isMempoolInSync: boolean } | null, sync: { phase: SyncPhase, indexedHeight: number | null, targetHeight: number | null, progress: number | null, blocksPerSecond: number | null, etaSeconds: number | null, isReady: boolean, diskShortage: { neededBytes: number, freeBytes: number } | null, lostBlock: { height: number, hash: string } | null }, bitcoinNode: { isReachable: boolean, softwareVersion: string | null, subversion: string | null, network: Network | null, height: number | null, headerHeight: number | null, verificationProgress: number | null, isInitialBlockDownload: boolean | null, pruned: boolean | null, peerCount: number | null, warnings: Array<string> | null } | null, server: { id: string, softwareVersion: string, gitCommit: string | null, startedAt: string, subscriptionCount: number, database: { formatVersion: number, fileBytes: number | null }, features: Array<{ name: FeatureName, enabled: boolean, setting: string }> }, chainTips: Array<{ hash: string, height: number, branchLength: number, status: ChainTipStatus | null }> | null, reorgs: { nodes: Array<{ id: string, observedAt: string, depth: number, forkHeight: number, isComplete: boolean, disconnected: { totalCount: number | null, nodes: Array<{ hash: string, height: number }> } | null, connected: { totalCount: number | null, nodes: Array<{ hash: string, height: number }> } | null, returnedToMempool: { totalCount: number | null, nodes: Array<string> } | null, conflicted: { totalCount: number | null, nodes: Array<{ txid: string }> } | null }> } | null };
 
 export type SyncChangesSubscriptionVariables = Exact<{ [key: string]: never; }>;
 
@@ -102,7 +102,7 @@ query StatusPage {
   }
   bitcoinNode {
     isReachable
-    version
+    softwareVersion
     subversion
     network
     height
@@ -115,7 +115,7 @@ query StatusPage {
   }
   server {
     id
-    version
+    softwareVersion
     gitCommit
     startedAt
     subscriptionCount

@@ -68,7 +68,7 @@ function Shown({ data }: { data: StatusPageQuery }) {
         <Panel title="Server" aside={<span className="quiet">this program</span>}>
           <Facts
             facts={[
-              ['Version', <>btcgraph {server.version}{server.gitCommit && <span className="quiet"> {server.gitCommit.slice(0, 12)}</span>}</>],
+              ['Version', <>btcgraph {server.softwareVersion}{server.gitCommit && <span className="quiet"> {server.gitCommit.slice(0, 12)}</span>}</>],
               ['Started', <When time={server.startedAt} />],
               ['Live subscriptions', count(server.subscriptionCount), 'open now, of all visitors'],
               ['Index on disk', server.database.fileBytes === null ? null : scaled(server.database.fileBytes, 'B')],

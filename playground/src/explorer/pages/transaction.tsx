@@ -141,8 +141,8 @@ function Shown({ transaction, market, more }: { transaction: Shown; market: Mark
                 ]}
               />
               <details>
-                <summary>{things(transaction.merkleProof.branch.length, 'hash', 'hashes')} from the txid to the root</summary>
-                <ol className="branch">{transaction.merkleProof.branch.map((hash, index) => <li key={index}><Hash text={hash} what="hash" /></li>)}</ol>
+                <summary>{things(transaction.merkleProof.merkleBranch.length, 'hash', 'hashes')} from the txid to the root</summary>
+                <ol className="merkleBranch">{transaction.merkleProof.merkleBranch.map((hash, index) => <li key={index}><Hash text={hash} what="hash" /></li>)}</ol>
               </details>
             </Panel>
           )}

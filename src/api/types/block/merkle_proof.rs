@@ -10,7 +10,7 @@ use crate::view;
 /// A proof that a block contains a transaction, verifiable with only the headers of the chain (BIP37 calls it a merkle
 /// branch).
 ///
-/// To verify it, start with the txid. For each hash of `branch`, append the hash to the current value if the lowest bit
+/// To verify it, start with the txid. For each hash of `merkleBranch`, append the hash to the current value if the lowest bit
 /// of `position` is 0, or prepend it if the bit is 1; replace the value by the double SHA-256 of the result, and drop
 /// the bit. The result must equal `root`, which is in the header. Hash in protocol byte order; the hashes here are
 /// displayed reversed.
@@ -25,7 +25,7 @@ pub(crate) struct MerkleProofObject {
     position: i32,
     /// The sibling hashes on the path from the txid to the root, leaf level first, in display (reversed) byte order.
     /// Empty if the transaction is the only one in its block.
-    branch: Vec<Hash256>,
+    merkle_branch: Vec<Hash256>,
     /// The merkle root of the header, in display (reversed) byte order.
     root: Hash256,
     /// The 80 bytes of the header.
@@ -38,7 +38,7 @@ impl MerkleProofObject {
             block_hash: BlockHash(proof.block.row.hash),
             height: int(proof.block.height.to_u32())?,
             position: int(proof.index)?,
-            branch: proof.branch.iter().map(|node| Hash256::new(node.to_byte_array())).collect(),
+            merkle_branch: proof.branch.iter().map(|node| Hash256::new(node.to_byte_array())).collect(),
             root: merkle_root(&proof.block.row.header),
             header_hex: Hex::new(serialize(&proof.block.row.header)),
         })

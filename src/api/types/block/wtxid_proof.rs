@@ -8,7 +8,7 @@ use crate::view;
 
 /// A proof that a block contains a transaction with its witness, which a proof of its txid says nothing about (BIP141).
 ///
-/// To verify it, compute `witnessRoot` from the wtxid, `branch` and `position` as for a `MerkleProof`; then the double
+/// To verify it, compute `witnessRoot` from the wtxid, `merkleBranch` and `position` as for a `MerkleProof`; then the double
 /// SHA-256 of the root and `reservedValue` must be `commitment`, an output script of the coinbase must be `6a24aa21a9ed` and
 /// the commitment (the last such output counts), and `coinbaseProof` must prove the double SHA-256 of `coinbaseHex`, the txid
 /// of the coinbase.
@@ -19,7 +19,7 @@ pub(crate) struct WtxidProofObject {
     position: i32,
     /// The sibling hashes on the path from the wtxid to the root, leaf level first, in display (reversed) byte order. The
     /// coinbase counts as 32 zero bytes.
-    branch: Vec<Hash256>,
+    merkle_branch: Vec<Hash256>,
     /// The merkle root over the wtxids of the block, in display (reversed) byte order.
     witness_root: Hash256,
     /// The 32 bytes in the witness of the coinbase that are hashed with the root.
@@ -36,7 +36,7 @@ impl WtxidProofObject {
     pub(crate) fn new(proof: view::WtxidProof) -> Result<Self, ApiError> {
         Ok(Self {
             position: int(proof.index)?,
-            branch: proof.branch.iter().map(|node| Hash256::new(node.to_byte_array())).collect(),
+            merkle_branch: proof.branch.iter().map(|node| Hash256::new(node.to_byte_array())).collect(),
             witness_root: Hash256::new(proof.witness_root.to_byte_array()),
             reserved_value: Hex::new(proof.reserved_value),
             commitment: Hex::new(proof.commitment),

@@ -95,10 +95,7 @@ impl DescriptorAccount {
     }
 
     fn branch(&self, number: i32) -> Result<DescriptorBranch, ApiError> {
-        DescriptorBranch::at(&self.view, &self.account, number).ok_or_else(|| {
-            let count = self.account.branches.len();
-            ApiError::bad_argument("branch", format!("is {number}, and the descriptor has {count}, counted from 0"))
-        })
+        DescriptorBranch::at(&self.view, &self.account, number)
     }
 
     /// A page of the derived addresses. A cursor holds branch and index, so nothing that happens makes it stale.

@@ -8,6 +8,13 @@ use crate::api::error::ApiError;
 use crate::api::scalars::{int, int_of};
 use crate::view::View;
 
+/// The argument `branch` as one of so many. Errors: BAD_USER_INPUT if there is none with this number.
+pub(crate) fn branch_place(number: i32, count: usize) -> Result<usize, ApiError> {
+    usize::try_from(number).ok().filter(|place| *place < count).ok_or_else(|| {
+        ApiError::bad_argument("branch", format!("is {number}, and the descriptor has {count}, counted from 0"))
+    })
+}
+
 /// A branch of an account.
 #[derive(Clone)]
 pub(crate) struct DescriptorBranch {
@@ -23,10 +30,10 @@ impl DescriptorBranch {
         (0..account.branches.len()).map(branch).collect()
     }
 
-    /// The branch with this number, `None` if there is none.
-    pub(crate) fn at(view: &Arc<View>, account: &Arc<DiscoveredAccount>, number: i32) -> Option<Self> {
-        let number = usize::try_from(number).ok().filter(|number| *number < account.branches.len())?;
-        Some(Self { view: view.clone(), account: account.clone(), number })
+    /// The branch with this number. Errors: BAD_USER_INPUT if there is none.
+    pub(crate) fn at(view: &Arc<View>, account: &Arc<DiscoveredAccount>, number: i32) -> Result<Self, ApiError> {
+        let number = branch_place(number, account.branches.len())?;
+        Ok(Self { view: view.clone(), account: account.clone(), number })
     }
 
     fn branch(&self) -> Option<&AccountBranch> {

@@ -4,12 +4,13 @@ use async_graphql::{Context, Enum, Object};
 use bitcoin::{Network, NetworkKind};
 
 use super::derived_address::DerivedAddress;
+use super::descriptor_branch::branch_place;
 use super::descriptor_error::DescriptorErrorObject;
 use crate::api::accounts::{BATCH, DerivationCache, batch_cost};
 use crate::api::context::{ServingContext, limits};
 use crate::api::costs;
 use crate::api::error::ApiError;
-use crate::api::pagination::page::{count_of, list_size};
+use crate::api::pagination::page::list_size;
 use crate::api::scalars::int_of;
 use crate::api::types::enums::ScriptTypeEnum;
 use crate::chain;
@@ -56,14 +57,12 @@ impl DescriptorInfo {
         from_index: i32,
         first: i32,
     ) -> Result<Vec<DerivedAddress>, ApiError> {
-        let (from, count) = (count_of("fromIndex", from_index)?, list_size(limits(ctx)?, first)?);
-        let branch = usize::try_from(count_of("branch", branch)?)
-            .map_err(|_| ApiError::internal("a number of 32 bits exceeds the address space"))?;
+        let from = u32::try_from(from_index).map_err(|_| {
+            ApiError::bad_argument("fromIndex", format!("is {from_index}, and an index cannot be negative"))
+        })?;
+        let count = list_size(limits(ctx)?, first)?;
         let Some(descriptor) = self.descriptor.as_ref().filter(|_| self.error.is_none()) else { return Ok(Vec::new()) };
-        if branch >= descriptor.branches() {
-            let fault = format!("is {branch}, and the descriptor has {}, counted from 0", descriptor.branches());
-            return Err(ApiError::bad_argument("branch", fault));
-        }
+        let branch = branch_place(branch, descriptor.branches())?;
         let path = descriptor.path(branch);
         let mut derived = Vec::with_capacity(count);
         let (mut index, network) = (from, self.view.network());

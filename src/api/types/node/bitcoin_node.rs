@@ -12,7 +12,7 @@ pub(crate) struct BitcoinNode {
     /// Whether the node responds. If false, all other fields are null.
     is_reachable: bool,
     /// The version of the node's software, such as 29.5.0.
-    version: Option<String>,
+    software_version: Option<String>,
     /// The user agent that the node announces to its peers (BIP14).
     subversion: Option<String>,
     /// The network of the node. Null if this server does not know it.
@@ -65,7 +65,7 @@ impl BitcoinNode {
 
     fn add_network(&mut self, info: &NetworkInfo) -> Result<(), ApiError> {
         self.is_reachable = true;
-        self.version = Some(version(info.version));
+        self.software_version = Some(version(info.version));
         self.subversion = Some(info.subversion.clone());
         self.peer_count = Some(int(info.connections)?);
         self.warnings = Some(info.warnings.clone());

@@ -41,7 +41,7 @@ pub(crate) struct PsbtUnknownEntry {
     /// The whole key: its type and what follows it.
     key: Hex,
     /// The value.
-    value: Hex,
+    value_data: Hex,
 }
 
 impl PsbtUnknownEntry {
@@ -51,7 +51,7 @@ impl PsbtUnknownEntry {
         view.count(bytes.sum())?;
         let entry = |(key, value): (&Key, &Vec<u8>)| Self {
             key: Hex::new([&[key.type_value], &key.key[..]].concat()),
-            value: Hex::new(value.as_slice()),
+            value_data: Hex::new(value.as_slice()),
         };
         Ok(entries.iter().map(entry).collect())
     }
@@ -67,7 +67,7 @@ pub(crate) struct PsbtProprietaryEntry {
     /// What follows the subtype in the key.
     key_data: Hex,
     /// The value.
-    value: Hex,
+    value_data: Hex,
 }
 
 impl PsbtProprietaryEntry {
@@ -79,7 +79,7 @@ impl PsbtProprietaryEntry {
             identifier: Hex::new(key.prefix.as_slice()),
             subtype: key.subtype.into(),
             key_data: Hex::new(key.key.as_slice()),
-            value: Hex::new(value.as_slice()),
+            value_data: Hex::new(value.as_slice()),
         };
         Ok(entries.iter().map(entry).collect())
     }

@@ -57,7 +57,7 @@ impl ServerInfo {
     }
 
     /// The version of the program, as in `btcgraph --version`.
-    async fn version(&self) -> &'static str {
+    async fn software_version(&self) -> &'static str {
         env!("CARGO_PKG_VERSION")
     }
 

@@ -128,7 +128,7 @@ fn what_is_asked_in_earnest_lasts_as_long_as_it_can(form: IndexForm) {
             0,
         ),
         (
-            "{ transactionByIndex(index: 5) { id fee block { height } merkleProof { branch } inputs { nodes { witness } } } }",
+            "{ transactionByIndex(index: 5) { id fee block { height } merkleProof { merkleBranch } inputs { nodes { witness } } } }",
             0,
         ),
         ("{ blocks(first: 2) { nodes { hash confirmations } pageInfo { endCursor } } }", 1),
@@ -168,7 +168,7 @@ fn what_is_asked_in_earnest_lasts_as_long_as_it_can(form: IndexForm) {
             2,
         ),
         ("{ block(height: 1000) { hash } }", 2),
-        ("{ block(height: 1) { hash } server { version } }", 3),
+        ("{ block(height: 1) { hash } server { softwareVersion } }", 3),
         ("{ mempool { stats { txPerSecond } } }", 3),
     ] {
         let (_, lasts) = ask(&history.api, &runtime, document).unwrap();

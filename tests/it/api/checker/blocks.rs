@@ -11,7 +11,7 @@ use super::known::Known;
 /// What is told of a transaction of a block.
 const TRANSACTION: &str =
     "txid state confirmations block { hash } indexInBlock size weight isCoinbase inputCount outputCount
-    totalInputValue totalOutputValue fee mempoolEntry { addedAt } merkleProof { blockHash height position branch root }";
+    totalInputValue totalOutputValue fee mempoolEntry { addedAt } merkleProof { blockHash height position merkleBranch root }";
 const SUMS: &str = "cumulative { txCount inputCount outputCount outputValue fees subsidy size weight utxoCount }";
 
 /// The tip, or a block by height or hash, on the main chain or off it.
@@ -174,7 +174,7 @@ pub(super) fn check_proof(transaction: &Value) -> Checked {
     same("place", at(proof, "position"), at(transaction, "indexInBlock"))?;
     let parse = |text: &str| text.parse::<Txid>().unwrap().to_byte_array();
     let (mut node, mut position) = (parse(text(transaction, "txid")), int(proof, "position"));
-    for partner in list(proof, "branch") {
+    for partner in list(proof, "merkleBranch") {
         let partner = parse(partner.as_str().unwrap());
         let pair = if position % 2 == 0 { [node, partner] } else { [partner, node] };
         node = sha256d::Hash::hash(&pair.concat()).to_byte_array();

@@ -18,7 +18,7 @@ pub(super) fn parts(known: &Known, random: &mut Rng) -> String {
     format!(
         "transactionsByTxid(txids: {}) {{
             txid state confirmations block {{ hash height chainStatus }} indexInBlock isCoinbase mempoolEntry {{ addedAt }}
-            merkleProof {{ blockHash position branch root }} fee totalInputValue totalOutputValue inputCount outputCount
+            merkleProof {{ blockHash position merkleBranch root }} fee totalInputValue totalOutputValue inputCount outputCount
             occurrences {{ index isOnMainChain block {{ hash chainStatus }} }}
             replacedBy {{ txid state }} conflicts
             inputs(first: 4) {{ pageInfo {{ hasNextPage }} nodes {{ index

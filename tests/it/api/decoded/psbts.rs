@@ -38,12 +38,12 @@ fn derivations(ours: &Value) -> Value {
 
 /// The entries that no signer needs, in the form of the node.
 const ENTRIES: &str = "globalXpubs { xpub fingerprint path }
-    unknownEntries { key value } proprietaryEntries { identifier subtype keyData value }
+    unknownEntries { key valueData } proprietaryEntries { identifier subtype keyData valueData }
     inputs { nodes { preimages { hashType hashHex preimage } taprootInternalKey taprootMerkleRoot
         taprootScripts { scriptHex leafVersion depth controlBlock }
-        unknownEntries { key value } proprietaryEntries { identifier subtype keyData value } } }
+        unknownEntries { key valueData } proprietaryEntries { identifier subtype keyData valueData } } }
     outputs { nodes { taprootInternalKey taprootTree { scriptHex leafVersion depth controlBlock }
-        unknownEntries { key value } proprietaryEntries { identifier subtype keyData value } } }";
+        unknownEntries { key valueData } proprietaryEntries { identifier subtype keyData valueData } } }";
 
 /// Compares the unknown and proprietary entries of a map, which the node leaves out if there are none.
 fn compare_entries(ours: &Value, theirs: &Value) {
@@ -51,7 +51,7 @@ fn compare_entries(ours: &Value, theirs: &Value) {
         .as_array()
         .unwrap()
         .iter()
-        .map(|entry| (entry["key"].as_str().unwrap().to_owned(), entry["value"].clone()))
+        .map(|entry| (entry["key"].as_str().unwrap().to_owned(), entry["valueData"].clone()))
         .collect();
     assert_eq!(json!(unknown), *theirs.get("unknown").unwrap_or(&json!({})));
     let proprietary: Value = ours["proprietaryEntries"]
@@ -61,7 +61,7 @@ fn compare_entries(ours: &Value, theirs: &Value) {
         .map(|entry| {
             json!({
                 "identifier": entry["identifier"], "subtype": entry["subtype"], "key": entry["keyData"],
-                "value": entry["value"],
+                "value": entry["valueData"],
             })
         })
         .collect();
@@ -136,8 +136,8 @@ fn entries_beside_scripts_and_signatures_are_what_the_node_says() {
     let found = api.data(&format!("{{ decodePsbt(psbt: {}) {{ {ENTRIES} }} }}", json!(given)))["decodePsbt"].take();
     let (input, output) = (&found["inputs"]["nodes"][0], &found["outputs"]["nodes"][0]);
     assert_eq!(found["globalXpubs"], json!([{ "xpub": XPUB, "fingerprint": "01020304", "path": "m/84h/1h/0h" }]));
-    assert_eq!(found["unknownEntries"], json!([{ "key": "a0676c6f62616c", "value": "01" }]));
-    let entry = json!({ "identifier": "73686f70", "subtype": 7, "keyData": "6f72646572", "value": "3432" });
+    assert_eq!(found["unknownEntries"], json!([{ "key": "a0676c6f62616c", "valueData": "01" }]));
+    let entry = json!({ "identifier": "73686f70", "subtype": 7, "keyData": "6f72646572", "valueData": "3432" });
     assert_eq!(found["proprietaryEntries"], json!([entry]));
     let preimages = hashes.map(
         |(hash_type, hash)| json!({ "hashType": hash_type, "hashHex": hash, "preimage": preimage.to_lower_hex_string() }),
@@ -215,7 +215,7 @@ fn keys_that_are_no_points_are_shown_and_the_node_has_them_too() {
     let found = api.data(&format!("{{ decodePsbt(psbt: {}) {{ nextRole {ENTRIES} }} }}", json!(given)));
     let found = &found["decodePsbt"];
     let [input, output] = ["inputs", "outputs"].map(|part| &found[part]["nodes"][0]);
-    let entry = |key: String, value: &str| json!({ "key": key, "value": value });
+    let entry = |key: String, value: &str| json!({ "key": key, "valueData": value });
     assert_eq!(
         input["unknownEntries"],
         json!([

@@ -184,14 +184,14 @@ impl Compared {
     /// proof has it.
     fn assert_proof(&self, txid: &str, block: &Value) {
         let found = self.api.data(&format!(
-            "{{ transaction(txid: \"{txid}\") {{ merkleProof {{ blockHash position branch root headerHex }} }} }}"
+            "{{ transaction(txid: \"{txid}\") {{ merkleProof {{ blockHash position merkleBranch root headerHex }} }} }}"
         ));
         let proof = &found["transaction"]["merkleProof"];
         assert_eq!(proof["blockHash"], *block);
         let header: Header = deserialize_hex(proof["headerHex"].as_str().unwrap()).unwrap();
         assert_eq!(json!(header.block_hash()), *block);
         assert_eq!(json!(header.merkle_root), proof["root"]);
-        let branch: Vec<TxMerkleNode> = serde_json::from_value(proof["branch"].clone()).unwrap();
+        let branch: Vec<TxMerkleNode> = serde_json::from_value(proof["merkleBranch"].clone()).unwrap();
         let position = usize::try_from(proof["position"].as_u64().unwrap()).unwrap();
         assert_eq!(root_from_branch(txid.parse().unwrap(), position, &branch), Some(header.merkle_root));
 

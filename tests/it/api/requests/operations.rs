@@ -30,9 +30,9 @@ fn followed(real: &RealNode) -> Api {
 fn what_needs_no_block_is_answered_before_there_is_one() {
     let api = Api::empty(Network::Regtest, Limits::default());
     let questions = "{ sync { phase indexedHeight targetHeight progress blocksPerSecond etaSeconds isReady }
-        server { id version features { name enabled } subscriptionCount limits { requests { fieldLevels } } database { formatVersion fileBytes } }
+        server { id softwareVersion features { name enabled } subscriptionCount limits { requests { fieldLevels } } database { formatVersion fileBytes } }
         node(id: \"Server:main\") { __typename }
-        bitcoinNode { isReachable version subversion network height headerHeight bestBlockHash verificationProgress
+        bitcoinNode { isReachable softwareVersion subversion network height headerHeight bestBlockHash verificationProgress
             isInitialBlockDownload pruned peerCount warnings } }";
     let nothing_known = json!({
         "phase": "WAITING_FOR_NODE",
@@ -47,7 +47,7 @@ fn what_needs_no_block_is_answered_before_there_is_one() {
         ["BROADCAST", "WTXIDS", "ADDRESS_PREFIXES", "OP_RETURNS", "BLOCK_FILTERS", "BLOCK_TEMPLATE", "RATES"];
     let server = json!({
         "id": "Server:main",
-        "version": env!("CARGO_PKG_VERSION"),
+        "softwareVersion": env!("CARGO_PKG_VERSION"),
         "features": features.map(|name| json!({ "name": name, "enabled": false })),
         "subscriptionCount": 0,
         "limits": { "requests": { "fieldLevels": 20 } },
@@ -55,7 +55,7 @@ fn what_needs_no_block_is_answered_before_there_is_one() {
     });
     let node = json!({
         "isReachable": false,
-        "version": null,
+        "softwareVersion": null,
         "subversion": null,
         "network": null,
         "height": null,
@@ -309,14 +309,14 @@ fn the_node_tells_of_itself_and_only_its_own_fields_miss_it_when_it_is_gone() {
     let Some(mut real) = RealNode::start(&[]) else { return };
     let tip = real.mine(2)[1];
     let api = followed(&real);
-    let question = "{ bitcoinNode { isReachable version subversion network height headerHeight bestBlockHash
+    let question = "{ bitcoinNode { isReachable softwareVersion subversion network height headerHeight bestBlockHash
         verificationProgress isInitialBlockDownload pruned peerCount warnings } chainTips { hash } tip { hash } }";
     let answer = api.data(question);
     let (network, chain) = (real.must("getnetworkinfo", &[]), real.must("getblockchaininfo", &[]));
     let version = network["version"].as_u64().unwrap();
     let expected = json!({
         "isReachable": true,
-        "version": format!("{}.{}.{}", version / 10_000, version / 100 % 100, version % 100),
+        "softwareVersion": format!("{}.{}.{}", version / 10_000, version / 100 % 100, version % 100),
         "subversion": network["subversion"],
         "network": "REGTEST",
         "height": 2,

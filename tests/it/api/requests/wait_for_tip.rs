@@ -92,7 +92,7 @@ async fn a_block_that_does_not_come_in_time_is_an_error_with_the_tip_that_there_
         assert_eq!((&response["data"], &response["errors"][0]["extensions"]), (&Value::Null, &expected));
     }
     let empty = Api::empty(Network::Regtest, Limits::default());
-    let response = ask(&empty.schema, "{ server { version } }", json!({ "height": 0, "timeoutMs": 10 })).await;
+    let response = ask(&empty.schema, "{ server { softwareVersion } }", json!({ "height": 0, "timeoutMs": 10 })).await;
     let expected = json!({ "code": "TIP_NOT_REACHED", "height": null, "hash": null });
     assert_eq!(response["errors"][0]["extensions"], expected);
 }

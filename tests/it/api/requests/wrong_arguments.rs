@@ -47,6 +47,20 @@ fn an_error_names_the_argument_the_value_and_the_rule() {
             "is 0, and a bin has at least one vbyte",
         ),
         ("blocks(first: -1) { totalCount }".to_owned(), "first", "is -1, and a count cannot be negative"),
+        (
+            "validateDescriptor(text: \"pkh(0279be667ef9dcbbac55a06295ce870b07029bfcdb2dce28d959f2815b16f81798)\") \
+             { addresses(branch: -1) { index } }"
+                .to_owned(),
+            "branch",
+            "is -1, and the descriptor has 1, counted from 0",
+        ),
+        (
+            "validateDescriptor(text: \"pkh(0279be667ef9dcbbac55a06295ce870b07029bfcdb2dce28d959f2815b16f81798)\") \
+             { addresses(fromIndex: -1) { index } }"
+                .to_owned(),
+            "fromIndex",
+            "is -1, and an index cannot be negative",
+        ),
         ("blocks(last: -1) { totalCount }".to_owned(), "last", "is -1, and a count cannot be negative"),
         (
             "blocks(after: \"x\") { totalCount }".to_owned(),

@@ -184,7 +184,6 @@ fn sums_over_blocks_are_big_and_other_amounts_are_not() {
 const SEVERAL_TYPES: &[(&str, &str)] = &[
     ("address", "a root field returns the object that all others name by its text"),
     ("addresses", "an account has pages of them, a text that is validated the few that are asked for"),
-    ("branch", "of the keys of a wallet, and of a merkle tree"),
     ("code", "each kind of error has codes of its own"),
     ("descriptor", "as `address`"),
     ("error", "each kind of input has errors of its own"),
@@ -199,7 +198,6 @@ const SEVERAL_TYPES: &[(&str, &str)] = &[
     ("transactions", "a ledger lists what each transaction does to it"),
     ("txids", "a mempool has too many for one answer"),
     ("value", "of an output in satoshis, and of an amount in a currency"),
-    ("version", "software counts its versions in text, the protocol in numbers"),
 ];
 
 /// A type, and the wider type that sums over blocks have.

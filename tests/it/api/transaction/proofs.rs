@@ -30,7 +30,7 @@ fn hash(text: &Value) -> [u8; 32] {
 /// The root to which a branch leads, computed as the description of `MerkleProof` says.
 fn root(leaf: [u8; 32], proof: &Value) -> [u8; 32] {
     let (mut value, mut position) = (leaf, proof["position"].as_u64().unwrap());
-    for node in proof["branch"].as_array().unwrap() {
+    for node in proof["merkleBranch"].as_array().unwrap() {
         let pair = if position % 2 == 0 { [value, hash(node)] } else { [hash(node), value] };
         value = sha256d::Hash::hash(&pair.concat()).to_byte_array();
         position /= 2;
@@ -39,7 +39,7 @@ fn root(leaf: [u8; 32], proof: &Value) -> [u8; 32] {
 }
 
 const PROOFS: &str = "merkleBlockHex coinDaysDestroyed wtxidProof {
-    position branch witnessRoot reservedValue commitment coinbaseHex coinbaseProof { position branch root headerHex }
+    position merkleBranch witnessRoot reservedValue commitment coinbaseHex coinbaseProof { position merkleBranch root headerHex }
 }";
 
 #[test]
