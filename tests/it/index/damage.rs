@@ -16,7 +16,7 @@ use tempfile::TempDir;
 
 use crate::support::indexed::{Indexed, SALT, options};
 use crate::support::program::{btcgraph, run};
-use crate::support::served::Served;
+use crate::support::test_process::TestProcess;
 use crate::sync::faults::{META, set_meta};
 use serde_json::json;
 
@@ -317,7 +317,7 @@ fn a_server_reports_damage_that_its_check_finds_and_goes_on() {
     let away = ["--rpc-url", "http://127.0.0.1:1", "--rpc-user", "user", "--rpc-password", "password"].map(Into::into);
     let salt = SALT.0.to_lower_hex_string();
     let variables = [("BTCGRAPH_INDEX__SALT", salt.as_str()), ("BTCGRAPH_NODE__PATIENCE_SECONDS", "0")];
-    let mut served = Served::start_on(&away, directory.path(), &variables);
+    let mut served = TestProcess::start_on(&away, directory.path(), &variables);
     for _ in 0..2 {
         let mut program = btcgraph(directory.path(), &["verify", "--without-node"]);
         let (code, printed) = run(program.env_remove("BTCGRAPH_INDEX__SALT"));

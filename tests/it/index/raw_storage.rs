@@ -24,7 +24,7 @@ use crate::support::frozen::BlockBytes;
 use crate::support::indexed::{Indexed, in_memory, options};
 use crate::support::model::Model;
 use crate::support::program::{btcgraph_on, run as run_program};
-use crate::support::served::Served;
+use crate::support::test_process::TestProcess;
 use crate::sync::freezing::{FrozenFollower, hostile_chain};
 
 const BOUNDS: FreezeBounds = FreezeBounds { depth: 5, every: 20 };
@@ -301,7 +301,7 @@ fn submit(real: &RealNode, blocks: &[Arc<Block>]) {
 }
 
 /// What the program is asked for about a transaction.
-fn raw_transaction(served: &Served, txid: &impl ToString) -> Value {
+fn raw_transaction(served: &TestProcess, txid: &impl ToString) -> Value {
     served.query(&format!("{{ transaction(txid: \"{}\") {{ hex }} }}", txid.to_string()))
 }
 
@@ -320,7 +320,7 @@ fn raw_transactions_are_answered_without_the_node_and_its_files() {
     submit(&real, &blocks);
     let directory = tempfile::tempdir().unwrap();
     let variables = [FREEZE[0], FREEZE[1], ("BTCGRAPH_INDEX__RAW_TRANSACTIONS", "index")];
-    let mut served = Served::start_with(&real, directory.path(), &variables);
+    let mut served = TestProcess::start_with(&real, directory.path(), &variables);
     served.wait_for_height(120);
     // these are frozen out of live rows
     let more = next(30);
@@ -334,7 +334,7 @@ fn raw_transactions_are_answered_without_the_node_and_its_files() {
     assert!(served.stop().success());
     real.stop();
     fs::remove_dir_all(real.blocks_dir()).unwrap();
-    let mut served = Served::start_with(&real, directory.path(), &variables);
+    let mut served = TestProcess::start_with(&real, directory.path(), &variables);
     for block in &blocks {
         for transaction in &block.txdata {
             let answer = raw_transaction(&served, &transaction.compute_txid());
@@ -396,14 +396,14 @@ fn a_node_that_prunes_later_is_followed_without_the_transactions_it_deletes() {
     let Some(mut real) = RealNode::start(&arguments) else { return };
     let first = real.mine(700);
     let directory = tempfile::tempdir().unwrap();
-    let mut served = Served::start_with(&real, directory.path(), &FREEZE);
+    let mut served = TestProcess::start_with(&real, directory.path(), &FREEZE);
     served.wait_for_height(700);
     assert!(served.stop().success());
     let coinbase = |hash: &bitcoin::BlockHash| real_block(&real, hash).txdata.remove(0);
     let (old, new) = (coinbase(&first[50]), coinbase(&first[690]));
     real.restart_with(&[&arguments[..], &["-prune=1"]].concat());
     real.must("pruneblockchain", &[json!(300)]);
-    let mut served = Served::start_with(&real, directory.path(), &FREEZE);
+    let mut served = TestProcess::start_with(&real, directory.path(), &FREEZE);
     real.mine(2);
     served.wait_for_height(702);
     let refused = raw_transaction(&served, &old.compute_txid());
@@ -418,7 +418,7 @@ fn a_node_that_prunes_later_is_followed_without_the_transactions_it_deletes() {
     assert_eq!(code, Some(0), "{printed}");
     assert!(printed.contains("the node has pruned blocks of which the index has no copy"), "{printed}");
     real.stop();
-    let mut served = Served::start_with(&real, directory.path(), &variables);
+    let mut served = TestProcess::start_with(&real, directory.path(), &variables);
     assert_eq!(raw_transaction(&served, &new.compute_txid()), expected_answer(&new));
     assert!(served.stop().success());
 }

@@ -6,3 +6,4 @@ mod http;
 mod operations;
 mod playground;
 mod sockets;
+mod transport;

@@ -1,10 +1,11 @@
 //! The program as those who run it watch it: its metrics, its log, the tokens of its clients.
 
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::Write;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -18,11 +19,11 @@ use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 
 use crate::support::bitcoind::wait_for;
 use crate::support::program::{btcgraph, run};
+use crate::support::test_process::TestProcess;
 
-/// A running server over a simulated chain of three blocks.
-struct Running {
-    process: Child,
-    address: String,
+/// A server over a simulated chain of three blocks, and its log.
+struct LoggedServer {
+    process: TestProcess,
     directory: tempfile::TempDir,
     _node: SimNode,
 }
@@ -36,7 +37,7 @@ fn with_files(program: &Command, files: u32) -> Command {
     limited
 }
 
-impl Running {
+impl LoggedServer {
     fn start(variables: &[(&str, &str)]) -> Self {
         Self::start_as(variables, |program| program)
     }
@@ -48,17 +49,13 @@ impl Running {
         let options = SimNodeOptions { login, ..SimNodeOptions::default() };
         let node = SimNode::start(Arc::new(Mutex::new(World::new(chain))), options).unwrap();
         let directory = tempfile::tempdir().unwrap();
-        let port_file = directory.path().join("port");
-        let mut program = btcgraph(directory.path(), &["serve", "--listen", "127.0.0.1:0", "--log-format", "json"]);
-        program.args(["--rpc-url", &node.url(), "--rpc-user", "user", "--port-file"]).arg(&port_file);
-        program.env("BTCGRAPH_NODE__RPC_PASSWORD", "hunter2").envs(variables.iter().copied());
+        let flags = ["--rpc-url", &node.url(), "--rpc-user", "user"].map(OsString::from);
+        let variables =
+            [variables, &[("BTCGRAPH_NODE__RPC_PASSWORD", "hunter2"), ("BTCGRAPH_LOG__FORMAT", "json")]].concat();
         let log = File::create(directory.path().join("log")).unwrap();
-        let mut program = change(program);
-        let process = program.stdout(Stdio::null()).stderr(log).spawn().unwrap();
-        let port = wait_for("the port file", Duration::from_secs(30), || {
-            std::fs::read_to_string(&port_file).ok().filter(|port| !port.is_empty())
-        });
-        let running = Self { process, address: format!("127.0.0.1:{port}"), directory, _node: node };
+        let listen = "127.0.0.1:0";
+        let process = TestProcess::start_as(listen, &flags, directory.path(), &variables, log.into(), change);
+        let running = Self { process, directory, _node: node };
         wait_for("the server to be ready", Duration::from_secs(30), || {
             (running.get("/health/ready").0 == 200).then_some(())
         });
@@ -67,13 +64,13 @@ impl Running {
 
     fn get(&self, path: &str) -> (u16, String) {
         let agent: ureq::Agent = ureq::Agent::config_builder().http_status_as_error(false).build().into();
-        let mut response = agent.get(format!("http://{}{path}", self.address)).call().unwrap();
+        let mut response = agent.get(format!("http://{}{path}", self.process.address)).call().unwrap();
         (response.status().as_u16(), response.body_mut().read_to_string().unwrap())
     }
 
     fn post(&self, body: &Value, headers: &[(&str, &str)]) -> (u16, Value) {
         let agent: ureq::Agent = ureq::Agent::config_builder().http_status_as_error(false).build().into();
-        let mut request = agent.post(format!("http://{}/graphql", self.address));
+        let mut request = agent.post(format!("http://{}/graphql", self.process.address));
         for (name, value) in headers.iter().chain(&[("content-type", "application/json")]) {
             request = request.header(*name, *value);
         }
@@ -98,13 +95,6 @@ impl Running {
             parsed.into_iter().find(|line| line["message"].as_str().is_some_and(|text| text.contains(message)))
         };
         wait_for(message, Duration::from_secs(20), found)
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
     }
 }
 
@@ -147,7 +137,7 @@ fn both_addresses_report_exactly_the_documented_metrics() {
     let hook = "[[webhook]]\nname = 'shop'\nurl = 'http://127.0.0.1:9/'\nallow_private = true\nblocks = true\n\
                 secret = 'whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8='\n";
     settings.write_all(hook.as_bytes()).unwrap();
-    let server = Running::start_as(&[("BTCGRAPH_SERVER__METRICS", "true")], |mut program| {
+    let server = LoggedServer::start_as(&[("BTCGRAPH_SERVER__METRICS", "true")], |mut program| {
         program.arg("--config").arg(settings.path());
         program
     });
@@ -166,7 +156,7 @@ fn both_addresses_report_exactly_the_documented_metrics() {
 
 #[test]
 fn metrics_count_outcomes_and_contain_no_text_of_clients() {
-    let server = Running::start(&[("BTCGRAPH_SERVER__METRICS", "true")]);
+    let server = LoggedServer::start(&[("BTCGRAPH_SERVER__METRICS", "true")]);
     let before = server.get("/metrics").1;
     server.post(&json!({ "query": "query Evil { tip { height } }", "operationName": "Evil" }), &[]);
     server.post(&json!({ "query": "query Evil { evil }" }), &[]);
@@ -186,7 +176,7 @@ fn metrics_count_outcomes_and_contain_no_text_of_clients() {
 
 #[test]
 fn public_metrics_are_off_by_default() {
-    let server = Running::start(&[]);
+    let server = LoggedServer::start(&[]);
     assert_eq!(server.get("/metrics").0, 404);
     let (code, printed) = run(&mut btcgraph(server.directory(), &["metrics"]));
     assert_eq!(code, Some(0));
@@ -206,7 +196,7 @@ fn a_token_authenticates_and_the_log_has_only_its_name() {
     let line = printed.lines().find(|line| line.starts_with("alice ")).unwrap();
     assert!(line.ends_with(" cost=1000"), "{line}");
 
-    let server = Running::start(&[("BTCGRAPH_SERVER__TOKENS", line), ("BTCGRAPH_SERVER__REQUIRE_TOKEN", "true")]);
+    let server = LoggedServer::start(&[("BTCGRAPH_SERVER__TOKENS", line), ("BTCGRAPH_SERVER__REQUIRE_TOKEN", "true")]);
     let asked = json!({ "query": "query Height { tip { height } }", "operationName": "Height" });
     assert_eq!(server.post(&asked, &[]).0, 401);
     let bearer = format!("Bearer {token}");
@@ -246,7 +236,7 @@ fn alice() -> String {
 fn a_token_without_broadcast_may_not_send_transactions() {
     let bob = Token::new("bob", "other", 0, true).unwrap().to_string();
     let tokens = format!("{}\n{bob}", alice());
-    let server = Running::start(&[
+    let server = LoggedServer::start(&[
         ("BTCGRAPH_SERVER__TOKENS", &tokens),
         ("BTCGRAPH_API__BROADCAST", "true"),
         ("BTCGRAPH_SERVER__ANONYMOUS_BROADCAST", "false"),
@@ -267,11 +257,11 @@ fn a_token_without_broadcast_may_not_send_transactions() {
 
 #[test]
 fn a_websocket_is_logged_with_the_token_of_its_first_message() {
-    let server = Running::start(&[("BTCGRAPH_SERVER__TOKENS", &alice())]);
+    let server = LoggedServer::start(&[("BTCGRAPH_SERVER__TOKENS", &alice())]);
     for protocol in ["graphql-transport-ws", "graphql-ws"] {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
-            let mut request = format!("ws://{}/graphql", server.address).into_client_request().unwrap();
+            let mut request = format!("ws://{}/graphql", server.process.address).into_client_request().unwrap();
             request.headers_mut().insert("Sec-WebSocket-Protocol", protocol.parse().unwrap());
             request.headers_mut().insert("X-Request-Id", protocol.parse().unwrap());
             let (mut socket, _) = connect_async(request).await.unwrap();
@@ -295,11 +285,11 @@ fn a_websocket_is_logged_with_the_token_of_its_first_message() {
 #[cfg(unix)]
 #[test]
 fn only_a_set_max_connections_that_does_not_fit_is_a_warning() {
-    let server = Running::start_as(&[], |program| with_files(&program, 1_000));
+    let server = LoggedServer::start_as(&[], |program| with_files(&program, 1_000));
     let line = server.logged("is limited by the open files of this process");
     assert_eq!((&line["level"], &line["connections"]), (&json!("INFO"), &json!(800)), "{line}");
     let set = [("BTCGRAPH_SERVER__MAX_CONNECTIONS", "900")];
-    let server = Running::start_as(&set, |program| with_files(&program, 1_000));
+    let server = LoggedServer::start_as(&set, |program| with_files(&program, 1_000));
     let line = server.logged("server.max_connections is 900");
     assert_eq!(line["level"], "WARN", "{line}");
 }
@@ -322,25 +312,25 @@ fn a_server_out_of_files_pauses_and_serves_again_later() {
 
     use rustix::process::{Pid, Resource, Rlimit, prlimit};
 
-    let mut server = Running::start(&[]);
+    let mut server = LoggedServer::start(&[]);
     let alive = |stream: &mut TcpStream| {
         stream.write_all(b"GET /health/live HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
         let mut answer = [0; 1_024];
         let read = stream.read(&mut answer).unwrap();
         assert!(answer[..read].starts_with(b"HTTP/1.1 200"), "{}", String::from_utf8_lossy(&answer[..read]));
     };
-    let mut before = TcpStream::connect(&server.address).unwrap();
+    let mut before = TcpStream::connect(&server.process.address).unwrap();
     alive(&mut before);
-    let files = std::fs::read_dir(format!("/proc/{}/fd", server.process.id())).unwrap().count();
+    let files = std::fs::read_dir(format!("/proc/{}/fd", server.process.process.id())).unwrap().count();
     let most = Rlimit { current: Some(u64::try_from(files).unwrap() + 10), maximum: Some(20_000) };
-    prlimit(Some(Pid::from_child(&server.process)), Resource::Nofile, most).unwrap();
+    prlimit(Some(Pid::from_child(&server.process.process)), Resource::Nofile, most).unwrap();
 
     // the operating system connects them, whether the server takes them or not
-    let streams: Vec<_> = (0..50).map(|_| TcpStream::connect(&server.address).unwrap()).collect();
+    let streams: Vec<_> = (0..50).map(|_| TcpStream::connect(&server.process.address).unwrap()).collect();
     server.logged("cannot accept connections for now");
-    let spent = processor_time(&server.process);
+    let spent = processor_time(&server.process.process);
     std::thread::sleep(Duration::from_secs(3));
-    let spent = processor_time(&server.process).saturating_sub(spent);
+    let spent = processor_time(&server.process.process).saturating_sub(spent);
     assert!(spent < Duration::from_secs(1), "{spent:?} of 3 seconds");
     let lines = server.log().lines().filter(|line| line.contains("cannot accept connections")).count();
     assert!((1..100).contains(&lines), "{lines} lines");
@@ -352,12 +342,12 @@ fn a_server_out_of_files_pauses_and_serves_again_later() {
     wait_for("the server to be ready", Duration::from_secs(30), || {
         (server.get("/health/ready").0 == 200).then_some(())
     });
-    assert_eq!(server.process.try_wait().unwrap(), None);
+    assert_eq!(server.process.process.try_wait().unwrap(), None);
 }
 
 #[test]
 fn a_server_that_drains_is_not_ready_and_answers() {
-    let server = Running::start(&[]);
+    let server = LoggedServer::start(&[]);
     let command = |arguments: &[&str]| run(&mut btcgraph(server.directory.path(), arguments));
     for (arguments, status) in [(&["drain"][..], 503), (&["drain"], 503), (&["drain", "--undo"], 200)] {
         assert_eq!(command(arguments), (Some(0), String::new()));
@@ -371,7 +361,7 @@ fn a_server_that_drains_is_not_ready_and_answers() {
 
 #[test]
 fn the_log_of_a_running_server_changes() {
-    let server = Running::start(&[("BTCGRAPH_LOG__FILTER", "info")]);
+    let server = LoggedServer::start(&[("BTCGRAPH_LOG__FILTER", "info")]);
     let command = |arguments: &[&str]| run(&mut btcgraph(server.directory.path(), arguments));
     let block = "00".repeat(32);
     let debug_lines = || {

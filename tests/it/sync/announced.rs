@@ -16,7 +16,7 @@ use tempfile::TempDir;
 
 use crate::support::bitcoind::wait_for;
 use crate::support::indexed::options;
-use crate::support::served::Served;
+use crate::support::test_process::TestProcess;
 
 const PATIENCE: Duration = Duration::from_mins(1);
 const TIP: &str = "{ tip { height hash } }";
@@ -56,17 +56,17 @@ impl Stage {
         Self { node, directory: tempfile::tempdir().unwrap() }
     }
 
-    fn serve(&self) -> Served {
+    fn serve(&self) -> TestProcess {
         self.serve_awaiting("600")
     }
 
     /// A server that awaits a lost block for so many seconds.
-    fn serve_awaiting(&self, seconds: &str) -> Served {
+    fn serve_awaiting(&self, seconds: &str) -> TestProcess {
         let url = self.node.url();
         let login = ["--rpc-url", &url, "--rpc-user", "user", "--rpc-password", "password"].map(Into::into);
         let variables = [OFTEN[0], OFTEN[1], ("BTCGRAPH_SYNC__LOST_BLOCK_SECONDS", seconds)];
         let log = File::create(self.directory.path().join("log")).unwrap();
-        Served::start_logged(&login, self.directory.path(), &variables, log)
+        TestProcess::start_logged(&login, self.directory.path(), &variables, log)
     }
 
     /// The warnings of the server that was started last that contain this text.
@@ -133,7 +133,7 @@ impl Stage {
 }
 
 /// The events of a subscription, up to the end of the server.
-fn events(served: &Served, field: &str) -> impl Iterator<Item = Value> + use<> {
+fn events(served: &TestProcess, field: &str) -> impl Iterator<Item = Value> + use<> {
     let agent: ureq::Agent = ureq::Agent::config_builder().timeout_global(Some(PATIENCE)).build().into();
     let request = agent.post(format!("http://{}/graphql", served.address)).header("content-type", "application/json");
     let query = json!({ "query": format!("subscription {{ {field} }}") }).to_string();
@@ -157,7 +157,7 @@ fn height_in(directory: &Path) -> u32 {
 
 /// Whatever it answers for the next seconds, nothing is of a block but the one that is awaited.
 #[track_caller]
-fn assert_answers_nothing(served: &Served, lost: &Lost) {
+fn assert_answers_nothing(served: &TestProcess, lost: &Lost) {
     let until = Instant::now() + Duration::from_secs(3);
     while Instant::now() < until {
         let answer = served.query(TIP);
@@ -174,17 +174,17 @@ fn assert_answers_nothing(served: &Served, lost: &Lost) {
     }
 }
 
-fn is_ready(served: &Served) -> u16 {
+fn is_ready(served: &TestProcess) -> u16 {
     let agent: ureq::Agent = ureq::Agent::config_builder().http_status_as_error(false).build().into();
     agent.get(format!("http://{}/health/ready", served.address)).call().unwrap().status().as_u16()
 }
 
 /// The first tip that it answers for.
-fn first_tip(served: &Served) -> Value {
+fn first_tip(served: &TestProcess) -> Value {
     wait_for("an answer", PATIENCE, || Some(served.query(TIP)["data"]["tip"].take()).filter(|tip| !tip.is_null()))
 }
 
-fn lost_block(served: &Served) -> Value {
+fn lost_block(served: &TestProcess) -> Value {
     served.query("{ sync { lostBlock { height hash } } }")["data"]["sync"]["lostBlock"].take()
 }
 

@@ -25,7 +25,7 @@ use crate::index::wtxids::{OFF, ON, is_answered};
 use crate::support::bitcoind::{RealNode, wait_for};
 use crate::support::indexed::options;
 use crate::support::program::{btcgraph_on, run};
-use crate::support::served::Served;
+use crate::support::test_process::TestProcess;
 use crate::sync::freezing::{FrozenFollower, hostile_chain};
 
 /// The names of the files in the directory of generations: those of generations, and those of tables.
@@ -98,26 +98,26 @@ fn a_server_builds_a_table_while_it_answers_and_removes_it_when_it_is_off() {
             ("BTCGRAPH_INDEX__FREEZE_EVERY", "10"),
             ("BTCGRAPH_INDEX__WTXIDS", wtxids),
         ];
-        Served::start_with(&real, directory.path(), &variables)
+        TestProcess::start_with(&real, directory.path(), &variables)
     };
     let mut served = start("false");
     served.wait_for_height(60);
-    let finds_wtxids = |served: &Served| {
+    let finds_wtxids = |served: &TestProcess| {
         let answer = served.query("{ server { features { name enabled } } }");
         let features = answer["data"]["server"]["features"].as_array().unwrap();
         features.iter().find(|feature| feature["name"] == "WTXIDS").unwrap()["enabled"].as_bool().unwrap()
     };
-    let wtxid_at = |served: &Served, index: u32| -> String {
+    let wtxid_at = |served: &TestProcess, index: u32| -> String {
         let found = served.query(&format!("{{ transactionByIndex(index: {index}) {{ wtxid }} }}"));
         found["data"]["transactionByIndex"]["wtxid"].as_str().unwrap().to_owned()
     };
     let wtxids = [3, 30, 60].map(|index| wtxid_at(&served, index));
     let find =
-        |served: &Served, wtxid: &str| served.query(&format!("{{ transaction(wtxid: \"{wtxid}\") {{ wtxid }} }}"));
+        |served: &TestProcess, wtxid: &str| served.query(&format!("{{ transaction(wtxid: \"{wtxid}\") {{ wtxid }} }}"));
     let code = |answer: &Value| answer["errors"][0]["extensions"]["code"].clone();
     assert_eq!((finds_wtxids(&served), code(&find(&served, &wtxids[0]))), (false, json!("FEATURE_DISABLED")));
     assert!(served.stop().success());
-    let assert_found = |served: &Served, wtxids: &[String]| {
+    let assert_found = |served: &TestProcess, wtxids: &[String]| {
         for wtxid in wtxids {
             let found = wait_for("the table", Duration::from_mins(1), || {
                 let answer = find(served, wtxid);

@@ -25,7 +25,7 @@ use crate::support::following::{catch_up, freezing};
 use crate::support::indexed::{Indexed, options};
 use crate::support::model::Model;
 use crate::support::program::{btcgraph_on, run as run_program};
-use crate::support::served::Served;
+use crate::support::test_process::TestProcess;
 
 /// A simulated node, and an index that follows it and keeps few blocks live.
 pub(crate) struct FrozenFollower {
@@ -169,22 +169,23 @@ fn a_server_starts_again_with_a_mempool_that_spends_outputs_of_frozen_blocks() {
     real.mine_to(&address, 110);
     let directory = tempfile::tempdir().unwrap();
     let bounds = [("BTCGRAPH_INDEX__FREEZE_DEPTH", "2"), ("BTCGRAPH_INDEX__FREEZE_EVERY", "3")];
-    let mut served = Served::start_with(&real, directory.path(), &bounds);
+    let mut served = TestProcess::start_with(&real, directory.path(), &bounds);
     served.wait_for_height(110);
     real.must("sendtoaddress", &[json!(address), json!(1)]);
-    let unconfirmed =
-        |served: &Served| served.query("{ mempool { stats { txCount } } }")["data"]["mempool"]["stats"]["txCount"] == 1;
-    let wait = |served: &Served| {
+    let unconfirmed = |served: &TestProcess| {
+        served.query("{ mempool { stats { txCount } } }")["data"]["mempool"]["stats"]["txCount"] == 1
+    };
+    let wait = |served: &TestProcess| {
         wait_for("the transaction", Duration::from_mins(1), || unconfirmed(served).then_some(()));
     };
     wait(&served);
     assert!(served.stop().success());
     // the outputs are read from the node, once it is connected
-    let mut served = Served::start_with(&real, directory.path(), &bounds);
+    let mut served = TestProcess::start_with(&real, directory.path(), &bounds);
     wait(&served);
     assert!(served.stop().success());
     real.stop();
-    let mut served = Served::start_with(&real, directory.path(), &bounds);
+    let mut served = TestProcess::start_with(&real, directory.path(), &bounds);
     assert_eq!(served.query("{ tip { height } }"), json!({ "data": { "tip": { "height": 110 } } }));
     real.start_again();
     wait(&served);

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::support::bitcoind::wait_for;
 use crate::support::program::btcgraph;
-use crate::support::served::Served;
+use crate::support::test_process::TestProcess;
 use crate::sync::faults::may_mount;
 
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -270,7 +270,7 @@ fn a_disk_full_after_an_announcement_loses_no_block() {
     assert!(!log.contains("panicked"), "{log}");
 
     let login = ["--rpc-url", &node.url(), "--rpc-user", "user", "--rpc-password", "password"].map(Into::into);
-    let again = Served::start_on(&login, directory.path(), &[]);
+    let again = TestProcess::start_on(&login, directory.path(), &[]);
     let first = wait_for("an answer", PATIENCE, || again.query("{ tip { height } }")["data"]["tip"]["height"].as_u64());
     assert!(first >= 21, "{first} is older than the announced block");
     again.wait_for_height(22);

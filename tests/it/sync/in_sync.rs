@@ -7,7 +7,7 @@ use btcgraph::sim::{SimChain, SimNode, SimNodeOptions, World};
 use serde_json::{Value, json};
 
 use crate::support::bitcoind::wait_for;
-use crate::support::served::Served;
+use crate::support::test_process::TestProcess;
 
 const PATIENCE: Duration = Duration::from_mins(1);
 /// The node is asked again for ten minutes before it counts as away: only time says that it is silent.
@@ -17,18 +17,18 @@ const VARIABLES: [(&str, &str); 3] = [
     ("BTCGRAPH_SERVER__METRICS", "true"),
 ];
 
-fn followed() -> (SimNode, Served, tempfile::TempDir) {
+fn followed() -> (SimNode, TestProcess, tempfile::TempDir) {
     let mut chain = SimChain::new(23);
     chain.mine_empty(5).unwrap();
     let node = SimNode::start(Arc::new(Mutex::new(World::new(chain))), SimNodeOptions::default()).unwrap();
     let directory = tempfile::tempdir().unwrap();
     let login = ["--rpc-url", &node.url(), "--rpc-user", "user", "--rpc-password", "password"].map(Into::into);
-    let served = Served::start_on(&login, directory.path(), &VARIABLES);
+    let served = TestProcess::start_on(&login, directory.path(), &VARIABLES);
     (node, served, directory)
 }
 
 /// All that says whether the server is in sync, as each of them says it.
-fn in_sync(served: &Served) -> Value {
+fn in_sync(served: &TestProcess) -> Value {
     let agent: ureq::Agent = ureq::Agent::config_builder().http_status_as_error(false).build().into();
     let query = "{ snapshot { isInSync isMempoolInSync } sync { isReady phase } }";
     let request = agent.post(format!("http://{}/graphql", served.address)).header("x-btcgraph-include", "snapshot");

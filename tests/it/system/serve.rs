@@ -10,14 +10,14 @@ use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 
 use crate::support::bitcoind::{RealNode, wait_for};
 use crate::support::program::{btcgraph, run};
-use crate::support::served::Served;
+use crate::support::test_process::TestProcess;
 
 #[tokio::test]
 async fn a_new_block_reaches_subscribers_and_queries_at_once() {
     let Some(node) = RealNode::start(&[]) else { return };
     node.mine(3);
     let directory = tempfile::tempdir().unwrap();
-    let served = Served::start(&node, directory.path());
+    let served = TestProcess::start(&node, directory.path());
     served.wait_for_height(3);
 
     let mut request = format!("ws://{}/graphql", served.address).into_client_request().unwrap();
@@ -61,11 +61,11 @@ fn queries_work_without_the_node_and_a_signal_stops_cleanly() {
     let Some(mut node) = RealNode::start(&[]) else { return };
     node.mine(2);
     let directory = tempfile::tempdir().unwrap();
-    let mut served = Served::start(&node, directory.path());
+    let mut served = TestProcess::start(&node, directory.path());
     served.wait_for_height(2);
     assert!(served.stop().success());
     node.stop();
-    let mut served = Served::start(&node, directory.path());
+    let mut served = TestProcess::start(&node, directory.path());
     assert_eq!(served.query("{ tip { height } }"), json!({ "data": { "tip": { "height": 2 } } }));
     let question = "{ snapshot { height isInSync } sync { phase isReady } bitcoinNode { isReachable network } }";
     let away = json!({

@@ -16,7 +16,7 @@ use crate::index::block_filters::expected;
 use crate::support::api::{Api, error};
 use crate::support::bitcoind::{RealNode, wait_for};
 use crate::support::cut::IndexForm;
-use crate::support::served::Served;
+use crate::support::test_process::TestProcess;
 
 const FIELDS: &str = "blockHash hex filterHeader";
 
@@ -213,11 +213,11 @@ fn a_server_builds_its_filters_while_it_answers_and_drops_them_when_they_are_off
             ("BTCGRAPH_INDEX__FREEZE_EVERY", "10"),
             ("BTCGRAPH_INDEX__BLOCK_FILTERS", filters),
         ];
-        Served::start_with(node, directory.path(), &variables)
+        TestProcess::start_with(node, directory.path(), &variables)
     };
-    let list = |served: &Served| served.query(&range(0, 9_999, FIELDS));
+    let list = |served: &TestProcess| served.query(&range(0, 9_999, FIELDS));
     let code = |answer: &Value| answer["errors"][0]["extensions"]["code"].clone();
-    let wait = |served: &Served, blocks: usize| {
+    let wait = |served: &TestProcess, blocks: usize| {
         wait_for("the filters", Duration::from_mins(1), || {
             let answer = list(served);
             let is_ready = answer.get("errors").is_none();

@@ -11,7 +11,7 @@ use bitcoin::{Block, OutPoint, ScriptBuf};
 use serde_json::{Value, json};
 
 use crate::support::bitcoind::{RealNode, wait_for};
-use crate::support::served::Served;
+use crate::support::test_process::TestProcess;
 
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -98,7 +98,7 @@ fn whatever_is_answered_is_the_figure_of_one_block_while_the_index_catches_up_an
                 totalValue totalCount nodes {{ value }} }} }} }}"
     );
     let directory = tempfile::tempdir().unwrap();
-    let served = Served::start(&node, directory.path());
+    let served = TestProcess::start(&node, directory.path());
     let (answers, done) = (Mutex::new(Vec::<Value>::new()), AtomicBool::new(false));
     std::thread::scope(|scope| {
         scope.spawn(|| {

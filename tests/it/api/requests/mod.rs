@@ -7,6 +7,5 @@ mod operations;
 mod pages;
 mod rates;
 mod search;
-mod transport;
 mod wait_for_tip;
 mod wrong_arguments;

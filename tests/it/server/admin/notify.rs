@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::support::bitcoind::{RealNode, wait_for};
 use crate::support::program::{btcgraph, run};
-use crate::support::served::Served;
+use crate::support::test_process::TestProcess;
 
 /// The next poll is a day away: whatever comes, comes because of a notice.
 const NEVER: [(&str, &str); 2] =
@@ -23,7 +23,7 @@ fn a_node_that_notifies_has_its_blocks_fetched_without_a_poll() {
     let notify = format!("-blocknotify={program} notify %s --network regtest --data-dir {data}");
     let Some(node) = RealNode::start(&[&notify]) else { return };
     node.mine(2);
-    let served = Served::start_with(&node, directory.path(), &NEVER);
+    let served = TestProcess::start_with(&node, directory.path(), &NEVER);
     served.wait_for_height(2);
     for height in 3..6 {
         node.mine(1);
@@ -41,7 +41,7 @@ fn any_number_of_notices_at_any_time_does_no_harm() {
     let Some(node) = RealNode::start(&[]) else { return };
     node.mine(300);
     let directory = tempfile::tempdir().unwrap();
-    let mut served = Served::start_with(&node, directory.path(), &NEVER);
+    let mut served = TestProcess::start_with(&node, directory.path(), &NEVER);
     let known = node.must("getblockhash", &[json!(7)]);
     let notices = || -> Vec<Child> {
         let notify = ["notify", known.as_str().unwrap()];
@@ -64,7 +64,7 @@ fn a_notice_of_a_block_that_the_node_does_not_have_says_so() {
     let Some(mut node) = RealNode::start(&[]) else { return };
     node.mine(2);
     let directory = tempfile::tempdir().unwrap();
-    let served = Served::start_with(&node, directory.path(), &NEVER);
+    let served = TestProcess::start_with(&node, directory.path(), &NEVER);
     served.wait_for_height(2);
     // the notice is followed all the same
     node.mine(1);
@@ -129,7 +129,7 @@ fn a_port_serves_as_well_as_a_socket() {
     let address = free.local_addr().unwrap().to_string();
     drop(free);
     let variables = [NEVER[0], NEVER[1], ("BTCGRAPH_ADMIN__LISTEN", &address)];
-    let served = Served::start_with(&node, directory.path(), &variables);
+    let served = TestProcess::start_with(&node, directory.path(), &variables);
     served.wait_for_height(1);
     let tip = node.mine(1)[0].to_string();
     let (code, printed) = run(&mut btcgraph(directory.path(), &["notify", &tip, "--admin", &address]));

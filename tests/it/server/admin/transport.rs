@@ -16,7 +16,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 /// A served socket whose handlers hand on what they are given.
-struct Served {
+struct AdminServer {
     directory: TempDir,
     notices: Receiver<String>,
     jobs: Receiver<(Vec<u8>, Job)>,
@@ -25,7 +25,7 @@ struct Served {
     serving: JoinHandle<std::io::Result<()>>,
 }
 
-impl Served {
+impl AdminServer {
     async fn start() -> Self {
         let directory = tempfile::tempdir().unwrap();
         let ((notice, notices), (job, jobs)) = (channel(), channel());
@@ -100,7 +100,7 @@ fn status(answer: &str) -> u16 {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn requests_are_answered_by_what_was_handed_in() {
-    let served = Served::start().await;
+    let served = AdminServer::start().await;
     assert_eq!(status(&served.answer("POST /notify/abc", "").await), 202);
     assert_eq!(served.notices.try_recv().unwrap(), "abc");
     for (line, body, expected, reason) in [
@@ -122,7 +122,7 @@ async fn requests_are_answered_by_what_was_handed_in() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_the_socket_does_not_know_or_take_is_refused() {
-    let served = Served::start().await;
+    let served = AdminServer::start().await;
     let large = "x".repeat(100_000);
     for (head, body, expected) in [
         ("GET /notify/abc", "", 405),
@@ -141,7 +141,7 @@ async fn what_the_socket_does_not_know_or_take_is_refused() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_check_is_streamed_and_no_other_starts_before_its_end() {
-    let served = Served::start().await;
+    let served = AdminServer::start().await;
     let first = send(&served.socket(), "POST /verify", "question");
     let (question, job) = served.job();
     assert_eq!(question, b"question");
@@ -158,7 +158,7 @@ async fn a_check_is_streamed_and_no_other_starts_before_its_end() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failed_check_ends_its_response_and_permits_another() {
-    let served = Served::start().await;
+    let served = AdminServer::start().await;
     let first = send(&served.socket(), "POST /verify", "question");
     drop(served.job());
     assert_eq!(status(&rest(first)), 200);
@@ -168,7 +168,7 @@ async fn a_failed_check_ends_its_response_and_permits_another() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_check_is_stopped_when_its_client_disconnects() {
-    let served = Served::start().await;
+    let served = AdminServer::start().await;
     let client = send(&served.socket(), "POST /verify", "question");
     let (_, job) = served.job();
     assert!(!job.stop().is_cancelled());
@@ -178,7 +178,7 @@ async fn a_check_is_stopped_when_its_client_disconnects() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn at_shutdown_a_check_may_finish_and_the_socket_is_removed() {
-    let served = Served::start().await;
+    let served = AdminServer::start().await;
     let client = send(&served.socket(), "POST /verify", "question");
     let (_, job) = served.job();
     served.shutdown.cancel();
@@ -192,7 +192,7 @@ async fn at_shutdown_a_check_may_finish_and_the_socket_is_removed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_check_that_does_not_stop_does_not_delay_the_shutdown() {
-    let served = Served::start().await;
+    let served = AdminServer::start().await;
     let client = send(&served.socket(), "POST /verify", "question");
     let (_, _job) = served.job();
     served.shutdown.cancel();

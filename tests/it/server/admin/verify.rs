@@ -12,7 +12,7 @@ use serde_json::json;
 use crate::support::bitcoind::RealNode;
 use crate::support::indexed::options;
 use crate::support::program::{btcgraph_on, run};
-use crate::support::served::Served;
+use crate::support::test_process::TestProcess;
 
 /// Exit code, report, and whether a server made it.
 fn verify(node: &RealNode, directory: &Path, arguments: &[&str]) -> (Option<i32>, String, bool) {
@@ -28,7 +28,7 @@ fn a_server_reports_as_a_check_of_the_closed_file() {
     let address = node.wallet_address("bech32m");
     node.mine_to(&address, 110);
     let directory = tempfile::tempdir().unwrap();
-    let mut served = Served::start(&node, directory.path());
+    let mut served = TestProcess::start(&node, directory.path());
     served.wait_for_height(110);
     for arguments in [&[][..], &["--without-node"], &["--temporary-dir", "."]] {
         let (code, open, by_server) = verify(&node, directory.path(), arguments);
@@ -129,14 +129,14 @@ fn differences_have_one_exit_code_and_one_list() {
     let Some(node) = RealNode::start(&[]) else { return };
     node.mine(20);
     let directory = tempfile::tempdir().unwrap();
-    let mut served = Served::start(&node, directory.path());
+    let mut served = TestProcess::start(&node, directory.path());
     served.wait_for_height(20);
     served.stop();
     remove_a_row(&directory.path().join("regtest/index.redb"));
     let (code, closed, by_server) = verify(&node, directory.path(), &[]);
     assert_eq!((code, by_server), (Some(1), false), "{closed}");
     assert!(closed.contains("DIFFERS  payouts: "), "{closed}");
-    let served = Served::start(&node, directory.path());
+    let served = TestProcess::start(&node, directory.path());
     served.wait_for_height(20);
     let (code, open, by_server) = verify(&node, directory.path(), &[]);
     assert_eq!((code, by_server), (Some(1), true), "{open}");
@@ -148,14 +148,14 @@ fn a_server_that_finds_differences_names_damage_as_a_cause() {
     let Some(node) = RealNode::start(&[]) else { return };
     node.mine(20);
     let directory = tempfile::tempdir().unwrap();
-    let mut served = Served::start(&node, directory.path());
+    let mut served = TestProcess::start(&node, directory.path());
     served.wait_for_height(20);
     served.stop();
     remove_a_row(&directory.path().join("regtest/index.redb"));
     let damage = "The file may be damaged: its page checksums were not compared";
     let (_, closed) = run(&mut btcgraph_on(&node, directory.path(), &["verify"]));
     assert!(closed.contains("the index has errors") && !closed.contains(damage), "{closed}");
-    let served = Served::start(&node, directory.path());
+    let served = TestProcess::start(&node, directory.path());
     served.wait_for_height(20);
     let (_, open) = run(&mut btcgraph_on(&node, directory.path(), &["verify"]));
     assert!(open.contains("the index has errors") && open.contains(damage), "{open}");
@@ -166,7 +166,7 @@ fn a_check_that_ends_with_its_server_exits_with_5() {
     let Some(mut node) = RealNode::start(&[]) else { return };
     node.mine(1);
     let directory = tempfile::tempdir().unwrap();
-    let mut served = Served::start_with(&node, directory.path(), &[("BTCGRAPH_NODE__PATIENCE_SECONDS", "3600")]);
+    let mut served = TestProcess::start_with(&node, directory.path(), &[("BTCGRAPH_NODE__PATIENCE_SECONDS", "3600")]);
     served.wait_for_height(1);
     node.kill();
     let mut program = btcgraph_on(&node, directory.path(), &["verify"]);
@@ -196,7 +196,7 @@ fn the_servers_trouble_with_the_node_has_the_commands_exit_code() {
     let Some(mut node) = RealNode::start(&[]) else { return };
     node.mine(1);
     let directory = tempfile::tempdir().unwrap();
-    let served = Served::start_with(&node, directory.path(), &[("BTCGRAPH_NODE__PATIENCE_SECONDS", "0")]);
+    let served = TestProcess::start_with(&node, directory.path(), &[("BTCGRAPH_NODE__PATIENCE_SECONDS", "0")]);
     served.wait_for_height(1);
     node.kill();
     let (code, printed) = run(&mut btcgraph_on(&node, directory.path(), &["verify"]));
@@ -208,7 +208,7 @@ fn the_servers_trouble_with_the_node_has_the_commands_exit_code() {
 fn an_index_that_is_open_without_a_server_cannot_be_verified() {
     let directory = tempfile::tempdir().unwrap();
     let Some(node) = RealNode::start(&[]) else { return };
-    drop(Served::start(&node, directory.path()));
+    drop(TestProcess::start(&node, directory.path()));
     let _open = Database::open(directory.path().join("regtest/index.redb")).unwrap();
     let (code, printed) = run(&mut btcgraph_on(&node, directory.path(), &["verify"]));
     assert_eq!(code, Some(4), "{printed}");
@@ -220,8 +220,8 @@ fn a_server_of_another_index_does_not_answer_for_this_one() {
     let Some(node) = RealNode::start(&[]) else { return };
     node.mine(1);
     let (one, two) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let first = Served::start(&node, one.path());
-    let second = Served::start(&node, two.path());
+    let first = TestProcess::start(&node, one.path());
+    let second = TestProcess::start(&node, two.path());
     first.wait_for_height(1);
     second.wait_for_height(1);
     let socket = two.path().join("regtest/admin.sock");

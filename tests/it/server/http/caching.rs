@@ -5,37 +5,34 @@ use btcgraph::server::{Options, Token, TokenPolicy, Tokens};
 use btcgraph::sim::SimChain;
 use serde_json::json;
 
-use super::{Answer, Served, encoded};
+use super::encoded;
 use crate::support::api::Api;
+use crate::support::test_server::{Answer, TestServer};
 
 const RESPONSE: &str = "application/graphql-response+json";
 const FIXED: &str = "{ block(height: 1) { hash txCount } }";
 const MOVING: &str = "{ block(height: 1) { hash confirmations } }";
 const WAITING: &str = "{ mempool { stats { txCount totalVsize } } }";
-const OF_THE_MOMENT: &str = "{ server { version } block(height: 1) { hash } }";
+const OF_THE_MOMENT: &str = "{ server { softwareVersion } block(height: 1) { hash } }";
 const YEAR: &str = "public, max-age=31536000, immutable";
 
 /// A server on five blocks behind the first one that knows the token `abc`, and what mines more.
-fn served() -> (Served, SimChain) {
+fn served() -> (TestServer, Api, SimChain) {
     let mut chain = SimChain::new(41);
     chain.mine_empty(5).unwrap();
     let tokens: Tokens = Token::new("somebody", "abc", 0, false).unwrap().to_string().parse().unwrap();
     let token_policy = TokenPolicy { tokens, ..TokenPolicy::default() };
-    (
-        Served::start_over(
-            Api::of_chain(&chain),
-            Options { limits: Limits { cache_depth: 4, ..Limits::default() }, token_policy, ..Options::default() },
-        ),
-        chain,
-    )
+    let limits = Limits { cache_depth: 4, ..Limits::default() };
+    let api = Api::of_chain(&chain);
+    (TestServer::apart(&api.schema, Options { limits, token_policy, ..Options::default() }), api, chain)
 }
 
-fn mine(served: &mut Served, chain: &mut SimChain) {
+fn mine(api: &mut Api, chain: &mut SimChain) {
     let block = chain.mine(Vec::new()).unwrap();
-    served.api.connect(&block);
+    api.connect(&block);
 }
 
-fn get(served: &Served, query: &str, headers: &[(&str, &str)]) -> Answer {
+fn get(served: &TestServer, query: &str, headers: &[(&str, &str)]) -> Answer {
     served.get(&format!("query={}", encoded(query)), headers)
 }
 
@@ -45,7 +42,7 @@ fn told(answer: &Answer) -> (u16, &str, &str) {
 
 #[test]
 fn what_never_changes_of_a_deep_block_may_be_kept_for_a_year() {
-    let (served, _) = served();
+    let (served, _, _) = served();
     for answer in [get(&served, FIXED, &[]), served.post(&json!({ "query": FIXED }), &[])] {
         assert_eq!(told(&answer), (200, YEAR, ""));
         assert!(answer.headers.get_all("vary").iter().any(|vary| vary == "accept"), "{answer:?}");
@@ -61,18 +58,18 @@ fn what_never_changes_of_a_deep_block_may_be_kept_for_a_year() {
 
 #[test]
 fn what_was_not_found_may_be_found_later() {
-    let (mut served, mut chain) = served();
+    let (served, mut api, mut chain) = served();
     let query = "{ block(height: 6) { height } }";
     let before = get(&served, query, &[]);
     assert_eq!((before.header("cache-control"), &before.json()["data"]["block"]), ("public, no-cache", &json!(null)));
-    mine(&mut served, &mut chain);
+    mine(&mut api, &mut chain);
     let after = get(&served, query, &[("if-none-match", before.header("etag"))]);
     assert_eq!((after.status, &after.json()["data"]["block"]["height"]), (200, &json!(6)));
 }
 
 #[test]
 fn who_has_the_answer_is_told_that_it_is_still_the_answer() {
-    let (mut served, mut chain) = served();
+    let (served, mut api, mut chain) = served();
     for query in [MOVING, WAITING] {
         let first = get(&served, query, &[]);
         let etag = first.header("etag").to_owned();
@@ -88,7 +85,7 @@ fn who_has_the_answer_is_told_that_it_is_still_the_answer() {
         // a condition on a POST is one to do anything at all
         let posted = served.post(&json!({ "query": query }), &[("if-none-match", &etag)]);
         assert_eq!(told(&posted), (200, "public, no-cache", etag.as_str()));
-        mine(&mut served, &mut chain);
+        mine(&mut api, &mut chain);
         let later = get(&served, query, &[("if-none-match", &etag)]);
         assert!(later.status == 200 && later.header("etag") != etag, "{later:?}");
     }
@@ -96,22 +93,22 @@ fn who_has_the_answer_is_told_that_it_is_still_the_answer() {
 
 #[test]
 fn an_answer_of_the_chain_alone_is_the_same_whatever_happens_to_the_mempool() {
-    let (mut served, _) = served();
+    let (served, mut api, _) = served();
     let (chain, waiting) = (get(&served, MOVING, &[]), get(&served, WAITING, &[]));
     // published anew, with what the node says of its mempool
-    served.api.set_node_mempool(btcgraph::mempool::NodeMempool { min_fee_rate: 2.0, ..Default::default() });
+    api.set_node_mempool(btcgraph::mempool::NodeMempool { min_fee_rate: 2.0, ..Default::default() });
     assert_eq!(get(&served, MOVING, &[("if-none-match", chain.header("etag"))]).status, 304);
     assert_eq!(get(&served, WAITING, &[("if-none-match", waiting.header("etag"))]).status, 200);
 }
 
 #[test]
 fn what_is_of_the_moment_or_has_an_error_or_is_no_query_is_not_kept() {
-    let (served, _) = served();
+    let (served, _, _) = served();
     let mutation = "mutation { broadcastTransaction(hex: \"00\") { outcome } }";
     for answer in [
         get(&served, OF_THE_MOMENT, &[]),
         // only in part about the schema
-        get(&served, "{ __typename server { version } }", &[]),
+        get(&served, "{ __typename server { softwareVersion } }", &[]),
         get(&served, "{ __schema { nothing } }", &[]),
         get(&served, "{ block(height: 1) { hash } wrong: block { hash } }", &[]),
         get(&served, "{ nothing }", &[]),
@@ -124,7 +121,7 @@ fn what_is_of_the_moment_or_has_an_error_or_is_no_query_is_not_kept() {
 
 #[test]
 fn introspection_is_kept_until_the_schema_is_another() {
-    let (mut served, mut chain) = served();
+    let (served, mut api, mut chain) = served();
     let schema = "{ __schema { queryType { name } types { name } } }";
     let of_chain = get(&served, MOVING, &[]).header("etag").to_owned();
     for query in [schema, "{ __typename }", "{ __type(name: \"Block\") { name } }"] {
@@ -132,7 +129,7 @@ fn introspection_is_kept_until_the_schema_is_another() {
         let etag = first.header("etag").to_owned();
         assert_eq!(told(&first), (200, "public, no-cache", etag.as_str()), "{query}");
         assert!(etag.starts_with("W/\"s."), "{etag}");
-        mine(&mut served, &mut chain);
+        mine(&mut api, &mut chain);
         // the second answer is the one that the server keeps
         assert_eq!(told(&get(&served, query, &[])), (200, "public, no-cache", etag.as_str()), "{query}");
         let again = get(&served, query, &[("if-none-match", &etag)]);
@@ -151,7 +148,7 @@ fn introspection_is_kept_until_the_schema_is_another() {
 
 #[test]
 fn what_is_asked_with_a_token_is_for_the_asker_alone() {
-    let (served, _) = served();
+    let (served, _, _) = served();
     let token = ("authorization", "Bearer abc");
     assert_eq!(told(&get(&served, FIXED, &[token])), (200, "private, max-age=31536000, immutable", ""));
     let moving = get(&served, MOVING, &[token]);
@@ -162,7 +159,7 @@ fn what_is_asked_with_a_token_is_for_the_asker_alone() {
 
 #[test]
 fn a_request_that_waits_for_a_block_is_not_answered_before_it() {
-    let (served, _) = served();
+    let (served, _, _) = served();
     let etag = get(&served, MOVING, &[]).header("etag").to_owned();
     let wait = encoded("{\"waitForTip\": {\"height\": 6, \"timeoutMs\": 1}}");
     let asked = served.get(&format!("query={}&extensions={wait}", encoded(MOVING)), &[("if-none-match", &etag)]);

@@ -3,21 +3,22 @@
 use btcgraph::server::{Options, Token, TokenPolicy, Tokens};
 use serde_json::json;
 
-use super::{Answer, Served, encoded};
+use super::{encoded, serve};
+use crate::support::test_server::{Answer, TestServer};
 
 /// A server that knows alice, whose token is `secret`, and what clients may spend.
-fn served(cost: u32, change: impl FnOnce(&mut TokenPolicy)) -> Served {
+fn served(cost: u32, change: impl FnOnce(&mut TokenPolicy)) -> TestServer {
     let tokens: Tokens = Token::new("alice", "secret", cost, false).unwrap().to_string().parse().unwrap();
     let mut token_policy = TokenPolicy { tokens, ..TokenPolicy::default() };
     change(&mut token_policy);
-    Served::start_with(Options { token_policy, ..Options::default() })
+    serve(Options { token_policy, ..Options::default() })
 }
 
 const ALICE: (&str, &str) = ("authorization", "Bearer secret");
 /// Costs 2.
 const QUERY: &str = "{ tip { height } }";
 
-fn ask(served: &Served, headers: &[(&str, &str)]) -> Answer {
+fn ask(served: &TestServer, headers: &[(&str, &str)]) -> Answer {
     served.post(&json!({ "query": QUERY }), headers)
 }
 
@@ -115,7 +116,7 @@ fn a_response_tells_its_cost_and_its_state_when_it_is_asked_to() {
 fn introspection_is_the_same_from_the_cache_and_costs_the_same() {
     let tokens = Token::new("alice", "secret", 1_000, false).unwrap().to_string().parse().unwrap();
     let token_policy = TokenPolicy { tokens, ..TokenPolicy::default() };
-    let served = Served::start_with(Options { token_policy, public_metrics: true, ..Options::default() });
+    let served = serve(Options { token_policy, public_metrics: true, ..Options::default() });
     let question = json!({ "query": "query Named { __schema { queryType { name } types { name fields { name } } } }" });
     let left =
         |answer: &Answer| -> u64 { answer.header("ratelimit").split(['=', ';']).nth(2).unwrap().parse().unwrap() };

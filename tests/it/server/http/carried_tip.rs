@@ -5,27 +5,29 @@ use btcgraph::server::Options;
 use btcgraph::sim::SimChain;
 use serde_json::json;
 
-use super::{Answer, Served, encoded};
+use super::encoded;
 use crate::support::api::Api;
+use crate::support::test_server::{Answer, TestServer, send};
 
 const OF_TIP: &str = "{ tip { height } }";
 const HEADER: &str = "x-btcgraph-tip";
 
 /// A server on four blocks, and its chain.
-fn served() -> (Served, SimChain) {
+fn served() -> (TestServer, Api, SimChain) {
     let mut chain = SimChain::new(43);
     chain.mine_empty(3).unwrap();
     let options = Options { limits: Limits { cache_depth: 2, ..Limits::default() }, ..Options::default() };
-    (Served::start_over(Api::of_chain(&chain), options), chain)
+    let api = Api::of_chain(&chain);
+    (TestServer::apart(&api.schema, options), api, chain)
 }
 
-fn get(served: &Served, query: &str, headers: &[(&str, &str)]) -> Answer {
+fn get(served: &TestServer, query: &str, headers: &[(&str, &str)]) -> Answer {
     served.get(&format!("query={}", encoded(query)), headers)
 }
 
 #[test]
 fn an_answer_names_its_tip_unless_it_holds_at_every_later_one() {
-    let (served, chain) = served();
+    let (served, _, chain) = served();
     let tip = format!("3:{}", chain.tip());
     let origin = ("origin", "http://localhost:3000");
     for answer in [
@@ -48,7 +50,7 @@ fn an_answer_names_its_tip_unless_it_holds_at_every_later_one() {
 
 #[test]
 fn a_request_that_carries_a_tip_is_not_answered_from_before_it() {
-    let (mut served, mut chain) = served();
+    let (served, mut api, mut chain) = served();
     let etag = get(&served, OF_TIP, &[]).header("etag").to_owned();
     let now = format!("3:{}", chain.tip());
     let unchanged = get(&served, OF_TIP, &[(HEADER, &now), ("if-none-match", &etag)]);
@@ -61,11 +63,11 @@ fn a_request_that_carries_a_tip_is_not_answered_from_before_it() {
     let carried = next.clone();
     let waiting = std::thread::spawn(move || {
         let path = format!("/graphql?query={}", encoded(OF_TIP));
-        super::send(address, "GET", &path, &[(HEADER, &carried), ("if-none-match", &etag)], "")
+        send(address, "GET", &path, &[(HEADER, &carried), ("if-none-match", &etag)], "")
     });
     std::thread::sleep(std::time::Duration::from_millis(100));
     assert!(!waiting.is_finished());
-    served.api.connect(&block);
+    api.connect(&block);
     let answer = waiting.join().unwrap();
     assert_eq!((answer.status, answer.header(HEADER)), (200, next.as_str()));
     assert_eq!(answer.json()["data"]["tip"]["height"], 4);
@@ -80,7 +82,7 @@ fn a_request_that_carries_a_tip_is_not_answered_from_before_it() {
 
 #[test]
 fn a_tip_that_is_none_is_refused_with_its_form() {
-    let (served, _) = served();
+    let (served, _, _) = served();
     for value in ["", "3", "3:00", "three"] {
         let answer = served.post(&json!({ "query": OF_TIP }), &[(HEADER, value)]);
         assert_eq!(answer.code(), "BAD_USER_INPUT", "{value}");

@@ -14,12 +14,13 @@ use btcgraph::server::{Draining, Options, Token, TokenPolicy, Tokens};
 use btcgraph::sim::SimChain;
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use tokio::runtime::Runtime;
 use tokio_util::sync::CancellationToken;
 
-use super::Served;
 use crate::api::documented::blocks;
 use crate::support::api::Api;
 use crate::support::skips::{current_test, shared_data, skip};
+use crate::support::test_server::TestServer;
 
 /// The examples that are not run, by their first lines: they install something, start a server, or run tests.
 const NOT_RUN: &[(&str, &str)] = &[
@@ -154,7 +155,9 @@ fn fences() -> Vec<Fence> {
 
 /// A server where examples can be run, and a home directory.
 struct Stage {
-    served: Served,
+    served: TestServer,
+    api: Api,
+    runtime: Runtime,
     home: TempDir,
     shutdown: CancellationToken,
 }
@@ -163,8 +166,11 @@ impl Stage {
     fn new(api: Api) -> Self {
         let tokens: Tokens = Token::new("reader", "TOKEN", 0, false).unwrap().to_string().parse().unwrap();
         let options = Options { token_policy: TokenPolicy { tokens, ..TokenPolicy::default() }, ..Options::default() };
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let stage = Self {
-            served: Served::start_over(api, options),
+            served: runtime.block_on(TestServer::with_options(&api.schema, options)),
+            api,
+            runtime,
             home: tempfile::tempdir().unwrap(),
             shutdown: CancellationToken::new(),
         };
@@ -179,7 +185,7 @@ impl Stage {
             draining: Draining::default(),
             metrics: Some(Metrics::new().unwrap()),
         };
-        let runtime = &stage.served.runtime;
+        let runtime = &stage.runtime;
         let socket = runtime.block_on(AdminSocket::unix(&socket)).unwrap();
         runtime.spawn(admin::serve(socket, admin, stage.shutdown.clone()));
         stage
@@ -237,7 +243,7 @@ impl Stage {
             );
             thread::sleep(Duration::from_millis(10));
         }
-        self.served.api.connect(&chain.mine(Vec::new()).unwrap());
+        self.api.connect(&chain.mine(Vec::new()).unwrap());
         let (sender, event) = channel();
         let mut lines = BufReader::new(shell.stdout.take().unwrap()).lines().map_while(Result::ok);
         let reading = thread::spawn(move || {

@@ -1,12 +1,14 @@
 //! Where a request ends: bodies that are not framed as their head says, and heads that say it in two ways.
 
+use btcgraph::server::Options;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::Served;
+use super::serve;
+use crate::support::test_server::TestServer;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 const QUERY: &str = r#"{"query":"{ tip { height } }"}"#;
@@ -22,7 +24,7 @@ fn chunked(body: &str) -> String {
 }
 
 /// All that the server sends to a client that sends this and waits until its connection is closed.
-fn answers(served: &Served, bytes: &str) -> String {
+fn answers(served: &TestServer, bytes: &str) -> String {
     let mut stream = TcpStream::connect(served.address).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     stream.write_all(bytes.as_bytes()).unwrap();
@@ -40,7 +42,7 @@ fn refusal(answer: &str) -> (&str, Value) {
 
 #[test]
 fn a_body_that_is_not_chunked_as_its_head_says_is_400() {
-    let served = Served::start();
+    let served = serve(Options::default());
     for body in
         ["garbage\r\n", "5\r\nabcdefgh\r\n0\r\n\r\n", "-1\r\n", "fffffffffffffffff\r\n", "5\r\nabcdeXX0\r\n\r\n"]
     {
@@ -54,7 +56,7 @@ fn a_body_that_is_not_chunked_as_its_head_says_is_400() {
 
 #[test]
 fn a_request_that_states_its_length_twice_is_400_and_the_last() {
-    let served = Served::start();
+    let served = serve(Options::default());
     let length = format!("Content-Length: {}\r\n", QUERY.len());
     let coding = "Transfer-Encoding: chunked\r\n";
     let next = post(&length, QUERY);
@@ -78,7 +80,7 @@ fn a_request_that_states_its_length_twice_is_400_and_the_last() {
 
 #[test]
 fn a_body_in_a_coding_that_is_not_read_is_415() {
-    let served = Served::start();
+    let served = serve(Options::default());
     let body = json!({ "query": "{ tip { height } }" });
     for coding in ["gzip", "br", "zstd", "deflate", "x-unknown", "identity, gzip"] {
         let answer = served.post(&body, &[("content-encoding", coding)]);
@@ -91,7 +93,7 @@ fn a_body_in_a_coding_that_is_not_read_is_415() {
 
 #[test]
 fn a_transfer_coding_other_than_chunked_is_501() {
-    let served = Served::start();
+    let served = serve(Options::default());
     for coding in ["gzip, chunked", "x-unknown, chunked"] {
         let headers = format!("Transfer-Encoding: {coding}\r\nConnection: close\r\n");
         let answer = answers(&served, &post(&headers, &chunked(QUERY)));

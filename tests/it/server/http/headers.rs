@@ -1,12 +1,13 @@
+use btcgraph::server::Options;
 use serde_json::json;
 
-use super::Served;
+use super::serve;
 
 const SCHEMA: &str = "{ __schema { types { name description } } }";
 
 #[test]
 fn a_large_answer_is_compressed_as_the_client_takes_it() {
-    let served = Served::start();
+    let served = serve(Options::default());
     let plain = served.post(&json!({ "query": SCHEMA }), &[]);
     assert_eq!(plain.header("content-encoding"), "");
     for (accepted, encoding) in [
@@ -32,14 +33,14 @@ fn a_large_answer_is_compressed_as_the_client_takes_it() {
 
 #[test]
 fn a_small_answer_is_sent_as_it_is() {
-    let served = Served::start();
+    let served = serve(Options::default());
     let answer = served.post(&json!({ "query": "{ tip { height } }" }), &[("accept-encoding", "gzip")]);
     assert_eq!((answer.header("content-encoding"), answer.json()["data"]["tip"]["height"].as_u64()), ("", Some(3)));
 }
 
 #[test]
 fn an_answer_has_the_id_of_its_request() {
-    let served = Served::start();
+    let served = serve(Options::default());
     let query = json!({ "query": "{ tip { height } }" });
     assert_eq!(served.post(&query, &[("x-request-id", "mine-7")]).header("x-request-id"), "mine-7");
     let (one, two) = (served.post(&query, &[]), served.post(&query, &[("x-request-id", "not fit")]));

@@ -5,7 +5,8 @@ use std::time::Duration;
 use btcgraph::server::Options;
 use serde_json::json;
 
-use super::{Answer, Served, send};
+use super::serve;
+use crate::support::test_server::{Answer, TestServer, send};
 
 fn options(change: impl FnOnce(&mut Options)) -> Options {
     let mut options = Options::default();
@@ -15,7 +16,7 @@ fn options(change: impl FnOnce(&mut Options)) -> Options {
 
 const NEWER: (&str, &str) = ("accept", "application/graphql-response+json");
 
-fn ask(served: &Served, headers: &[(&str, &str)]) -> Answer {
+fn ask(served: &TestServer, headers: &[(&str, &str)]) -> Answer {
     served.post(&json!({ "query": "{ tip { height } }" }), headers)
 }
 
@@ -25,7 +26,7 @@ fn what_finds_no_place_is_503_and_told_to_come_again_while_the_rest_goes_on() {
         options.limits.executions = 0;
         options.limits.waiting = 0;
     });
-    let served = Served::start_with(full);
+    let served = serve(full);
     for headers in [&[][..], &[NEWER]] {
         let answer = ask(&served, headers);
         assert_eq!((answer.status, answer.code()), (503, json!("RESOURCE_EXHAUSTED")));
@@ -41,7 +42,7 @@ fn what_waits_too_long_for_its_place_is_a_timeout() {
         options.limits.executions = 0;
         options.limits.timeout = Duration::from_millis(20);
     });
-    let served = Served::start_with(full);
+    let served = serve(full);
     for (headers, status) in [(&[][..], 200), (&[NEWER], 504)] {
         let answer = ask(&served, headers);
         assert_eq!((answer.status, answer.code()), (status, json!("TIMEOUT")));
@@ -54,7 +55,7 @@ fn who_waits_for_a_block_keeps_nobody_from_asking() {
         options.limits.executions = 1;
         options.limits.waiting = 0;
     });
-    let served = Served::start_with(one);
+    let served = serve(one);
     let extensions = json!({ "waitForTip": { "height": 4, "timeoutMs": 1500 } });
     let request = json!({ "query": "{ tip { height } }", "extensions": extensions }).to_string();
     let address = served.address;
@@ -68,7 +69,7 @@ fn who_waits_for_a_block_keeps_nobody_from_asking() {
 
 #[test]
 fn a_client_that_asks_too_often_is_429_and_everyone_is_told_what_is_left() {
-    let served = Served::start_with(options(|options| options.limits.requests_per_minute = 2));
+    let served = serve(options(|options| options.limits.requests_per_minute = 2));
     for left in [1, 0] {
         let answer = ask(&served, &[]);
         assert_eq!((answer.status, answer.header("ratelimit-policy")), (200, "\"minute\";q=2;w=60"));
@@ -83,7 +84,7 @@ fn a_client_that_asks_too_often_is_429_and_everyone_is_told_what_is_left() {
 
 #[test]
 fn behind_a_proxy_that_is_trusted_its_clients_are_told_apart() {
-    let served = Served::start_with(options(|options| {
+    let served = serve(options(|options| {
         options.limits.requests_per_minute = 1;
         options.proxies = "127.0.0.0/8".parse().unwrap();
     }));

@@ -1,12 +1,13 @@
+use btcgraph::server::Options;
 use serde_json::{Value, json};
 
-use super::{Served, encoded};
+use super::{encoded, serve};
 
 const RESPONSE: &str = "application/graphql-response+json";
 
 #[test]
 fn an_answer_is_in_the_type_that_was_asked_for() {
-    let served = Served::start();
+    let served = serve(Options::default());
     let query = json!({ "query": "{ tip { height } }" });
     for (accept, content_type) in [
         (RESPONSE, "application/graphql-response+json; charset=utf-8"),
@@ -27,7 +28,7 @@ fn an_answer_is_in_the_type_that_was_asked_for() {
 
 #[test]
 fn a_client_that_takes_nothing_that_there_is_is_told_what_there_is() {
-    let served = Served::start();
+    let served = serve(Options::default());
     for answer in [
         served.post(&json!({ "query": "{ tip { height } }" }), &[("accept", "text/html")]),
         served.get("query={tip{height}}", &[("accept", "application/json;q=0, image/*")]),
@@ -40,7 +41,7 @@ fn a_client_that_takes_nothing_that_there_is_is_told_what_there_is() {
 
 #[test]
 fn what_is_not_executed_is_an_error_of_http_under_the_newer_type_only() {
-    let served = Served::start();
+    let served = serve(Options::default());
     for (query, code) in [
         ("{", "GRAPHQL_PARSE_FAILED"),
         ("{ nothing }", "GRAPHQL_VALIDATION_FAILED"),
@@ -62,7 +63,7 @@ fn what_is_not_executed_is_an_error_of_http_under_the_newer_type_only() {
 
 #[test]
 fn what_is_executed_is_200_whatever_became_of_its_fields() {
-    let served = Served::start();
+    let served = serve(Options::default());
     for accept in [RESPONSE, "application/json"] {
         let answer = served.post(&json!({ "query": "{ block { id } }" }), &[("accept", accept)]);
         assert_eq!(answer.status, 200);
@@ -72,7 +73,7 @@ fn what_is_executed_is_200_whatever_became_of_its_fields() {
 
 #[test]
 fn a_subscription_is_not_answered_by_one_answer() {
-    let served = Served::start();
+    let served = serve(Options::default());
     let query = "subscription { newBlock { hash } }";
     for answer in [served.post(&json!({ "query": query }), &[]), served.get(&format!("query={}", encoded(query)), &[])]
     {

@@ -7,12 +7,13 @@ use std::net::TcpStream;
 use btcgraph::server::Options;
 use serde_json::json;
 
-use super::{Answer, Served, encoded};
+use super::{encoded, serve};
+use crate::support::test_server::{Answer, TestServer};
 
 const FOREIGN: (&str, &str) = ("origin", "https://evil.example");
 const LOCAL: (&str, &str) = ("origin", "http://localhost:5173");
 
-fn preflight(served: &Served, origin: (&str, &str)) -> Answer {
+fn preflight(served: &TestServer, origin: (&str, &str)) -> Answer {
     let headers = [
         origin,
         ("access-control-request-method", "POST"),
@@ -24,7 +25,7 @@ fn preflight(served: &Served, origin: (&str, &str)) -> Answer {
 
 #[test]
 fn pages_of_this_machine_are_given_leave_and_never_credentials() {
-    let served = Served::start();
+    let served = serve(Options::default());
     let asked = preflight(&served, LOCAL);
     assert_eq!(asked.status, 204);
     assert_eq!(asked.header("access-control-allow-origin"), LOCAL.1);
@@ -43,7 +44,7 @@ fn pages_of_this_machine_are_given_leave_and_never_credentials() {
 
 #[test]
 fn other_pages_are_given_no_leave_and_change_nothing() {
-    let served = Served::start();
+    let served = serve(Options::default());
     let asked = preflight(&served, FOREIGN);
     let answer = served.get(&format!("query={}", encoded("{ tip { height } }")), &[FOREIGN]);
     for answer in [&asked, &answer] {
@@ -58,7 +59,7 @@ fn other_pages_are_given_no_leave_and_change_nothing() {
 
 #[test]
 fn all_pages_are_given_leave_if_that_is_set() {
-    let served = Served::start_with(Options { origins: "*".parse().unwrap(), ..Options::default() });
+    let served = serve(Options { origins: "*".parse().unwrap(), ..Options::default() });
     assert_eq!(preflight(&served, FOREIGN).header("access-control-allow-origin"), "*");
     let answer = served.post(&json!({ "query": "mutation { __typename }" }), &[FOREIGN]);
     assert_eq!((answer.status, answer.header("access-control-allow-origin")), (200, "*"));
@@ -67,7 +68,7 @@ fn all_pages_are_given_leave_if_that_is_set() {
 
 #[test]
 fn a_page_opens_a_websocket_only_with_leave() {
-    let served = Served::start();
+    let served = serve(Options::default());
     for (origin, status) in [(FOREIGN, "403"), (LOCAL, "101")] {
         let head = format!(
             "GET /graphql HTTP/1.1\r\nHost: localhost\r\nOrigin: {}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
@@ -86,7 +87,7 @@ fn a_page_opens_a_websocket_only_with_leave() {
 #[test]
 fn a_name_that_could_be_anyones_is_not_answered_for() {
     let body = json!({ "query": "{ tip { height } }" });
-    let served = Served::start();
+    let served = serve(Options::default());
     let refused = served.post(&body, &[("host", "evil.example")]);
     assert_eq!((refused.status, refused.code()), (421, json!("FORBIDDEN")));
     assert!(refused.json()["errors"][0]["message"].as_str().unwrap().contains("server.hosts"));
@@ -94,14 +95,14 @@ fn a_name_that_could_be_anyones_is_not_answered_for() {
         assert_eq!(served.send("GET", path, &[("host", "evil.example")], "").status, 421, "{path}");
     }
     assert_eq!(served.post(&body, &[("host", "localhost:8080")]).status, 200);
-    let served = Served::start_with(Options { hosts: "graph.example".parse().unwrap(), ..Options::default() });
+    let served = serve(Options { hosts: "graph.example".parse().unwrap(), ..Options::default() });
     assert_eq!(served.post(&body, &[("host", "graph.example")]).status, 200);
     assert_eq!(served.post(&body, &[("host", "evil.example")]).status, 421);
 }
 
 #[test]
 fn a_request_without_a_host_is_none_unless_its_client_is_older_than_that() {
-    let served = Served::start();
+    let served = serve(Options::default());
     for (version, status) in [("HTTP/1.1", "400"), ("HTTP/1.0", "200")] {
         let mut stream = TcpStream::connect(served.address).unwrap();
         stream.write_all(format!("GET /health/live {version}\r\nConnection: close\r\n\r\n").as_bytes()).unwrap();

@@ -3,7 +3,8 @@
 use btcgraph::server::{AllowedOperations, Options};
 use serde_json::{Value, json};
 
-use super::{Answer, Served, encoded};
+use super::{encoded, serve};
+use crate::support::test_server::{Answer, TestServer};
 
 /// With their SHA-256, which `printf '%s' '{ tip { height } }' | sha256sum` tells.
 const TIP: (&str, &str) = ("{ tip { height } }", "4bc81acd40b00ead420aecf3a3dc5d50b006d848c5e285d6ac0bb4b62b8b5419");
@@ -15,17 +16,17 @@ fn extensions(hash: &str) -> Value {
     json!({ "persistedQuery": { "version": 1, "sha256Hash": hash } })
 }
 
-fn by_hash(served: &Served, hash: &str) -> Answer {
+fn by_hash(served: &TestServer, hash: &str) -> Answer {
     served.get(&format!("extensions={}", encoded(&extensions(hash).to_string())), &[])
 }
 
-fn with_text(served: &Served, (query, hash): (&str, &str)) -> Answer {
+fn with_text(served: &TestServer, (query, hash): (&str, &str)) -> Answer {
     served.post(&json!({ "query": query, "extensions": extensions(hash) }), &[])
 }
 
 #[test]
 fn a_query_is_sent_once_and_then_named() {
-    let served = Served::start();
+    let served = serve(Options::default());
     let first = by_hash(&served, TIP.1);
     assert_eq!((first.status, first.code()), (200, json!("PERSISTED_QUERY_NOT_FOUND")));
     assert_eq!(first.json()["errors"][0]["message"], json!("PersistedQueryNotFound"));
@@ -37,7 +38,7 @@ fn a_query_is_sent_once_and_then_named() {
 
 #[test]
 fn a_query_that_is_not_executed_is_not_kept() {
-    let served = Served::start();
+    let served = serve(Options::default());
     assert_eq!(with_text(&served, UNKNOWN_FIELD).code(), json!("GRAPHQL_VALIDATION_FAILED"));
     assert_eq!(by_hash(&served, UNKNOWN_FIELD.1).code(), json!("PERSISTED_QUERY_NOT_FOUND"));
     let wrong = with_text(&served, (TIP.0, MUTATION.1));
@@ -47,7 +48,7 @@ fn a_query_that_is_not_executed_is_not_kept() {
 
 #[test]
 fn a_mutation_that_is_named_is_for_post_too() {
-    let served = Served::start();
+    let served = serve(Options::default());
     assert_eq!(with_text(&served, MUTATION).status, 200);
     assert_eq!(by_hash(&served, MUTATION.1).status, 405);
     let posted = served.post(&json!({ "extensions": extensions(MUTATION.1) }), &[]);
@@ -56,7 +57,7 @@ fn a_mutation_that_is_named_is_for_post_too() {
 
 #[test]
 fn a_query_whose_answer_is_a_stream_is_kept_once_it_was_executed_too() {
-    let served = Served::start();
+    let served = serve(Options::default());
     let events = ("accept", "text/event-stream");
     let by_hash = |hash| served.post(&json!({ "extensions": extensions(hash) }), &[events]).text();
     for ((query, hash), expected) in
@@ -73,7 +74,7 @@ fn a_server_with_a_list_executes_nothing_else() {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), json!({ TIP.1: TIP.0, MUTATION.1: MUTATION.0 }).to_string()).unwrap();
     let allowed_operations = Some(AllowedOperations::read(file.path()).unwrap());
-    let served = Served::start_with(Options { allowed_operations, ..Options::default() });
+    let served = serve(Options { allowed_operations, ..Options::default() });
     let expected = json!({ "data": { "tip": { "height": 3 } } });
     assert_eq!(by_hash(&served, TIP.1).json(), expected);
     assert_eq!(served.post(&json!({ "query": TIP.0 }), &[]).json(), expected);

@@ -1,10 +1,11 @@
+use btcgraph::server::Options;
 use serde_json::{Value, json};
 
-use super::{Served, encoded};
+use super::{encoded, serve};
 
 #[test]
 fn a_query_string_asks_as_a_body_does() {
-    let served = Served::start();
+    let served = serve(Options::default());
     let query = "query One($h: Int!) { block(height: $h) { height } } query Two { tip { height } }";
     let variables = json!({ "h": 2 });
     let posted = served.post(&json!({ "query": query, "operationName": "One", "variables": variables }), &[]);
@@ -16,7 +17,7 @@ fn a_query_string_asks_as_a_body_does() {
 
 #[test]
 fn a_query_string_that_is_no_request_is_400() {
-    let served = Served::start();
+    let served = serve(Options::default());
     for query in ["", "query=", "query={tip{id}}&variables=[1]", "query={tip{id}}&extensions=x", "query=a&query=b"] {
         let answer = served.get(query, &[]);
         assert_eq!((answer.status, answer.code()), (400, json!("BAD_USER_INPUT")), "{query}");
@@ -25,7 +26,7 @@ fn a_query_string_that_is_no_request_is_400() {
 
 #[test]
 fn a_mutation_is_for_post() {
-    let served = Served::start();
+    let served = serve(Options::default());
     let mutation = "mutation { __typename }";
     let two = "query A { tip { id } } mutation B { __typename }";
     for query in [format!("query={}", encoded(mutation)), format!("query={}&operationName=B", encoded(two))] {
@@ -40,7 +41,7 @@ fn a_mutation_is_for_post() {
 
 #[test]
 fn methods_that_mean_nothing_here_are_405() {
-    let served = Served::start();
+    let served = serve(Options::default());
     for method in ["PUT", "DELETE", "PATCH"] {
         let answer = served.send(method, "/graphql", &[("content-type", "application/json")], "{}");
         assert_eq!(answer.status, 405, "{method}");
@@ -50,7 +51,7 @@ fn methods_that_mean_nothing_here_are_405() {
 
 #[test]
 fn forms_and_plain_text_are_415_whatever_they_hold() {
-    let served = Served::start();
+    let served = serve(Options::default());
     let body = json!({ "query": "mutation { __typename }" }).to_string();
     for content_type in ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "a"] {
         let answer = served.send("POST", "/graphql", &[("content-type", content_type)], &body);
@@ -60,7 +61,7 @@ fn forms_and_plain_text_are_415_whatever_they_hold() {
 
 #[test]
 fn a_body_that_is_too_large_is_told_the_limit() {
-    let served = Served::start();
+    let served = serve(Options::default());
     let padding = " ".repeat(1024 * 1024);
     let answer = served.post(&json!({ "query": format!("{{ tip {{ id }} }}{padding}") }), &[]);
     let error = &answer.json()["errors"][0]["extensions"];
@@ -71,7 +72,7 @@ fn a_body_that_is_too_large_is_told_the_limit() {
 
 #[test]
 fn parameters_of_the_wrong_type_are_named() {
-    let served = Served::start();
+    let served = serve(Options::default());
     for (parameter, value) in
         [("query", json!(["a"])), ("operationName", json!(1)), ("variables", json!("{}")), ("extensions", json!([]))]
     {

@@ -9,8 +9,8 @@ use btcgraph::sim::{Hostile, SimChain};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
-use super::{Served, send};
 use crate::support::api::Api;
+use crate::support::test_server::{TestServer, send};
 
 /// Requests that both take.
 fn requests() -> Vec<Value> {
@@ -43,7 +43,7 @@ fn documents_have_the_data_that_the_stock_service_answers() {
     }
     let api = Api::of_chain(&chain);
     let schema = api.schema.clone();
-    let served = Served::start_over(api, Options::default());
+    let served = TestServer::apart(&schema, Options::default());
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let listener = runtime.block_on(TcpListener::bind(("127.0.0.1", 0))).unwrap();
     let address = listener.local_addr().unwrap();

@@ -14,8 +14,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::support::bitcoind::{RealNode, wait_for};
-use crate::support::served::Served;
 use crate::support::skips::{current_test, skip};
+use crate::support::test_process::TestProcess;
 
 /// What the visitor says, line by line.
 #[derive(Deserialize)]
@@ -69,13 +69,13 @@ pub(super) fn browser() -> Option<PathBuf> {
 /// A node with a chain that pays to addresses and spends from them, and a server with these variables that follows it; `None`,
 /// which is recorded, where there is no node.
 #[track_caller]
-pub(super) fn chain(directory: &Path, variables: &[(&str, &str)]) -> Option<(RealNode, Served)> {
+pub(super) fn chain(directory: &Path, variables: &[(&str, &str)]) -> Option<(RealNode, TestProcess)> {
     let node = RealNode::start(&[])?;
     let address = node.wallet_address("bech32");
     node.mine_to(&address, 101);
     node.must("sendtoaddress", &[json!(node.wallet_address("bech32m")), json!(1.5)]);
     node.mine_to(&address, 1);
-    let served = Served::start_with(&node, directory, variables);
+    let served = TestProcess::start_with(&node, directory, variables);
     wait_for("the server to be in sync", Duration::from_secs(30), || {
         let sync = served.query("{ sync { indexedHeight isReady } }");
         (sync["data"]["sync"] == json!({ "indexedHeight": 102, "isReady": true })).then_some(())
@@ -84,7 +84,7 @@ pub(super) fn chain(directory: &Path, variables: &[(&str, &str)]) -> Option<(Rea
 }
 
 /// Visits a page and holds it to what both pages promise.
-fn visit(browser: &Path, page: &str, node: &RealNode, served: &Served) -> Seen {
+fn visit(browser: &Path, page: &str, node: &RealNode, served: &TestProcess) -> Seen {
     let mut visitor = Command::new("node")
         .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/web/playground.js"))
         .arg(browser)

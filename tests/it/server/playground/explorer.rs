@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 
 use super::browser::{browser, chain};
 use crate::support::bitcoind::{RealNode, wait_for};
-use crate::support::served::Served;
 use crate::support::skips::{current_test, skip};
+use crate::support::test_process::TestProcess;
 
 /// The most that the first view may load, compressed.
 const FIRST_VIEW_BYTES: u64 = 300_000;
@@ -70,7 +70,7 @@ fn pay(node: &RealNode, to: Option<String>) -> Value {
 }
 
 /// A transaction that waits for a block after the next, because enough others pay more, and what the server says of it.
-fn stuck(node: &RealNode, served: &Served) -> Value {
+fn stuck(node: &RealNode, served: &TestProcess) -> Value {
     let pay_at = |rate: u32| {
         let to = node.wallet_address("bech32");
         let arguments = json!([to, 0.1, "", "", false, true, null, "unset", null, rate]);
@@ -95,7 +95,7 @@ fn stuck(node: &RealNode, served: &Served) -> Value {
 }
 
 /// What the visitor gets.
-fn provide(need: Need, node: &RealNode, served: &mut Served, directory: &Path) -> Value {
+fn provide(need: Need, node: &RealNode, served: &mut TestProcess, directory: &Path) -> Value {
     match need {
         Need::Block => json!(node.mine(1)[0]),
         Need::Payment { to } => pay(node, to),

@@ -1,52 +1,15 @@
 //! Its pages over HTTP.
 
-use std::net::SocketAddr;
-
 use bitcoin::Network;
 use btcgraph::limits::Limits;
-use btcgraph::server::{self, Options, Token, TokenPolicy, Tokens};
-use tokio::net::TcpListener;
-use tokio_util::sync::CancellationToken;
-use ureq::http::Response;
+use btcgraph::server::{Options, Token, TokenPolicy, Tokens};
 
 use crate::support::api::Api;
+use crate::support::test_server::TestServer;
 
-/// A server over an empty index, which ends with its runtime.
-struct Served {
-    address: SocketAddr,
-    _runtime: tokio::runtime::Runtime,
-}
-
-impl Served {
-    fn start(options: Options) -> Self {
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-        let schema = Api::empty(Network::Regtest, Limits::default()).schema;
-        let listener = runtime.block_on(TcpListener::bind(("127.0.0.1", 0))).unwrap();
-        let address = listener.local_addr().unwrap();
-        runtime.spawn(server::serve(listener, schema, options, CancellationToken::new()));
-        Self { address, _runtime: runtime }
-    }
-
-    /// The response, redirects not followed.
-    fn ask(&self, method: &str, path: &str, headers: &[(&str, &str)]) -> Response<Vec<u8>> {
-        let agent: ureq::Agent =
-            ureq::Agent::config_builder().http_status_as_error(false).max_redirects(0).build().into();
-        let mut request = ureq::http::Request::builder().method(method).uri(format!("http://{}{path}", self.address));
-        for (name, value) in headers {
-            request = request.header(*name, *value);
-        }
-        let mut response = agent.run(request.body(()).unwrap()).unwrap();
-        let body = response.body_mut().with_config().limit(u64::MAX).read_to_vec().unwrap();
-        response.map(|_| body)
-    }
-
-    fn status(&self, path: &str) -> u16 {
-        self.ask("GET", path, &[]).status().as_u16()
-    }
-}
-
-fn header<'r>(response: &'r Response<Vec<u8>>, name: &str) -> &'r str {
-    response.headers().get(name).map_or("", |value| value.to_str().unwrap())
+/// A server over an empty index.
+fn serve(options: Options) -> TestServer {
+    TestServer::apart(&Api::empty(Network::Regtest, Limits::default()).schema, options)
 }
 
 /// The paths on this server that a page names.
@@ -74,33 +37,34 @@ const EXPLORER: [&str; 12] = [
 
 #[test]
 fn each_path_of_the_explorer_has_its_page_under_a_strict_policy() {
-    let served = Served::start(Options::default());
-    let root = served.ask("GET", "/", &[]);
+    let served = serve(Options::default());
+    let root = served.send("GET", "/", &[], "");
     for path in EXPLORER {
-        let response = served.ask("GET", path, &[BROWSER]);
-        assert_eq!(response.status(), 200, "{path}");
-        assert_eq!(header(&response, "content-type"), "text/html; charset=utf-8", "{path}");
-        assert_eq!(response.body(), root.body(), "{path}");
-        let policy = header(&response, "content-security-policy");
+        let response = served.send("GET", path, &[BROWSER], "");
+        assert_eq!(response.status, 200, "{path}");
+        assert_eq!(response.header("content-type"), "text/html; charset=utf-8", "{path}");
+        assert_eq!(response.body, root.body, "{path}");
+        let policy = response.header("content-security-policy");
         assert!(policy.starts_with("default-src 'none'; script-src 'self'; style-src 'self';"), "{policy}");
         assert!(!policy.contains("unsafe"), "{policy}");
     }
     for path in ["/block", "/block/", "/block/0/1", "/tx", "/wallet/x", "/nothing"] {
-        assert_eq!(served.status(path), 404, "{path}");
-        let response = served.ask("GET", path, &[BROWSER]);
-        assert_eq!((response.status(), response.body()), (404.try_into().unwrap(), root.body()), "{path}");
+        assert_eq!(served.send("GET", path, &[], "").status, 404, "{path}");
+        let response = served.send("GET", path, &[BROWSER], "");
+        assert_eq!((response.status, &response.body), (404, &root.body), "{path}");
     }
 }
 
 #[test]
 fn a_program_without_the_explorer_says_how_to_get_it() {
-    let served = Served::start(Options::default());
-    let page = served.ask("GET", "/playground/plain/explorer.html", &[]);
-    let text = std::str::from_utf8(page.body()).unwrap();
+    let served = serve(Options::default());
+    let page = served.send("GET", "/playground/plain/explorer.html", &[], "");
+    let text = std::str::from_utf8(&page.body).unwrap();
     assert!(text.contains("make playground"), "{text}");
     // the explorer is in the program exactly if GraphiQL is
-    let is_built = served.ask("GET", "/playground", &[]).body() != served.ask("GET", "/playground/plain", &[]).body();
-    assert_eq!(served.ask("GET", "/", &[]).body() != page.body(), is_built);
+    let is_built =
+        served.send("GET", "/playground", &[], "").body != served.send("GET", "/playground/plain", &[], "").body;
+    assert_eq!(served.send("GET", "/", &[], "").body != page.body, is_built);
 }
 
 /// What browsers send when a user opens a URL.
@@ -112,99 +76,99 @@ fn the_endpoint_opened_in_a_browser_leads_to_the_playground() {
     let token_policy = TokenPolicy { tokens, require_token: true, ..TokenPolicy::default() };
     // the page needs no token, so that a user can enter one there
     for options in [Options::default(), Options { token_policy, ..Options::default() }] {
-        let served = Served::start(options);
+        let served = serve(options);
         for path in ["/graphql", "/graphql?", "/graphql?query=", "/graphql?theme=dark"] {
-            let response = served.ask("GET", path, &[BROWSER]);
-            assert_eq!((response.status().as_u16(), header(&response, "location")), (307, "/playground"), "{path}");
-            assert!(header(&response, "vary").contains("accept"), "{response:?}");
+            let response = served.send("GET", path, &[BROWSER], "");
+            assert_eq!((response.status, response.header("location")), (307, "/playground"), "{path}");
+            assert!(response.header("vary").contains("accept"), "{response:?}");
         }
     }
 }
 
 #[test]
 fn programs_and_queries_at_the_endpoint_are_not_redirected() {
-    let served = Served::start(Options::default());
+    let served = serve(Options::default());
     for accept in ["*/*", "application/json", "application/graphql-response+json", "application/json, text/html"] {
-        let response = served.ask("GET", "/graphql", &[("accept", accept)]);
-        assert_eq!(response.status(), 400, "{accept}");
-        assert!(header(&response, "content-type").contains("json"), "{accept}");
+        let response = served.send("GET", "/graphql", &[("accept", accept)], "");
+        assert_eq!(response.status, 400, "{accept}");
+        assert!(response.header("content-type").contains("json"), "{accept}");
     }
-    assert_eq!(served.ask("GET", "/graphql", &[]).status(), 400);
-    let query = served.ask("GET", "/graphql?query=%7B__typename%7D", &[BROWSER]);
-    assert_eq!((query.status().as_u16(), query.body().as_slice()), (200, &br#"{"data":{"__typename":"Query"}}"#[..]));
-    assert_eq!(served.ask("GET", "/graphql?variables=%7B%7D", &[("accept", "text/html")]).status(), 307);
-    let without = Served::start(Options { playground: false, ..Options::default() });
-    assert_eq!(without.ask("GET", "/graphql", &[BROWSER]).status(), 400);
+    assert_eq!(served.send("GET", "/graphql", &[], "").status, 400);
+    let query = served.send("GET", "/graphql?query=%7B__typename%7D", &[BROWSER], "");
+    assert_eq!((query.status, query.body.as_slice()), (200, &br#"{"data":{"__typename":"Query"}}"#[..]));
+    assert_eq!(served.send("GET", "/graphql?variables=%7B%7D", &[("accept", "text/html")], "").status, 307);
+    let without = serve(Options { playground: false, ..Options::default() });
+    assert_eq!(without.send("GET", "/graphql", &[BROWSER], "").status, 400);
 }
 
 #[test]
 fn there_is_an_icon_whatever_the_settings() {
     for playground in [true, false] {
-        let served = Served::start(Options { playground, ..Options::default() });
-        let icon = served.ask("GET", "/favicon.ico", &[("accept-encoding", "gzip, br")]);
-        assert_eq!((icon.status().as_u16(), header(&icon, "content-type")), (200, "image/vnd.microsoft.icon"));
-        assert_eq!((header(&icon, "cache-control"), header(&icon, "content-encoding")), ("public, max-age=86400", ""));
+        let served = serve(Options { playground, ..Options::default() });
+        let icon = served.send("GET", "/favicon.ico", &[("accept-encoding", "gzip, br")], "");
+        assert_eq!((icon.status, icon.header("content-type")), (200, "image/vnd.microsoft.icon"));
+        assert_eq!((icon.header("cache-control"), icon.header("content-encoding")), ("public, max-age=86400", ""));
         // an icon file with two images, each a PNG where the directory says
-        assert_eq!(icon.body()[..6], [0, 0, 1, 0, 2, 0]);
-        for entry in icon.body()[6..].chunks(16).take(2) {
+        assert_eq!(icon.body[..6], [0, 0, 1, 0, 2, 0]);
+        for entry in icon.body[6..].chunks(16).take(2) {
             let number = |at: usize| u32::from_le_bytes(entry[at..at + 4].try_into().unwrap()) as usize;
-            let image = &icon.body()[number(12)..][..number(8)];
+            let image = &icon.body[number(12)..][..number(8)];
             assert!(image.starts_with(b"\x89PNG\r\n\x1a\n") && image.ends_with(b"IEND\xaeB`\x82"), "{entry:?}");
         }
-        let again = served.ask("GET", "/favicon.ico", &[("if-none-match", header(&icon, "etag"))]);
-        assert_eq!((again.status().as_u16(), again.body().len()), (304, 0));
+        let again = served.send("GET", "/favicon.ico", &[("if-none-match", icon.header("etag"))], "");
+        assert_eq!((again.status, again.body.len()), (304, 0));
     }
 }
 
 #[test]
 fn pages_come_with_and_without_a_slash_at_the_end_under_a_policy_without_inline_scripts() {
-    let served = Served::start(Options::default());
+    let served = serve(Options::default());
     for path in ["/playground", "/playground/", "/playground/plain", "/playground/plain/"] {
-        let response = served.ask("GET", path, &[]);
-        assert_eq!(response.status(), 200, "{path}");
-        assert_eq!(header(&response, "content-type"), "text/html; charset=utf-8", "{path}");
-        assert_eq!(header(&response, "cache-control"), "no-cache", "{path}");
-        assert_eq!(header(&response, "x-content-type-options"), "nosniff", "{path}");
-        let policy = header(&response, "content-security-policy");
+        let response = served.send("GET", path, &[], "");
+        assert_eq!(response.status, 200, "{path}");
+        assert_eq!(response.header("content-type"), "text/html; charset=utf-8", "{path}");
+        assert_eq!(response.header("cache-control"), "no-cache", "{path}");
+        assert_eq!(response.header("x-content-type-options"), "nosniff", "{path}");
+        let policy = response.header("content-security-policy");
         let rules: Vec<_> = policy.split(';').map(str::trim).collect();
         for rule in ["default-src 'none'", "script-src 'self'", "connect-src 'self'", "frame-ancestors 'none'"] {
             assert!(rules.contains(&rule), "{path}: {policy}");
         }
     }
-    let plain = served.ask("GET", "/playground/plain", &[]);
-    assert!(!header(&plain, "content-security-policy").contains("unsafe"));
+    let plain = served.send("GET", "/playground/plain", &[], "");
+    assert!(!plain.header("content-security-policy").contains("unsafe"));
 }
 
 #[test]
 fn all_that_a_page_names_is_there() {
-    let served = Served::start(Options::default());
+    let served = serve(Options::default());
     for path in ["/", "/playground", "/playground/plain", "/playground/plain/explorer.html"] {
-        let names = named_by(served.ask("GET", path, &[]).body());
+        let names = named_by(&served.send("GET", path, &[], "").body);
         assert!(names.len() >= 2, "{path}: {names:?}");
         for name in names {
-            assert_eq!(served.status(&name), 200, "{name}");
+            assert_eq!(served.send("GET", &name, &[], "").status, 200, "{name}");
         }
     }
 }
 
 #[test]
 fn a_file_that_the_client_has_is_not_sent_again_and_head_tells_of_it_without_it() {
-    let served = Served::start(Options::default());
+    let served = serve(Options::default());
     let path = "/playground/plain/plain.css";
-    let whole = served.ask("GET", path, &[]);
-    let again = served.ask("GET", path, &[("if-none-match", header(&whole, "etag"))]);
-    assert_eq!((again.status().as_u16(), again.body().len()), (304, 0));
+    let whole = served.send("GET", path, &[], "");
+    let again = served.send("GET", path, &[("if-none-match", whole.header("etag"))], "");
+    assert_eq!((again.status, again.body.len()), (304, 0));
 
-    let head = served.ask("HEAD", path, &[]);
-    assert_eq!((head.status().as_u16(), head.body().len()), (200, 0));
+    let head = served.send("HEAD", path, &[], "");
+    assert_eq!((head.status, head.body.len()), (200, 0));
     for name in ["content-type", "content-length", "etag", "cache-control"] {
-        assert_eq!(header(&head, name), header(&whole, name), "{name}");
+        assert_eq!(head.header(name), whole.header(name), "{name}");
     }
 }
 
 #[test]
 fn nothing_else_is_there() {
-    let served = Served::start(Options::default());
+    let served = serve(Options::default());
     for path in [
         "/playground/nothing.js",
         "/playground/assets/nothing.js",
@@ -215,17 +179,17 @@ fn nothing_else_is_there() {
         "/playground/..%2f..%2fCargo.toml",
         "/playground//etc/passwd",
     ] {
-        assert_eq!(served.status(path), 404, "{path}");
+        assert_eq!(served.send("GET", path, &[], "").status, 404, "{path}");
     }
 }
 
 #[test]
 fn without_the_setting_there_is_no_playground() {
-    let served = Served::start(Options { playground: false, ..Options::default() });
+    let served = serve(Options { playground: false, ..Options::default() });
     for path in
         EXPLORER.iter().chain(&["/playground", "/playground/", "/playground/plain", "/playground/plain/plain.css"])
     {
-        assert_eq!(served.status(path), 404, "{path}");
+        assert_eq!(served.send("GET", path, &[], "").status, 404, "{path}");
     }
-    assert_eq!(served.status("/health/live"), 200);
+    assert_eq!(served.send("GET", "/health/live", &[], "").status, 200);
 }

@@ -4,17 +4,18 @@ use btcgraph::server::{Options, Token, TokenPolicy, Tokens};
 use serde_json::{Value, json};
 use tokio_tungstenite::connect_async;
 
-use super::{Client, Served, TRANSPORT, chain};
+use super::{Client, TRANSPORT, chain};
 use crate::api::ledgers::descriptors::wallet;
 use crate::support::api::Api;
+use crate::support::test_server::TestServer;
 
-async fn served(api: &Api, cost: u32) -> Served {
+async fn served(api: &Api, cost: u32) -> TestServer {
     let tokens: Tokens = Token::new("alice", "secret", cost, false).unwrap().to_string().parse().unwrap();
     let token_policy = TokenPolicy { tokens, require_token: true, ..TokenPolicy::default() };
-    Served::with_options(&api.schema, Options { token_policy, ..Options::default() }).await
+    TestServer::with_options(&api.schema, Options { token_policy, ..Options::default() }).await
 }
 
-async fn introduced(served: &Served, payload: &Value) -> Client {
+async fn introduced(served: &TestServer, payload: &Value) -> Client {
     let mut client = served.connect(TRANSPORT).await;
     client.say(&json!({ "type": "connection_init", "payload": payload })).await;
     client

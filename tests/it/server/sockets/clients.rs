@@ -8,9 +8,10 @@ use std::process::{Command, Stdio};
 use btcgraph::sim::{Owner, Payment, ScriptKind, SimChain, Spendable};
 use serde_json::{Value, json};
 
-use super::{Served, chain};
+use super::chain;
 use crate::support::api::{Api, sat};
 use crate::support::skips::{current_test, skip};
+use crate::support::test_server::TestServer;
 
 /// Runs a script of tests/web to its end, and gives it what `answer` says to each line that it prints. What it saw; `None`,
 /// which is recorded, where this package of npm is not there.
@@ -57,7 +58,7 @@ pub(super) fn runtime() -> tokio::runtime::Runtime {
 fn run(script: &str, package: &str, arguments: &[String], chain: &mut SimChain) -> Option<(Value, Vec<String>)> {
     let mut api = Api::of_chain(chain);
     let runtime = runtime();
-    let served = runtime.block_on(Served::start(&api));
+    let served = runtime.block_on(TestServer::start(&api));
     let arguments = [&[format!("http://{}", served.address)], arguments].concat();
     let mut mined = Vec::new();
     let seen = converse(script, package, &arguments, |line| {

@@ -11,8 +11,9 @@ use tokio_tungstenite::tungstenite::protocol::frame::Frame;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::{Data, OpCode};
 use tokio_tungstenite::tungstenite::{Error, Message};
 
-use super::{Client, PATIENCE, Served, TRANSPORT, chain, subscribe, within};
+use super::{Client, PATIENCE, TRANSPORT, chain, subscribe, within};
 use crate::support::api::Api;
+use crate::support::test_server::TestServer;
 
 const BLOCKS: &str = "subscription { newBlock { hash } }";
 
@@ -27,7 +28,7 @@ fn frame(bytes: impl Into<Vec<u8>>, code: OpCode) -> Message {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_way_to_break_the_protocol_closes_the_socket_with_its_code_and_says_why() {
-    let served = Served::start(&Api::of_chain(&chain())).await;
+    let served = TestServer::start(&Api::of_chain(&chain())).await;
     let init = || text(&json!({ "type": "connection_init", "payload": {} }));
     let ask = |id: &str| text(&subscribe(id, BLOCKS));
     let bad = |message: Value| vec![init(), text(&message)];
@@ -75,7 +76,7 @@ async fn every_way_to_break_the_protocol_closes_the_socket_with_its_code_and_say
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_message_far_above_the_limit_is_not_read_and_its_sender_told_all_the_same() {
-    let served = Served::start(&Api::of_chain(&chain())).await;
+    let served = TestServer::start(&Api::of_chain(&chain())).await;
     let mut client = served.client().await;
     // the client reads while it writes, or it would wait until the server reads on
     let (mut sink, stream) = futures_util::StreamExt::split(client.stream);
@@ -97,7 +98,7 @@ async fn a_message_far_above_the_limit_is_not_read_and_its_sender_told_all_the_s
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_socket_that_is_not_initialised_in_time_is_closed_and_others_stay() {
     let limits = Limits { socket_init_timeout: Duration::from_millis(300), ..Limits::default() };
-    let served = Served::with(&Api::of_chain(&chain()).schema, &limits).await;
+    let served = TestServer::with_limits(&Api::of_chain(&chain()).schema, &limits).await;
     let mut initialised = served.client().await;
     for protocol in [TRANSPORT, "graphql-ws"] {
         let mut silent = served.connect(protocol).await;
@@ -113,7 +114,7 @@ async fn a_socket_that_is_not_initialised_in_time_is_closed_and_others_stay() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_ping_is_answered_with_its_payload_before_and_after_the_acknowledgement() {
-    let served = Served::start(&Api::of_chain(&chain())).await;
+    let served = TestServer::start(&Api::of_chain(&chain())).await;
     for mut client in [served.connect(TRANSPORT).await, served.client().await] {
         assert!(client.is_silent().await);
         client.say(&json!({ "type": "ping", "payload": { "at": [1, null] } })).await;
@@ -127,7 +128,7 @@ async fn a_ping_is_answered_with_its_payload_before_and_after_the_acknowledgemen
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_that_offers_no_subprotocol_is_closed_with_4406() {
-    let served = Served::start(&Api::of_chain(&chain())).await;
+    let served = TestServer::start(&Api::of_chain(&chain())).await;
     let (stream, _) = connect_async(served.handshake(&[])).await.unwrap();
     assert_eq!(Client { stream }.closed().await, (4406, "Subprotocol not acceptable".to_owned()));
     served.stop().await;
@@ -135,7 +136,7 @@ async fn a_client_that_offers_no_subprotocol_is_closed_with_4406() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_that_offers_an_unknown_subprotocol_is_answered_without_one_and_closed_with_4406() {
-    let served = Served::start(&Api::of_chain(&chain())).await;
+    let served = TestServer::start(&Api::of_chain(&chain())).await;
     let mut stream = TcpStream::connect(served.address).await.unwrap();
     let handshake = "GET /graphql HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
                      Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\
@@ -159,7 +160,7 @@ async fn a_client_that_offers_an_unknown_subprotocol_is_answered_without_one_and
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_newer_subprotocol_is_taken_when_both_are_offered() {
-    let served = Served::start(&Api::of_chain(&chain())).await;
+    let served = TestServer::start(&Api::of_chain(&chain())).await;
     let request = served.handshake(&[("Sec-WebSocket-Protocol", "graphql-ws, graphql-transport-ws")]);
     let (_, response) = connect_async(request).await.unwrap();
     assert_eq!(response.headers()["Sec-WebSocket-Protocol"], TRANSPORT);
@@ -168,7 +169,7 @@ async fn the_newer_subprotocol_is_taken_when_both_are_offered() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_page_of_a_foreign_origin_gets_no_socket_and_one_of_this_machine_does() {
-    let served = Served::start(&Api::of_chain(&chain())).await;
+    let served = TestServer::start(&Api::of_chain(&chain())).await;
     for (origin, status) in [("https://example.com", 403), ("null", 403), ("http://localhost:3000", 101)] {
         let request = served.handshake(&[("Sec-WebSocket-Protocol", TRANSPORT), ("Origin", origin)]);
         let found = match connect_async(request).await {
@@ -183,7 +184,7 @@ async fn a_page_of_a_foreign_origin_gets_no_socket_and_one_of_this_machine_does(
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_stops_closes_sockets_with_1012() {
-    let served = Served::start(&Api::of_chain(&chain())).await;
+    let served = TestServer::start(&Api::of_chain(&chain())).await;
     let mut clients = [served.connect(TRANSPORT).await, served.client().await, served.client().await];
     clients[2].ask("1", BLOCKS).await;
     served.shutdown.cancel();

@@ -11,20 +11,21 @@ use tokio::net::{TcpSocket, TcpStream};
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::{MaybeTlsStream, client_async};
 
-use super::{Client, Served, TRANSPORT, chain, within};
+use super::{Client, TRANSPORT, chain, within};
 use crate::support::api::Api;
+use crate::support::test_server::TestServer;
 
 /// Two clients of this machine.
 const ONE: &str = "127.0.0.2:0";
 const OTHER: &str = "127.0.0.3:0";
 
-async fn served(change: impl FnOnce(&mut Options)) -> Served {
+async fn served(change: impl FnOnce(&mut Options)) -> TestServer {
     let mut options = Options::default();
     change(&mut options);
-    Served::with_options(&Api::of_chain(&chain()).schema, options).await
+    TestServer::with_options(&Api::of_chain(&chain()).schema, options).await
 }
 
-async fn connect_from(client: &str, served: &Served) -> TcpStream {
+async fn connect_from(client: &str, served: &TestServer) -> TcpStream {
     let socket = TcpSocket::new_v4().unwrap();
     socket.bind(client.parse::<SocketAddr>().unwrap()).unwrap();
     socket.connect(served.address).await.unwrap()
@@ -46,7 +47,7 @@ async fn ask_over(stream: &mut TcpStream) -> String {
     String::from_utf8(received).unwrap().to_lowercase()
 }
 
-async fn until_answered(client: &str, served: &Served) {
+async fn until_answered(client: &str, served: &TestServer) {
     within(async {
         while !ask_over(&mut connect_from(client, served).await).await.starts_with("http/1.1 200") {
             tokio::time::sleep(Duration::from_millis(10)).await;
@@ -81,7 +82,7 @@ async fn a_connection_too_many_is_503_and_one_of_a_client_that_has_its_share_429
     }
 }
 
-async fn socket_from(client: &str, served: &Served, protocol: &'static str) -> Client {
+async fn socket_from(client: &str, served: &TestServer, protocol: &'static str) -> Client {
     let mut request = format!("ws://{}/graphql", served.address).into_client_request().unwrap();
     request.headers_mut().insert("Sec-WebSocket-Protocol", protocol.parse().unwrap());
     let stream = MaybeTlsStream::Plain(connect_from(client, served).await);

@@ -9,12 +9,12 @@ use btcgraph::server::Options;
 use btcgraph::sim::{Life, Profile, SimNode};
 use serde_json::{Value, json};
 
-use super::Served;
 use super::clients::{converse, runtime};
 use crate::mempool::following::{Following, PATIENCE};
 use crate::mempool::ledger_streams::{last_block, scripts};
 use crate::mempool::simulated::{live, start};
 use crate::support::indexed::in_memory;
+use crate::support::test_server::TestServer;
 
 const SEED: u64 = 29;
 /// How many scripts are watched, the one that miners are paid to among them.
@@ -23,7 +23,7 @@ const WATCHED: usize = 8;
 /// A server over an index and a mempool that follow a node.
 struct Running {
     following: Following,
-    served: Served,
+    served: TestServer,
 }
 
 impl Running {
@@ -34,7 +34,7 @@ impl Running {
         let mut options = Options::default();
         // an event of many subscriptions may take long on a busy machine, and is not what is looked at here
         options.limits.timeout = PATIENCE;
-        let served = runtime.block_on(Served::with_options(&schema, options));
+        let served = runtime.block_on(TestServer::with_options(&schema, options));
         Self { following, served }
     }
 

@@ -12,8 +12,9 @@ use btcgraph::server::Options;
 use btcgraph::sim::SimChain;
 use serde_json::json;
 
-use super::{Client, Served, chain, until_subscriptions};
+use super::{Client, chain, until_subscriptions};
 use crate::support::api::{Api, coinbase_output, sat, spend};
+use crate::support::test_server::TestServer;
 
 /// A chain with one block to come, in which one transaction has a hundred outputs.
 fn chain_and_block() -> (SimChain, Arc<Block>) {
@@ -59,7 +60,7 @@ fn watch_over(address: SocketAddr, stop: Arc<AtomicBool>) -> thread::JoinHandle<
     })
 }
 
-async fn subscribed(served: &Served, document: &str) -> Client {
+async fn subscribed(served: &TestServer, document: &str) -> Client {
     let mut client = served.client().await;
     client.ask("1", document).await;
     client
@@ -76,7 +77,7 @@ fn a_hundred_heavy_subscriptions_told_of_a_block_delay_neither_the_servers_sign_
     let mut options = Options::default();
     // on a slow machine all of them together take longer than one may, which is not what this is about
     options.limits.timeout = Duration::from_mins(1);
-    let served = serving.block_on(Served::with_options(&api.schema, options));
+    let served = serving.block_on(TestServer::with_options(&api.schema, options));
     let (address, stop) = (served.address, Arc::new(AtomicBool::new(false)));
     asking.block_on(async {
         let mut clients = Vec::new();
@@ -119,7 +120,7 @@ async fn an_event_that_takes_too_long_ends_its_subscription_with_a_timeout_and_n
     // one after the other: the last of them wait for longer than they may
     options.limits.executions = 1;
     options.limits.timeout = Duration::from_millis(500);
-    let served = Served::with_options(&api.schema, options).await;
+    let served = TestServer::with_options(&api.schema, options).await;
     let mut clients = Vec::new();
     for number in 0..40 {
         let mut client = subscribed(&served, &heavy(number)).await;
@@ -152,7 +153,7 @@ async fn what_subscriptions_hold_is_bounded_for_all_of_them_and_freed_by_each_th
     let (chain, _) = chain_and_block();
     let mut options = Options::default();
     options.limits.subscription_bytes = 200_000;
-    let served = Served::with_options(&Api::of_chain(&chain).schema, options).await;
+    let served = TestServer::with_options(&Api::of_chain(&chain).schema, options).await;
     let mut clients = Vec::new();
     let refused = loop {
         let mut client = subscribed(&served, &heavy(clients.len())).await;
@@ -187,7 +188,7 @@ async fn what_subscriptions_hold_is_bounded_for_all_of_them_and_freed_by_each_th
 async fn what_is_asked_after_a_subscription_is_answered_once_that_has_begun() {
     let mut chain = chain();
     let mut api = Api::of_chain(&chain);
-    let served = Served::start(&api).await;
+    let served = TestServer::start(&api).await;
     for number in 0..30 {
         let mut client = served.client().await;
         client.ask("blocks", &format!("subscription {{ newBlock {{ n{number}: height }} }}")).await;

@@ -6,10 +6,11 @@ use btcgraph::limits::Limits;
 use futures_util::StreamExt;
 use serde_json::json;
 
-use super::{Client, Served, chain, until_subscriptions, within};
+use super::{Client, chain, until_subscriptions, within};
 use crate::support::api::Api;
+use crate::support::test_server::TestServer;
 
-pub(super) async fn legacy(served: &Served) -> Client {
+pub(super) async fn legacy(served: &TestServer) -> Client {
     let mut client = served.connect("graphql-ws").await;
     client.say(&json!({ "type": "connection_init", "payload": {} })).await;
     assert_eq!(client.told().await, json!({ "type": "connection_ack" }));
@@ -20,7 +21,7 @@ pub(super) async fn legacy(served: &Served) -> Client {
 async fn a_query_and_a_subscription_are_started_told_and_stopped() {
     let mut chain = chain();
     let mut api = Api::of_chain(&chain);
-    let served = Served::start(&api).await;
+    let served = TestServer::start(&api).await;
     let mut watching = served.client().await;
     let mut client = legacy(&served).await;
     client.say(&json!({ "type": "start", "id": "1", "payload": { "query": "{ tip { height } }" } })).await;
@@ -45,7 +46,7 @@ async fn a_query_and_a_subscription_are_started_told_and_stopped() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn it_is_held_to_the_same_limits_and_times() {
     let limits = Limits { socket_ping_interval: Duration::from_millis(200), ..Limits::default() };
-    let served = Served::with(&Api::of_chain(&chain()).schema, &limits).await;
+    let served = TestServer::with_limits(&Api::of_chain(&chain()).schema, &limits).await;
     let mut client = legacy(&served).await;
     for id in 0..=100 {
         let payload = json!({ "query": "subscription { newBlock { hash } }" });
@@ -67,7 +68,7 @@ async fn it_is_held_to_the_same_limits_and_times() {
 async fn an_operation_takes_the_place_of_one_with_its_id() {
     let mut chain = chain();
     let mut api = Api::of_chain(&chain);
-    let served = Served::start(&api).await;
+    let served = TestServer::start(&api).await;
     let mut client = legacy(&served).await;
     let start = |id: &str, query: &str| json!({ "type": "start", "id": id, "payload": { "query": query } });
     for query in ["subscription { newBlock { hash } }", "subscription { newBlock { height } }"] {

@@ -5,14 +5,15 @@ use std::time::Duration;
 use btcgraph::server::Options;
 use serde_json::{Value, json};
 
-use super::{Client, Served, chain, until_subscriptions};
+use super::{Client, chain, until_subscriptions};
 use crate::support::api::Api;
+use crate::support::test_server::TestServer;
 
 const BLOCKS: &str = "subscription { newBlock { height } }";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn queries_and_mutations_are_answered_once_and_completed() {
-    let served = Served::start(&Api::of_chain(&chain())).await;
+    let served = TestServer::start(&Api::of_chain(&chain())).await;
     let mut client = served.client().await;
     for (document, data) in [
         ("{ tip { height } }", json!({ "tip": { "height": 3 } })),
@@ -27,7 +28,7 @@ async fn queries_and_mutations_are_answered_once_and_completed() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn variables_and_the_name_of_the_operation_are_taken_from_the_request() {
-    let served = Served::start(&Api::of_chain(&chain())).await;
+    let served = TestServer::start(&Api::of_chain(&chain())).await;
     let mut client = served.client().await;
     let query = "query A { tip { id } } query B($at: Int!) { block(height: $at) { height } }";
     let payload = json!({ "query": query, "operationName": "B", "variables": { "at": 2 }, "extensions": { "x": 1 } });
@@ -38,7 +39,7 @@ async fn variables_and_the_name_of_the_operation_are_taken_from_the_request() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_request_that_is_not_executed_gets_one_error_and_nothing_else() {
-    let served = Served::start(&Api::of_chain(&chain())).await;
+    let served = TestServer::start(&Api::of_chain(&chain())).await;
     let mut client = served.client().await;
     let refused = |query: &str, more: Value| {
         let mut payload = json!({ "query": query });
@@ -83,7 +84,7 @@ async fn a_query_is_sent_once_and_then_named_by_its_hash_on_every_socket() {
     let unknown = ("{ nothing }", "919c0b7aa452b0b2fb42688461501bb8b0c3ef3b9d05ce7b9afd4f28bbe96ceb");
     let mut chain = chain();
     let mut api = Api::of_chain(&chain);
-    let served = Served::start(&api).await;
+    let served = TestServer::start(&api).await;
     let legacy = async || {
         let mut client = served.connect("graphql-ws").await;
         client.say(&json!({ "type": "connection_init" })).await;
@@ -137,7 +138,7 @@ fn sha256(text: &str) -> String {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_error_of_a_field_is_part_of_a_result() {
-    let served = Served::start(&Api::of_chain(&chain())).await;
+    let served = TestServer::start(&Api::of_chain(&chain())).await;
     let mut client = served.client().await;
     client.ask("1", "{ tip { height } block { id } }").await;
     let told = client.told().await;
@@ -152,7 +153,7 @@ async fn an_error_of_a_field_is_part_of_a_result() {
 async fn several_subscriptions_are_told_of_the_same_blocks_in_order() {
     let mut chain = chain();
     let mut api = Api::of_chain(&chain);
-    let served = Served::start(&api).await;
+    let served = TestServer::start(&api).await;
     let mut client = served.client().await;
     for id in ["a", "b"] {
         client.ask(id, BLOCKS).await;
@@ -173,7 +174,7 @@ async fn several_subscriptions_are_told_of_the_same_blocks_in_order() {
 async fn a_subscription_that_the_client_completes_ends_without_an_echo_and_its_id_is_free_again() {
     let mut chain = chain();
     let mut api = Api::of_chain(&chain);
-    let served = Served::start(&api).await;
+    let served = TestServer::start(&api).await;
     let mut client = served.client().await;
     client.ask("1", BLOCKS).await;
     until_subscriptions(&mut client, 1).await;
@@ -194,7 +195,7 @@ async fn a_subscription_that_the_client_completes_ends_without_an_echo_and_its_i
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_socket_has_at_most_a_hundred_operations_open() {
-    let served = Served::start(&Api::of_chain(&chain())).await;
+    let served = TestServer::start(&Api::of_chain(&chain())).await;
     let mut client = served.client().await;
     for id in 0..=100 {
         client.ask(&id.to_string(), BLOCKS).await;
@@ -214,7 +215,7 @@ async fn a_socket_has_at_most_a_hundred_operations_open() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_operations_of_a_socket_end_with_it() {
-    let served = Served::start(&Api::of_chain(&chain())).await;
+    let served = TestServer::start(&Api::of_chain(&chain())).await;
     let mut watching = served.client().await;
     let leave: [fn(Client) -> tokio::task::JoinHandle<()>; 3] = [
         // cut off
@@ -251,7 +252,7 @@ async fn operations_have_the_places_and_the_time_of_queries_by_post_and_subscrip
         let mut options = Options::default();
         (options.limits.executions, options.limits.waiting) = (0, waiting);
         options.limits.timeout = Duration::from_millis(50);
-        let served = Served::with_options(&api.schema, options).await;
+        let served = TestServer::with_options(&api.schema, options).await;
         let mut client = served.client().await;
         // those that can be shared, and those that cannot
         for document in ["{ tip { height } }", BLOCKS, "subscription { chainEvents { seq } }"] {

@@ -6,11 +6,12 @@ use serde_json::{Value, json};
 
 use super::legacy::legacy;
 use super::streams::{END, Stream};
-use super::{Served, chain, subscribe};
+use super::{chain, subscribe};
 use crate::support::api::Api;
+use crate::support::test_server::TestServer;
 
 /// What an operation is told over one transport, if that is nothing but a refusal: its errors.
-async fn refusal(served: &Served, transport: &str, document: &str) -> Value {
+async fn refusal(served: &TestServer, transport: &str, document: &str) -> Value {
     let payload = || subscribe("1", document)["payload"].clone();
     match transport {
         "graphql-transport-ws" => {
@@ -55,7 +56,7 @@ const TRANSPORTS: [&str; 4] =
     ["graphql-transport-ws", "graphql-ws", "text/event-stream", "multipart/mixed;subscriptionSpec=1.0"];
 
 /// Each of these subscriptions is refused with its code over every transport.
-async fn assert_refused(served: &Served, cases: &[(&str, &str)]) {
+async fn assert_refused(served: &TestServer, cases: &[(&str, &str)]) {
     for (document, code) in cases {
         let refusals = TRANSPORTS.map(|transport| refusal(served, transport, document));
         for (errors, transport) in join_all(refusals).await.iter().zip(TRANSPORTS) {
@@ -67,7 +68,7 @@ async fn assert_refused(served: &Served, cases: &[(&str, &str)]) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_guard_and_validation_refuse_has_no_data() {
-    let served = Served::start(&Api::of_chain(&chain())).await;
+    let served = TestServer::start(&Api::of_chain(&chain())).await;
     let deep = format!("subscription {{ newBlock {}{} }}", "{ previous ".repeat(70), "}".repeat(70));
     assert_refused(
         &served,
@@ -84,7 +85,7 @@ async fn what_guard_and_validation_refuse_has_no_data() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_the_field_refuses_before_an_event_has_no_data() {
-    let served = Served::start(&Api::of_chain(&chain())).await;
+    let served = TestServer::start(&Api::of_chain(&chain())).await;
     let depths = (1..=21).map(|depth: u32| depth.to_string()).collect::<Vec<_>>().join(" ");
     let many = format!("subscription {{ ledgerEvents(watch: {{}}, depths: [{depths}]) {{ cursor }} }}");
     assert_refused(
@@ -108,14 +109,14 @@ async fn what_is_refused_after_a_wait_has_no_data_either() {
     let mut chain = chain();
     let (api, mut other) = (Api::of_chain(&chain), Api::of_chain(&chain));
     // the cursor of a block that this server never has, and waits for
-    let elsewhere = Served::start(&other).await;
+    let elsewhere = TestServer::start(&other).await;
     let mut client = elsewhere.client().await;
     client.ask("1", "subscription { chainEvents { ... on BlockConnected { cursor } } }").await;
     super::until_subscriptions(&mut client, 1).await;
     other.connect(&chain.mine(Vec::new()).unwrap());
     let cursor = client.told().await["payload"]["data"]["chainEvents"]["cursor"].clone();
     let behind = format!("subscription {{ chainEvents(after: {cursor}) {{ __typename }} }}");
-    let served = Served::start(&api).await;
+    let served = TestServer::start(&api).await;
     assert_refused(&served, &[(&behind, "CURSOR_EXPIRED")]).await;
     for served in [elsewhere, served] {
         served.stop().await;
@@ -125,7 +126,7 @@ async fn what_is_refused_after_a_wait_has_no_data_either() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn before_a_block_is_indexed_a_subscription_is_refused() {
     let api = Api::empty(bitcoin::Network::Regtest, btcgraph::limits::Limits::default());
-    let served = Served::with_options(&api.schema, Options::default()).await;
+    let served = TestServer::with_options(&api.schema, Options::default()).await;
     assert_refused(&served, &[("subscription { newBlock { hash } }", "NOT_READY")]).await;
     served.stop().await;
 }

@@ -6,8 +6,9 @@ use btcgraph::limits::Limits;
 use btcgraph::server::Options;
 use serde_json::{Value, json};
 
-use super::{PATIENCE, Served, chain, within};
+use super::{PATIENCE, chain, within};
 use crate::support::api::Api;
+use crate::support::test_server::TestServer;
 
 const CHAIN: &str = "subscription ($after: String) { chainEvents(after: $after) { ... on BlockConnected { cursor } } }";
 
@@ -17,7 +18,7 @@ async fn a_resumed_subscription_leaves_its_place_to_others() {
     let mut api = Api::of_chain(&chain);
     let limits = Limits { executions: 1, waiting: 0, timeout: PATIENCE, ..Limits::default() };
     let options = Options { limits, ..Options::default() };
-    let served = Served::with_options(&api.schema, options).await;
+    let served = TestServer::with_options(&api.schema, options).await;
     let mut client = served.client().await;
     let subscribe = |id: &str, after: &Value| json!({ "type": "subscribe", "id": id, "payload": { "query": CHAIN, "variables": { "after": after } } });
     client.say(&subscribe("1", &Value::Null)).await;

@@ -8,8 +8,9 @@ use futures_util::{SinkExt, StreamExt};
 use serde_json::json;
 use tokio_tungstenite::tungstenite::Message;
 
-use super::{Served, TRANSPORT, chain, subscribe, until_subscriptions, within};
+use super::{TRANSPORT, chain, subscribe, until_subscriptions, within};
 use crate::support::api::Api;
+use crate::support::test_server::TestServer;
 
 /// Its answer is a megabyte.
 const LARGE: &str = "{ __schema { types { name description fields { name description args { name description } } } } }";
@@ -17,7 +18,7 @@ const LARGE: &str = "{ __schema { types { name description fields { name descrip
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_is_pinged_and_one_that_does_not_answer_is_cut_off() {
     let limits = Limits { socket_ping_interval: Duration::from_millis(200), ..Limits::default() };
-    let served = Served::with(&Api::of_chain(&chain()).schema, &limits).await;
+    let served = TestServer::with_limits(&Api::of_chain(&chain()).schema, &limits).await;
     let (mut alive, mut dead) = (served.client().await, served.client().await);
     dead.ask("1", "subscription { newBlock { hash } }").await;
     until_subscriptions(&mut alive, 1).await;
@@ -43,7 +44,7 @@ async fn a_client_is_pinged_and_one_that_does_not_answer_is_cut_off() {
 async fn a_client_that_sends_and_never_reads_is_ended_and_others_are_answered_meanwhile() {
     let limits = Limits { write_timeout: Duration::from_secs(1), ..Limits::default() };
     let options = Options { limits, ..Options::default() };
-    let served = Served::with_options(&Api::of_chain(&chain()).schema, options).await;
+    let served = TestServer::with_options(&Api::of_chain(&chain()).schema, options).await;
     let mut other = served.client().await;
     let mut stuck = served.client().await;
     stuck.ask("blocks", "subscription { newBlock { hash } }").await;
@@ -66,7 +67,7 @@ async fn a_client_that_sends_and_never_reads_is_ended_and_others_are_answered_me
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_that_does_not_read_its_results_is_heard_when_it_stops_an_operation() {
-    let served = Served::start(&Api::of_chain(&chain())).await;
+    let served = TestServer::start(&Api::of_chain(&chain())).await;
     let mut other = served.client().await;
     let mut slow = served.client().await;
     slow.ask("blocks", "subscription { newBlock { hash } }").await;
@@ -86,7 +87,7 @@ async fn a_client_that_does_not_read_its_results_is_heard_when_it_stops_an_opera
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_that_only_asks_is_not_read_for_ever() {
-    let served = Served::start(&Api::of_chain(&chain())).await;
+    let served = TestServer::start(&Api::of_chain(&chain())).await;
     let mut greedy = served.client().await;
     let ping = json!({ "type": "ping", "payload": { "x": "x".repeat(60_000) } }).to_string();
     // more than the system's buffers between the two hold
@@ -105,7 +106,7 @@ async fn a_client_that_only_asks_is_not_read_for_ever() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_socket_too_many_is_told_to_come_back_later() {
     let limits = Limits { sockets: 2, ..Limits::default() };
-    let served = Served::with(&Api::of_chain(&chain()).schema, &limits).await;
+    let served = TestServer::with_limits(&Api::of_chain(&chain()).schema, &limits).await;
     let (mut first, second) = (served.client().await, served.client().await);
     for protocol in [TRANSPORT, "graphql-ws"] {
         let told = served.connect(protocol).await.closed().await;

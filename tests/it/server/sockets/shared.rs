@@ -9,8 +9,9 @@ use btcgraph::sim::SimChain;
 use btcgraph::view::{SyncPhase, SyncState};
 use serde_json::{Value, json};
 
-use super::{Client, Served, chain, subscriptions, until_subscriptions, within};
+use super::{Client, chain, subscriptions, until_subscriptions, within};
 use crate::support::api::Api;
+use crate::support::test_server::TestServer;
 
 async fn ask_with(client: &mut Client, query: &str, variables: Value) {
     let payload = json!({ "query": query, "variables": variables });
@@ -29,7 +30,7 @@ async fn told(client: &mut Client) -> Value {
 async fn fifty_subscribers_of_the_same_are_one_execution_and_all_of_them_count() {
     let mut chain = chain();
     let mut api = Api::of_chain(&chain);
-    let served = Served::start(&api).await;
+    let served = TestServer::start(&api).await;
     let mut watching = served.client().await;
     let mut clients = Vec::new();
     for number in 0..50 {
@@ -66,7 +67,7 @@ async fn a_silent_node_shows_to_all_who_share_a_subscription() {
     let api = Api::of_chain_believing_for(&chain, Duration::from_secs(1));
     let (node_height, node_tip) = (Some(chain.height()), Some(chain.tip()));
     api.set_state(SyncState { phase: SyncPhase::Following, node_height, node_tip, ..SyncState::default() });
-    let served = Served::start(&api).await;
+    let served = TestServer::start(&api).await;
     let (mut first, mut late) = (served.client().await, served.client().await);
     let query = "subscription { syncProgress { phase isReady } }";
     first.ask("1", query).await;
@@ -82,7 +83,7 @@ async fn a_silent_node_shows_to_all_who_share_a_subscription() {
 async fn other_variables_are_another_execution() {
     let mut chain = chain();
     let mut api = Api::of_chain(&chain);
-    let served = Served::start(&api).await;
+    let served = TestServer::start(&api).await;
     let query = "subscription($n: Int) { newBlock(confirmations: $n) { height } }";
     let mut clients = Vec::new();
     for confirmations in [1, 2, 1, 2] {
@@ -100,7 +101,7 @@ async fn other_variables_are_another_execution() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_refused_is_refused_to_each() {
-    let served = Served::start(&Api::of_chain(&chain())).await;
+    let served = TestServer::start(&Api::of_chain(&chain())).await;
     for _ in 0..3 {
         let mut client = served.client().await;
         client.ask("1", "subscription { newBlock(confirmations: 0) { hash } }").await;
@@ -115,7 +116,7 @@ async fn arrivals_are_shared_by_those_with_the_same_filter() {
     let mut chain = SimChain::new(41);
     chain.mine_empty(103).unwrap();
     let mut api = Api::of_chain(&chain);
-    let served = Served::start(&api).await;
+    let served = TestServer::start(&api).await;
     let query = "subscription($f: TransactionFilter) { unconfirmedTransaction(filter: $f) { txid } }";
     let mut clients = Vec::new();
     for least in ["0", "2000", "2000", "0"] {
@@ -152,7 +153,7 @@ fn paying(coin: OutPoint, satoshis: u64) -> Transaction {
 async fn who_comes_later_is_told_a_value_at_once() {
     let mut chain = chain();
     let mut api = Api::of_chain(&chain);
-    let served = Served::start(&api).await;
+    let served = TestServer::start(&api).await;
     let query = "subscription { difficultyAdjustment { minedBlockCount } }";
     let expected = |done: u32| json!({ "data": { "difficultyAdjustment": { "minedBlockCount": done } } });
     let mut first = served.client().await;

@@ -11,15 +11,16 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::{sleep, timeout};
 
-use super::{Served, chain, within};
+use super::{chain, within};
 use crate::support::api::Api;
+use crate::support::test_server::TestServer;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-async fn served(change: impl FnOnce(&mut Options)) -> Served {
+async fn served(change: impl FnOnce(&mut Options)) -> TestServer {
     let mut options = Options::default();
     change(&mut options);
-    Served::with_options(&Api::of_chain(&chain()).schema, options).await
+    TestServer::with_options(&Api::of_chain(&chain()).schema, options).await
 }
 
 fn connections(change: impl FnOnce(&mut Limits)) -> impl FnOnce(&mut Options) {
@@ -27,7 +28,7 @@ fn connections(change: impl FnOnce(&mut Limits)) -> impl FnOnce(&mut Options) {
 }
 
 /// A connection whose own end holds little that was not read.
-async fn connect(served: &Served) -> TcpStream {
+async fn connect(served: &TestServer) -> TcpStream {
     let socket = TcpSocket::new_v4().unwrap();
     socket.set_recv_buffer_size(16 << 10).unwrap();
     socket.bind((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
@@ -289,7 +290,7 @@ async fn who_does_not_read_a_stream_or_a_websocket_is_cut_off_after_the_write_ti
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_message_that_does_not_come_to_its_end_closes_its_socket_whatever_stands_between_its_parts() {
     let limits = Limits { message_timeout: SECOND, socket_init_timeout: SECOND * 60, ..Limits::default() };
-    let served = Served::with(&Api::of_chain(&chain()).schema, &limits).await;
+    let served = TestServer::with_limits(&Api::of_chain(&chain()).schema, &limits).await;
     let long = [0x81, 0xfe, 0x10, 0x00, 0, 0, 0, 0];
     for (begin, drop) in [
         (frame(TEXT_BEGIN, b"{"), [frame(MORE, b" "), frame(PING, b"")].concat()),
@@ -353,7 +354,7 @@ async fn a_subscriber_who_is_behind_by_more_than_is_kept_for_all_goes_on_alone_a
     options.limits.write_timeout = SECOND * 60;
     options.limits.min_rate = 0;
     allow_many(&mut options);
-    let served = Served::with_options(&api.schema, options).await;
+    let served = TestServer::with_options(&api.schema, options).await;
     // some 150 KB an event, of which a megabyte is kept
     let again: Vec<_> = (0..900).map(|number| format!("a{number}: headerHex")).collect();
     let document = format!("subscription {{ newBlock {{ height {} }} }}", again.join(" "));

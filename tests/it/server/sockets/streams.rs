@@ -8,8 +8,9 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use super::{Served, chain, until_subscriptions, within};
+use super::{chain, until_subscriptions, within};
 use crate::support::api::Api;
+use crate::support::test_server::TestServer;
 
 const BLOCKS: &str = "subscription { newBlock { height } }";
 
@@ -20,18 +21,18 @@ pub(super) struct Stream {
 }
 
 impl Stream {
-    pub(super) async fn post(served: &Served, accept: &str, document: &str) -> Self {
+    pub(super) async fn post(served: &TestServer, accept: &str, document: &str) -> Self {
         let body = json!({ "query": document }).to_string();
         let of_body = format!("Content-Type: application/json\r\nContent-Length: {}\r\n", body.len());
         Self::send(served, "POST /graphql", &format!("Accept: {accept}\r\n{of_body}\r\n{body}")).await
     }
 
-    async fn get(served: &Served, accept: &str, document: &str) -> Self {
+    async fn get(served: &TestServer, accept: &str, document: &str) -> Self {
         let document = document.replace(' ', "+");
         Self::send(served, &format!("GET /graphql?query={document}"), &format!("Accept: {accept}\r\n\r\n")).await
     }
 
-    async fn send(served: &Served, line: &str, rest: &str) -> Self {
+    async fn send(served: &TestServer, line: &str, rest: &str) -> Self {
         let mut stream = TcpStream::connect(served.address).await.unwrap();
         stream.write_all(format!("{line} HTTP/1.1\r\nHost: localhost\r\n{rest}").as_bytes()).await.unwrap();
         Self { stream, received: Vec::new() }
@@ -77,7 +78,7 @@ impl Stream {
 }
 
 /// A stream of events behind one with this id.
-async fn events_after(served: &Served, id: &str, document: &str) -> Stream {
+async fn events_after(served: &TestServer, id: &str, document: &str) -> Stream {
     let body = json!({ "query": document }).to_string();
     let of_body = format!("Content-Type: application/json\r\nContent-Length: {}\r\n", body.len());
     let headers = format!("Accept: text/event-stream\r\nLast-Event-ID: {id}\r\n{of_body}\r\n{body}");
@@ -88,7 +89,7 @@ async fn events_after(served: &Served, id: &str, document: &str) -> Stream {
 async fn an_event_has_its_cursor_as_its_id_which_resumes_the_stream() {
     let mut chain = chain();
     let mut api = Api::of_chain(&chain);
-    let served = Served::start(&api).await;
+    let served = TestServer::start(&api).await;
     let mut watching = served.client().await;
     let now = tokio::task::block_in_place(|| api.data("{ snapshot { cursor } }"));
     let start = now["snapshot"]["cursor"].as_str().unwrap().to_owned();
@@ -135,7 +136,7 @@ async fn an_event_has_its_cursor_as_its_id_which_resumes_the_stream() {
 async fn an_id_that_is_no_cursor_is_refused_where_there_are_cursors() {
     let mut chain = chain();
     let mut api = Api::of_chain(&chain);
-    let served = Served::start(&api).await;
+    let served = TestServer::start(&api).await;
     for field in ["chainEvents", "mempoolEvents", "ledgerEvents(watch: { scripts: [\"51\"] })"] {
         let mut answer = events_after(&served, "nonsense", &format!("subscription {{ {field} {{ cursor }} }}")).await;
         let result = answer.result().await;
@@ -155,7 +156,7 @@ pub(super) const END: &str = "0\r\n\r\n";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_query_is_one_event_and_its_end_and_a_refusal_too() {
-    let served = Served::start(&Api::of_chain(&chain())).await;
+    let served = TestServer::start(&Api::of_chain(&chain())).await;
     let mut answer = Stream::post(&served, "text/event-stream", "{ tip { height } }").await;
     let head = answer.until("\r\n\r\n").await.to_lowercase();
     assert!(head.starts_with("http/1.1 200"), "{head}");
@@ -183,7 +184,7 @@ async fn a_query_is_one_event_and_its_end_and_a_refusal_too() {
 async fn a_subscription_is_an_event_a_block_until_the_client_goes_away() {
     let mut chain = chain();
     let mut api = Api::of_chain(&chain);
-    let served = Served::start(&api).await;
+    let served = TestServer::start(&api).await;
     let mut watching = served.client().await;
     let mut answer = Stream::post(&served, "text/event-stream", BLOCKS).await;
     // the client knows at once that the stream is open
@@ -201,7 +202,7 @@ async fn a_subscription_is_an_event_a_block_until_the_client_goes_away() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stream_on_which_nothing_happens_is_kept_open_and_ends_without_completion_when_the_server_stops() {
     let limits = Limits { socket_ping_interval: Duration::from_millis(100), ..Limits::default() };
-    let served = Served::with(&Api::of_chain(&chain()).schema, &limits).await;
+    let served = TestServer::with_limits(&Api::of_chain(&chain()).schema, &limits).await;
     let mut events = Stream::post(&served, "text/event-stream", BLOCKS).await;
     for _ in 0..4 {
         events.until(":\n\n").await;
@@ -220,7 +221,7 @@ async fn a_stream_on_which_nothing_happens_is_kept_open_and_ends_without_complet
 async fn a_subscription_is_a_part_a_block_with_the_payload_in_it() {
     let mut chain = chain();
     let mut api = Api::of_chain(&chain);
-    let served = Served::start(&api).await;
+    let served = TestServer::start(&api).await;
     let mut watching = served.client().await;
     let mut answer = Stream::post(&served, "multipart/mixed;subscriptionSpec=1.0, application/json", BLOCKS).await;
     let head = answer.until("\r\n\r\n").await.to_lowercase();
@@ -243,7 +244,7 @@ async fn a_subscription_is_a_part_a_block_with_the_payload_in_it() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stream_too_many_is_told_to_come_back_later() {
     let limits = Limits { sockets: 1, ..Limits::default() };
-    let served = Served::with(&Api::of_chain(&chain()).schema, &limits).await;
+    let served = TestServer::with_limits(&Api::of_chain(&chain()).schema, &limits).await;
     let mut first = Stream::post(&served, "text/event-stream", BLOCKS).await;
     first.until(":\n\n").await;
     for accept in ["text/event-stream", "multipart/mixed;subscriptionSpec=1.0"] {
@@ -257,7 +258,7 @@ async fn a_stream_too_many_is_told_to_come_back_later() {
 async fn a_stream_is_asked_for_by_get_as_by_post_and_changes_nothing_so() {
     let mut chain = chain();
     let mut api = Api::of_chain(&chain);
-    let served = Served::start(&api).await;
+    let served = TestServer::start(&api).await;
     let mut watching = served.client().await;
     let mut events = Stream::get(&served, "text/event-stream", BLOCKS).await;
     let mut parts = Stream::get(&served, "multipart/mixed;subscriptionSpec=1.0", BLOCKS).await;
@@ -278,7 +279,7 @@ async fn a_stream_is_asked_for_by_get_as_by_post_and_changes_nothing_so() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_takes_whole_answers_too_gets_a_stream_of_a_subscription_only() {
-    let served = Served::start(&Api::of_chain(&chain())).await;
+    let served = TestServer::start(&Api::of_chain(&chain())).await;
     for stream in ["text/event-stream", "multipart/mixed;subscriptionSpec=1.0"] {
         let accept = format!("{stream}, application/json");
         for (document, expected) in
@@ -298,7 +299,7 @@ async fn a_query_in_a_stream_has_the_places_and_the_time_of_any_other() {
         let mut options = Options::default();
         (options.limits.executions, options.limits.waiting) = (0, waiting);
         options.limits.timeout = Duration::from_millis(50);
-        let served = Served::with_options(&Api::of_chain(&chain()).schema, options).await;
+        let served = TestServer::with_options(&Api::of_chain(&chain()).schema, options).await;
         let mut answer = Stream::post(&served, "text/event-stream", "{ tip { height } }").await;
         let result = answer.result().await;
         assert_eq!(result["errors"][0]["extensions"]["code"], json!(code), "{result}");

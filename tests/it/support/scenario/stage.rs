@@ -15,7 +15,7 @@ use super::parse::{Action, Step};
 use super::subscription::Subscription;
 use crate::support::bitcoind::wait_for;
 use crate::support::gate::Gate;
-use crate::support::served::Served;
+use crate::support::test_process::TestProcess;
 
 /// The server polls the node when it is notified, and knows within a second that the node is unreachable.
 const VARIABLES: &[(&str, &str)] = &[
@@ -32,7 +32,7 @@ const AGAIN: Duration = Duration::from_millis(250);
 /// The stage of one scenario.
 pub(super) struct Stage {
     // before the node, so that it is not left without one when both end
-    served: Option<Served>,
+    served: Option<TestProcess>,
     subscriptions: BTreeMap<String, Subscription>,
     chain: Chain,
     node_runs: bool,
@@ -62,7 +62,7 @@ impl Stage {
             return Err("the node is stopped; 'start node' starts it".to_owned());
         }
         // one more look may be due, which is not to see a part of the action
-        let frozen = self.served.as_ref().filter(|_| is_seen_whole(&step.action)).map(Served::freeze);
+        let frozen = self.served.as_ref().filter(|_| is_seen_whole(&step.action)).map(TestProcess::freeze);
         let (chain, names) = (&mut self.chain, &mut self.names);
         match &step.action {
             Action::Account { name, kind, key_of } => chain.open(names, name, *kind, key_of.as_deref())?,
@@ -157,7 +157,7 @@ impl Stage {
             .as_ref()
             .map(|count| [("BTCGRAPH_INDEX__FREEZE_DEPTH", count.as_str()), ("BTCGRAPH_INDEX__FREEZE_EVERY", "1")]);
         let variables: Vec<_> = VARIABLES.iter().copied().chain(freezing.into_iter().flatten()).collect();
-        let served = Served::start_on(&node, self.directory.path(), &variables);
+        let served = TestProcess::start_on(&node, self.directory.path(), &variables);
         wait_for("the server to answer for what it has", PATIENCE, || {
             (!served.query("{ tip { hash } }")["data"]["tip"].is_null()).then_some(())
         });

@@ -11,7 +11,7 @@ use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::{Message, WebSocket, client};
 
 use crate::support::bitcoind::wait_for;
-use crate::support::served::Served;
+use crate::support::test_process::TestProcess;
 
 /// An event is sent as soon as the block can be read, which it can be already.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -26,7 +26,7 @@ pub(super) struct Subscription {
 
 impl Subscription {
     /// Returns when the server has it under way: it reports every event from then on. Errors: what the server says.
-    pub(super) fn open(served: &Served, document: &str) -> Result<Self, String> {
+    pub(super) fn open(served: &TestProcess, document: &str) -> Result<Self, String> {
         let mut request = format!("ws://{}/graphql", served.address).into_client_request().unwrap();
         request.headers_mut().insert("sec-websocket-protocol", "graphql-transport-ws".parse().unwrap());
         let stream = TcpStream::connect(&served.address).unwrap();
@@ -98,6 +98,6 @@ impl Subscription {
 }
 
 /// How many subscriptions the server has open.
-fn count(served: &Served) -> u64 {
+fn count(served: &TestProcess) -> u64 {
     served.query("{ server { subscriptionCount } }")["data"]["server"]["subscriptionCount"].as_u64().unwrap()
 }

@@ -25,19 +25,19 @@ const ASKED: usize = 8;
 
 /// A node over the chain, and what follows it.
 pub(crate) struct ThroughNode {
-    served: Rc<Served>,
+    served: Rc<ConnectedNode>,
     published: Published,
     live: Live,
     random: Rng,
 }
 
 /// A simulated node and the connection to it.
-struct Served {
+struct ConnectedNode {
     sim: SimNode,
     node: Node,
 }
 
-impl Served {
+impl ConnectedNode {
     fn start() -> Self {
         let world = Arc::new(Mutex::new(World::new(Prepared::get().chain.clone())));
         let sim = SimNode::start(world, SimNodeOptions::default()).unwrap();
@@ -49,12 +49,12 @@ impl Served {
 
 thread_local! {
     /// The node that the histories of this thread are played on, one after the other, each in a world of its own.
-    static SERVED: Rc<Served> = Rc::new(Served::start());
+    static CONNECTED: Rc<ConnectedNode> = Rc::new(ConnectedNode::start());
 }
 
 impl ThroughNode {
     pub(crate) fn start() -> Self {
-        let served = SERVED.with(Rc::clone);
+        let served = CONNECTED.with(Rc::clone);
         Self { served, published: Published::default(), live: Live::default(), random: Rng::new(0) }
     }
 

@@ -7,7 +7,7 @@ use bitcoin::consensus::encode::{deserialize_hex, serialize_hex};
 use serde_json::{Value, json};
 
 use crate::support::bitcoind::{RealNode, wait_for};
-use crate::support::served::Served;
+use crate::support::test_process::TestProcess;
 
 const SEND: &str = "mutation($hex: Hex!) { broadcastTransaction(hex: $hex) { outcome txid reject { code } } }";
 
@@ -28,14 +28,14 @@ fn the_program_sends_transactions_only_if_it_is_told_to() {
     let transaction = signed(&node);
     let variables = json!({ "hex": serialize_hex(&transaction) });
     let directory = tempfile::tempdir().unwrap();
-    let mut served = Served::start(&node, directory.path());
+    let mut served = TestProcess::start(&node, directory.path());
     served.wait_for_height(101);
     let refused = served.query_with(SEND, &variables);
     assert_eq!(refused["errors"][0]["extensions"]["setting"], json!("api.broadcast"), "{refused:#}");
     assert_eq!(node.must("getrawmempool", &[]), json!([]));
     served.stop();
 
-    let served = Served::start_with(&node, directory.path(), &[("BTCGRAPH_API__BROADCAST", "true")]);
+    let served = TestProcess::start_with(&node, directory.path(), &[("BTCGRAPH_API__BROADCAST", "true")]);
     // the index is there before the node is
     wait_for("the node to be followed", Duration::from_secs(30), || {
         (served.query("{ sync { isReady } }")["data"]["sync"]["isReady"] == json!(true)).then_some(())
@@ -54,7 +54,7 @@ fn every_transaction_that_nodes_relay_fits_a_request_and_one_as_large_as_a_block
     let Some(node) = RealNode::start(&[]) else { return };
     let mut large = signed(&node);
     let directory = tempfile::tempdir().unwrap();
-    let served = Served::start(&node, directory.path());
+    let served = TestProcess::start(&node, directory.path());
     served.wait_for_height(101);
     // 400,000 weight units at most (`MAX_STANDARD_TX_WEIGHT` of Core's `policy/policy.h`)
     large.input[0].witness.push(vec![7; 399_000]);

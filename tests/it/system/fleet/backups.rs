@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::stage::{Ended, Stage, run, salted};
-use crate::support::served::Served;
+use crate::support::test_process::TestProcess;
 
 fn back_up(stage: &Stage, to: &Path) -> Ended {
     run(stage.program(stage.publisher.path(), &["backup", "--to", to.to_str().unwrap()]))
@@ -67,7 +67,7 @@ fn a_restored_index_has_all_rows() {
 fn a_running_server_is_backed_up() {
     let stage = Stage::start(40);
     let variables = [("BTCGRAPH_INDEX__FREEZE_DEPTH", "5"), ("BTCGRAPH_NODE__POLL_SECONDS", "1")];
-    let mut served = Served::start_on(&stage.login(), stage.publisher.path(), &salted(&stage, &variables));
+    let mut served = TestProcess::start_on(&stage.login(), stage.publisher.path(), &salted(&stage, &variables));
     served.wait_for_height(stage.height());
     let backup = tempfile::tempdir().unwrap();
     let written = back_up(&stage, backup.path());

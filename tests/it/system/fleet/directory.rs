@@ -9,7 +9,7 @@ use serde_json::json;
 use super::stage::{Stage, run, salted};
 use crate::support::bitcoind::wait_for;
 use crate::support::program::btcgraph;
-use crate::support::served::Served;
+use crate::support::test_process::TestProcess;
 
 #[test]
 fn a_joined_index_has_the_rows_of_the_publisher() {
@@ -63,7 +63,7 @@ fn publishing_again_uploads_nothing_but_what_is_new() {
 fn a_running_server_is_published_and_joined_by_another() {
     let stage = Stage::start(40);
     let variables = [("BTCGRAPH_INDEX__FREEZE_DEPTH", "5"), ("BTCGRAPH_NODE__POLL_SECONDS", "1")];
-    let mut served = Served::start_on(&stage.login(), stage.publisher.path(), &salted(&stage, &variables));
+    let mut served = TestProcess::start_on(&stage.login(), stage.publisher.path(), &salted(&stage, &variables));
     served.wait_for_height(stage.height());
     stage.publish().assert_success();
     // a server that is published goes on

@@ -16,13 +16,13 @@ use tempfile::TempDir;
 
 use crate::support::bitcoind::wait_for;
 use crate::support::program::btcgraph;
-use crate::support::served::Served;
+use crate::support::test_process::TestProcess;
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Replicas of one simulated node.
 struct Fleet {
-    replicas: Vec<Served>,
+    replicas: Vec<TestProcess>,
     directories: Vec<TempDir>,
     world: Arc<Mutex<World>>,
     _node: SimNode,
@@ -43,7 +43,7 @@ impl Fleet {
         let variables = [("BTCGRAPH_SERVER__METRICS", "true"), ("BTCGRAPH_CACHE__DEPTH", "4")];
         let replicas = polls.iter().zip(&directories).map(|(poll, directory)| {
             let variables = [&variables[..], &[("BTCGRAPH_NODE__POLL_SECONDS", *poll)]].concat();
-            Served::start_on(&login, directory.path(), &variables)
+            TestProcess::start_on(&login, directory.path(), &variables)
         });
         let fleet = Self { replicas: replicas.collect(), directories, world, _node: node };
         for replica in &fleet.replicas {
@@ -81,7 +81,7 @@ impl Fleet {
     }
 
     fn samples(&self, sample: &str) -> Vec<u64> {
-        let value = |replica: &Served| {
+        let value = |replica: &TestProcess| {
             let metrics = replica.get("/metrics");
             let value = metrics.lines().find_map(|line| line.strip_prefix(sample)?.strip_prefix(' '));
             value.map_or(0, |value| value.parse().unwrap())

@@ -14,7 +14,7 @@ use super::receiver::{Reaction, Received, Receiver, SECRET};
 use super::stage::{connected, heights};
 use crate::support::bitcoind::wait_for;
 use crate::support::program::{btcgraph, run};
-use crate::support::served::Served;
+use crate::support::test_process::TestProcess;
 
 /// A node, the settings of hooks, and the files of the program.
 struct Machine {
@@ -34,12 +34,12 @@ impl Machine {
         Self { node, directory, settings }
     }
 
-    fn serve(&self) -> Served {
+    fn serve(&self) -> TestProcess {
         let (url, settings) = (self.node.url(), self.settings.display().to_string());
         let flags = ["--rpc-url", &url, "--rpc-user", "user", "--rpc-password", "password", "--config", &settings];
         let variables = [("BTCGRAPH_NODE__POLL_SECONDS", "1"), ("SHOP_SECRET", SECRET)];
         let log = File::options().create(true).append(true).open(self.directory.path().join("log")).unwrap();
-        Served::start_logged(&flags.map(Into::into), self.directory.path(), &variables, log)
+        TestProcess::start_logged(&flags.map(Into::into), self.directory.path(), &variables, log)
     }
 
     fn mine(&self, blocks: u32) {

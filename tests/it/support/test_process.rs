@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::fs::File;
 use std::path::Path;
-use std::process::{Child, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
@@ -17,14 +17,14 @@ use super::program::{btcgraph, login};
 const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A running server, killed when dropped.
-pub(crate) struct Served {
-    process: Child,
+pub(crate) struct TestProcess {
+    pub(crate) process: Child,
     /// Host and port.
     pub(crate) address: String,
     variables: Vec<(String, String)>,
 }
 
-impl Served {
+impl TestProcess {
     /// Follows the node with an index in `directory`.
     pub(crate) fn start(node: &RealNode, directory: &Path) -> Self {
         Self::start_with(node, directory, &[])
@@ -56,11 +56,23 @@ impl Served {
     }
 
     fn start_to(listen: &str, node: &[OsString], directory: &Path, variables: &[(&str, &str)], log: Stdio) -> Self {
+        Self::start_as(listen, node, directory, variables, log, |program| program)
+    }
+
+    /// Starts what `change` makes of the program.
+    pub(crate) fn start_as(
+        listen: &str,
+        node: &[OsString],
+        directory: &Path,
+        variables: &[(&str, &str)],
+        log: Stdio,
+        change: impl FnOnce(Command) -> Command,
+    ) -> Self {
         let port_file = directory.join("port");
         let _ = std::fs::remove_file(&port_file);
         let mut program = btcgraph(directory, &["serve", "--listen", listen]);
         program.args(node).envs(variables.iter().copied()).arg("--port-file").arg(&port_file);
-        let process = program.stderr(log).spawn().unwrap();
+        let process = change(program).stdout(Stdio::null()).stderr(log).spawn().unwrap();
         let port = wait_for("the port file", PATIENCE, || {
             std::fs::read_to_string(&port_file).ok().filter(|port| !port.is_empty())
         });
@@ -143,7 +155,7 @@ impl Drop for Frozen {
     }
 }
 
-impl Drop for Served {
+impl Drop for TestProcess {
     fn drop(&mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();

@@ -1,123 +1,31 @@
 //! The schema over HTTP and websockets: what gets through, what is refused, and how connections end.
 
-use std::future::Future;
 use std::io::{Read, Write};
-use std::net::SocketAddr;
-use std::pin::Pin;
 use std::time::Duration;
 
-use btcgraph::server::{self, Options};
 use btcgraph::sim::SimChain;
 use btcgraph::view::SyncState;
-use futures_util::{SinkExt, StreamExt};
 use serde_json::{Value, json};
-use tokio::net::{TcpListener, TcpStream};
-use tokio_tungstenite::tungstenite::client::IntoClientRequest;
-use tokio_tungstenite::tungstenite::http::HeaderValue;
+use tokio::net::TcpStream;
+use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
-use tokio_tungstenite::tungstenite::{Error, Message};
-use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
-use tokio_util::sync::CancellationToken;
 
 use crate::support::api::Api;
+use crate::support::test_server::TestServer;
 
-/// A running server.
-struct Served {
-    address: SocketAddr,
-    shutdown: CancellationToken,
-    serving: tokio::task::JoinHandle<std::io::Result<()>>,
+fn http(served: &TestServer, method: &str, path: &str, content_type: &str, body: &str) -> (u16, String) {
+    let answer = served.send(method, path, &[("content-type", content_type)], body);
+    (answer.status, answer.text())
 }
 
-impl Served {
-    async fn start(api: &Api) -> Self {
-        let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
-        let (address, shutdown) = (listener.local_addr().unwrap(), CancellationToken::new());
-        let serving = server::serve(listener, api.schema.clone(), Options::default(), shutdown.clone());
-        Self { address, shutdown, serving: tokio::spawn(serving) }
-    }
-
-    /// Status and body.
-    async fn http(
-        &self,
-        method: &'static str,
-        path: &str,
-        content_type: &str,
-        body: impl Into<Vec<u8>>,
-    ) -> (u16, String) {
-        let (url, content_type, body) =
-            (format!("http://{}{path}", self.address), content_type.to_owned(), body.into());
-        let request = move || {
-            let agent: ureq::Agent = ureq::Agent::config_builder().http_status_as_error(false).build().into();
-            let mut response = match method {
-                "GET" => agent.get(url).call(),
-                _ => agent.post(url).content_type(content_type).send(body),
-            }
-            .unwrap();
-            (response.status().as_u16(), response.body_mut().read_to_string().unwrap())
-        };
-        tokio::task::spawn_blocking(request).await.unwrap()
-    }
-
-    async fn get(&self, path: &str) -> (u16, String) {
-        self.http("GET", path, "", "").await
-    }
-
-    async fn post(&self, document: &str) -> (u16, Value) {
-        let body = json!({ "query": document }).to_string();
-        let (status, body) = self.http("POST", "/graphql", "application/json", body).await;
-        (status, serde_json::from_str(&body).unwrap())
-    }
-
-    /// A websocket that has sent nothing yet.
-    async fn connect(&self) -> Socket {
-        let mut request = format!("ws://{}/graphql", self.address).into_client_request().unwrap();
-        request.headers_mut().insert("Sec-WebSocket-Protocol", HeaderValue::from_static("graphql-transport-ws"));
-        let (stream, response) = connect_async(request).await.unwrap();
-        assert_eq!(response.headers()["Sec-WebSocket-Protocol"], "graphql-transport-ws");
-        Socket { stream }
-    }
-
-    async fn socket(&self) -> Socket {
-        let mut socket = self.connect().await;
-        socket.stream.send(Message::text(json!({ "type": "connection_init" }).to_string())).await.unwrap();
-        assert_eq!(socket.receive().await, json!({ "type": "connection_ack" }));
-        socket
-    }
-
-    /// Stops the server, and waits until it has.
-    async fn stop(self) {
-        self.shutdown.cancel();
-        within(Box::pin(self.serving)).await.unwrap().unwrap();
-    }
+fn get(served: &TestServer, path: &str) -> (u16, String) {
+    let answer = served.send("GET", path, &[], "");
+    (answer.status, answer.text())
 }
 
-struct Socket {
-    stream: WebSocketStream<MaybeTlsStream<TcpStream>>,
-}
-
-impl Socket {
-    async fn ask(&mut self, id: &str, document: &str) {
-        let message = json!({ "id": id, "type": "subscribe", "payload": { "query": document } });
-        self.stream.send(Message::text(message.to_string())).await.unwrap();
-    }
-
-    async fn frame(&mut self) -> Option<Result<Message, Error>> {
-        within(Box::pin(self.stream.next())).await
-    }
-
-    async fn receive(&mut self) -> Value {
-        loop {
-            match self.frame().await {
-                Some(Ok(Message::Text(text))) => return serde_json::from_str(&text).unwrap(),
-                Some(Ok(Message::Ping(_) | Message::Pong(_))) => {}
-                other => panic!("{other:?}"),
-            }
-        }
-    }
-}
-
-async fn within<T>(future: Pin<Box<dyn Future<Output = T> + '_>>) -> T {
-    tokio::time::timeout(Duration::from_secs(20), future).await.expect("an answer in time")
+fn post(served: &TestServer, document: &str) -> (u16, Value) {
+    let answer = served.post(&json!({ "query": document }), &[]);
+    (answer.status, answer.json())
 }
 
 fn chain() -> SimChain {
@@ -149,39 +57,39 @@ fn killers() -> [(String, &'static str); 3] {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_query_is_answered_over_http_and_over_a_websocket_alike() {
-    let served = Served::start(&Api::of_chain(&chain())).await;
+    let served = TestServer::start(&Api::of_chain(&chain())).await;
     let document = "{ tip { height } none: block(height: 4) { id } bad: block { id } }";
-    let (status, over_http) = served.post(document).await;
+    let (status, over_http) = post(&served, document);
     assert_eq!((status, &over_http["data"]), (200, &json!({ "tip": { "height": 3 }, "none": null, "bad": null })));
     assert_eq!(over_http["errors"][0]["extensions"], json!({ "code": "BAD_USER_INPUT" }));
 
-    let mut socket = served.socket().await;
+    let mut socket = served.client().await;
     socket.ask("1", document).await;
-    assert_eq!(socket.receive().await, json!({ "type": "next", "id": "1", "payload": over_http }));
-    assert_eq!(socket.receive().await, json!({ "type": "complete", "id": "1" }));
+    assert_eq!(socket.told().await, json!({ "type": "next", "id": "1", "payload": over_http }));
+    assert_eq!(socket.told().await, json!({ "type": "complete", "id": "1" }));
     served.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn documents_that_would_kill_the_engine_are_refused_over_http() {
-    let served = Served::start(&Api::of_chain(&chain())).await;
+    let served = TestServer::start(&Api::of_chain(&chain())).await;
     for (document, code) in killers() {
-        let (status, answer) = served.post(&document).await;
+        let (status, answer) = post(&served, &document);
         assert_eq!((status, &answer["data"]), (200, &Value::Null));
         assert_eq!(answer["errors"][0]["extensions"]["code"], json!(code), "{document:.60}");
     }
-    assert_eq!(served.post("{ tip { height } }").await.1, json!({ "data": { "tip": { "height": 3 } } }));
+    assert_eq!(post(&served, "{ tip { height } }").1, json!({ "data": { "tip": { "height": 3 } } }));
     served.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn documents_that_would_kill_the_engine_are_refused_over_a_websocket() {
-    let served = Served::start(&Api::of_chain(&chain())).await;
-    let mut socket = served.socket().await;
+    let served = TestServer::start(&Api::of_chain(&chain())).await;
+    let mut socket = served.client().await;
     for (document, code) in killers() {
         for operation in [document.clone(), format!("subscription {{ newBlock {{ hash }} }} {document}")] {
             socket.ask("1", &operation).await;
-            let answer = socket.receive().await;
+            let answer = socket.told().await;
             assert_eq!(answer["type"], json!("error"));
             let found = &answer["payload"][0]["extensions"]["code"];
             // an anonymous query beside a subscription is no document at all, but must not kill either
@@ -189,13 +97,13 @@ async fn documents_that_would_kill_the_engine_are_refused_over_a_websocket() {
         }
     }
     socket.ask("2", "{ tip { height } }").await;
-    assert_eq!(socket.receive().await["payload"], json!({ "data": { "tip": { "height": 3 } } }));
+    assert_eq!(socket.told().await["payload"], json!({ "data": { "tip": { "height": 3 } } }));
     served.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_body_that_is_no_request_is_refused() {
-    let served = Served::start(&Api::of_chain(&chain())).await;
+    let served = TestServer::start(&Api::of_chain(&chain())).await;
     let query = json!({ "query": "{ tip { height } }" });
     let deep =
         format!("{{\"query\": \"{{ tip {{ id }} }}\", \"variables\": {}{} }}", "[".repeat(10_000), "]".repeat(10_000));
@@ -212,14 +120,14 @@ async fn a_body_that_is_no_request_is_refused() {
         ("application/json", " ".repeat(3 * 1024 * 1024), 413),
         ("application/json; charset=utf-8", query.to_string(), 200),
     ] {
-        let (found, answer) = served.http("POST", "/graphql", content_type, body).await;
+        let (found, answer) = http(&served, "POST", "/graphql", content_type, &body);
         assert_eq!(found, status, "{content_type}: {answer}");
         let answer: Value = serde_json::from_str(&answer).unwrap();
         assert_eq!(answer.get("errors").is_some(), status != 200, "{answer}");
     }
-    let (status, answer) = served.post(&format!("{{ tip {{ id }} }} #{}", "x".repeat(33 * 1024))).await;
+    let (status, answer) = post(&served, &format!("{{ tip {{ id }} }} #{}", "x".repeat(33 * 1024)));
     assert_eq!((status, &answer["errors"][0]["extensions"]["which"]), (200, &json!("bytes")));
-    let (status, _) = served.get("/graphql?query=%7Btip%7Bid%7D%7D").await;
+    let (status, _) = get(&served, "/graphql?query=%7Btip%7Bid%7D%7D");
     assert_eq!(status, 200);
     served.stop().await;
 }
@@ -227,8 +135,8 @@ async fn a_body_that_is_no_request_is_refused() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn health_and_schema_are_served_beside() {
     let api = Api::of_chain(&chain());
-    let served = Served::start(&api).await;
-    assert_eq!(served.get("/health/live").await, (200, json!({ "live": true }).to_string()));
+    let served = TestServer::start(&api).await;
+    assert_eq!(get(&served, "/health/live"), (200, json!({ "live": true }).to_string()));
     let ready = |ready: bool, node: Value| {
         let followed = if ready { json!(0) } else { Value::Null };
         json!({
@@ -237,16 +145,16 @@ async fn health_and_schema_are_served_beside() {
         })
         .to_string()
     };
-    let (status, body) = served.get("/health/ready").await;
+    let (status, body) = get(&served, "/health/ready");
     assert_eq!((status, serde_json::from_str::<Value>(&body).unwrap().to_string()), (503, ready(false, Value::Null)));
     let (node_height, node_tip) = (Some(3.into()), Some(api.view().tip().hash));
     api.set_state(SyncState { node_height, node_tip, ..SyncState::default() });
-    assert_eq!(served.get("/health/ready").await.0, 503, "the mempool is yet to come");
+    assert_eq!(get(&served, "/health/ready").0, 503, "the mempool is yet to come");
     api.set_state(SyncState { node_height, node_tip, mempool_in_sync: true, ..SyncState::default() });
-    let (status, body) = served.get("/health/ready").await;
+    let (status, body) = get(&served, "/health/ready");
     assert_eq!((status, serde_json::from_str::<Value>(&body).unwrap().to_string()), (200, ready(true, json!(3))));
-    assert_eq!(served.get("/schema.graphql").await, (200, btcgraph::api::sdl().to_owned()));
-    assert_eq!(served.get("/nothing").await.0, 404);
+    assert_eq!(get(&served, "/schema.graphql"), (200, btcgraph::api::sdl().to_owned()));
+    assert_eq!(get(&served, "/nothing").0, 404);
     served.stop().await;
 }
 
@@ -254,31 +162,31 @@ async fn health_and_schema_are_served_beside() {
 async fn a_subscription_tells_of_new_blocks_until_it_is_stopped() {
     let mut chain = chain();
     let mut api = Api::of_chain(&chain);
-    let served = Served::start(&api).await;
-    let mut socket = served.socket().await;
+    let served = TestServer::start(&api).await;
+    let mut socket = served.client().await;
     socket.ask("blocks", "subscription { newBlock { height hash } }").await;
     // the server takes messages in order, so once this is answered the subscription stands
     socket.ask("tip", "{ tip { height } }").await;
-    assert_eq!(socket.receive().await["payload"]["data"]["tip"]["height"], json!(3));
-    assert_eq!(socket.receive().await, json!({ "type": "complete", "id": "tip" }));
+    assert_eq!(socket.told().await["payload"]["data"]["tip"]["height"], json!(3));
+    assert_eq!(socket.told().await, json!({ "type": "complete", "id": "tip" }));
     for height in 4..=6 {
         let block = chain.mine(Vec::new()).unwrap();
         api.connect(&block);
         let told = json!({ "data": { "newBlock": { "height": height, "hash": block.block_hash().to_string() } } });
-        assert_eq!(socket.receive().await, json!({ "type": "next", "id": "blocks", "payload": told }));
+        assert_eq!(socket.told().await, json!({ "type": "next", "id": "blocks", "payload": told }));
     }
     served.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_stops_closes_websockets_with_1012_and_accepts_nobody() {
-    let served = Served::start(&Api::of_chain(&chain())).await;
-    let mut sockets = [served.socket().await, served.socket().await];
+    let served = TestServer::start(&Api::of_chain(&chain())).await;
+    let mut sockets = [served.client().await, served.client().await];
     sockets[0].ask("1", "subscription { newBlock { hash } }").await;
     let address = served.address;
     served.shutdown.cancel();
     for socket in &mut sockets {
-        let Some(Ok(Message::Close(Some(frame)))) = socket.frame().await else { panic!("no close frame") };
+        let Some(Ok(Message::Close(Some(frame)))) = socket.message().await else { panic!("no close frame") };
         assert_eq!(frame.code, CloseCode::Restart);
     }
     served.stop().await;
@@ -287,7 +195,7 @@ async fn a_server_that_stops_closes_websockets_with_1012_and_accepts_nobody() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_stops_finishes_the_request_it_is_reading() {
-    let served = Served::start(&Api::of_chain(&chain())).await;
+    let served = TestServer::start(&Api::of_chain(&chain())).await;
     let (address, shutdown) = (served.address, served.shutdown.clone());
     let client = move || {
         let body = json!({ "query": "{ tip { height } }" }).to_string();
