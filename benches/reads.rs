@@ -16,7 +16,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use bitcoin::{Network, Script};
 use btcgraph::chain::{Height, address_of};
 use btcgraph::mempool::MempoolSnapshot;
@@ -32,6 +32,11 @@ use generation::{Figures, IndexMaker, LIVE, Opened, simulated, time};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// Pages that are asked for with nothing in memory.
+const COLD_PAGES: usize = 20;
+/// What the device is asked for at least.
+const PAGE: u64 = 4_096;
 
 const TRANSACTION: &str = "query($id: Txid!) { transaction(txid: $id) { txid fee vsize block { height }
     inputs { nodes { prevout { outpoint { text } value address } } }
@@ -85,19 +90,31 @@ fn main() -> Result<()> {
     }
     drop(opened);
     let mut cold = [Vec::new(), Vec::new()];
-    for id in subjects.heights.iter().take(20) {
-        for (index, times) in indexes.iter().zip(&mut cold) {
+    let mut read = [0, 0];
+    for id in subjects.heights.iter().take(COLD_PAGES) {
+        for ((index, times), read) in indexes.iter().zip(&mut cold).zip(&mut read) {
             if std::fs::write("/proc/sys/vm/drop_caches", "3").is_err() {
                 println!("  pages that are not in memory are measured by root on Linux alone");
                 return Ok(());
             }
             let opened = index.open(MempoolSnapshot::default())?;
+            let before = device_bytes()?;
             times.push(time(&runtime, &opened.schema, BLOCK_PAGE, &json!({ "id": id }))?);
+            *read += device_bytes()? - before;
         }
     }
     let [live, frozen] = cold.map(Figures::of);
     println!("  25 transactions of a block, nothing in memory: live {live}, frozen {frozen}");
+    let [live, frozen] = read.map(|bytes| bytes / PAGE / COLD_PAGES as u64);
+    println!("  pages of 4 KiB that the device gave for each: live {live}, frozen {frozen}");
     Ok(())
+}
+
+/// Bytes that this process had the device read.
+fn device_bytes() -> Result<u64> {
+    let counters = std::fs::read_to_string("/proc/self/io")?;
+    let found = counters.lines().find_map(|line| line.strip_prefix("read_bytes: "));
+    Ok(found.context("/proc/self/io has no read_bytes")?.parse()?)
 }
 
 /// What the queries ask for, all of it frozen.

@@ -84,12 +84,16 @@ const INFO: &str = "getmempoolinfo";
 const LIST: &str = "getrawmempool";
 const CHAIN: &str = "getblockchaininfo";
 
+/// How long questions about the whole mempool are repeated: whoever follows the node asks again anyway, and its blocks wait
+/// meanwhile.
+const PATIENCE: Duration = Duration::from_secs(5);
+
 impl Node {
     /// All transactions of the mempool.
     ///
     /// Errors: as any request to the node.
     pub fn mempool_list(&self) -> Result<MempoolList, NodeError> {
-        self.with_retries(|| self.mempool_list_once(self.options().timeout))
+        self.with_retries_for(PATIENCE, || self.mempool_list_once(self.options().timeout))
     }
 
     /// All transactions of the mempool, requested once without retries; `timeout` is for the answer.
@@ -111,7 +115,9 @@ impl Node {
     /// Errors: as any request to the node.
     pub fn mempool_status(&self) -> Result<MempoolStatus, NodeError> {
         let calls = [(INFO, Vec::new()), (CHAIN, Vec::new())];
-        self.with_retries(|| self.ask_together(&calls, self.limits(), |[info, chain]| status(info, chain)))
+        self.with_retries_for(PATIENCE, || {
+            self.ask_together(&calls, self.limits(), |[info, chain]| status(info, chain))
+        })
     }
 
     /// Sends these calls in one request; an error of one is an error of all.

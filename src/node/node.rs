@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use bitcoin::{BlockHash, constants};
 use serde::de::DeserializeOwned;
@@ -15,7 +16,7 @@ use super::error::NodeError;
 use super::http::{Http, ResponseLimits};
 use super::options::NodeOptions;
 use super::rest::{Rest, RestResponse};
-use super::retry::StopFlag;
+use super::retry::{RetryPolicy, StopFlag};
 use super::rpc::{CallAnswer, Rpc};
 use crate::chain::network;
 
@@ -240,6 +241,16 @@ impl Node {
     pub(super) fn with_retries<T>(&self, attempt: impl FnMut() -> Result<T, NodeError>) -> Result<T, NodeError> {
         self.options().retry.run(&self.stop, attempt)
     }
+
+    /// The same, for so long at most.
+    pub(super) fn with_retries_for<T>(
+        &self,
+        patience: Duration,
+        attempt: impl FnMut() -> Result<T, NodeError>,
+    ) -> Result<T, NodeError> {
+        let policy = self.options().retry;
+        RetryPolicy { patience: policy.patience.min(patience), ..policy }.run(&self.stop, attempt)
+    }
 }
 
 impl fmt::Debug for Node {
@@ -255,12 +266,11 @@ impl fmt::Debug for Node {
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::AtomicU32;
-    use std::time::{Duration, Instant};
+    use std::time::Instant;
 
     use bitcoin::hashes::Hash;
 
     use super::super::fake::{FakeNode, FakeRequest, FakeResponse, regtest};
-    use super::super::retry::RetryPolicy;
     use super::*;
 
     /// Connects to a node that answers `getblockchaininfo` with `chain_info`.

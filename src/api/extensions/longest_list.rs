@@ -54,17 +54,15 @@ impl<'a> Search<'a> {
                     let known = parent.and_then(|parent| parent.field_by_name(&field.node.name.node));
                     let Some(known) = known else { continue };
                     self.path.push(&field.node.response_key().node);
-                    let mut rows = places;
-                    if let Some(own) = self.rows(&field.node, known) {
-                        rows = places.saturating_mul(own);
-                        if self
-                            .longest
-                            .as_ref()
-                            .is_none_or(|(longest, depth)| (longest.rows, *depth) < (rows, self.path.len()))
-                        {
-                            let list = LongestList { path: self.path.join("."), rows, at: field.pos };
-                            self.longest = Some((list, self.path.len()));
-                        }
+                    let own = self.rows(&field.node, known);
+                    let rows = places.saturating_mul(own.unwrap_or(1));
+                    let is_longest = match &self.longest {
+                        None => known.ty.starts_with('[') || own.is_some(),
+                        Some((longest, depth)) => own.is_some() && (longest.rows, *depth) < (rows, self.path.len()),
+                    };
+                    if is_longest {
+                        let list = LongestList { path: self.path.join("."), rows, at: field.pos };
+                        self.longest = Some((list, self.path.len()));
                     }
                     let of = self.registry.types.get(MetaTypeName::concrete_typename(&known.ty));
                     self.look_at(of, &field.node.selection_set.node, rows);
@@ -84,7 +82,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// How many rows the list of a field has at most, 1 if nothing in the document says that; `None` if it is no list.
+    /// How many rows the list of a field has at most; `None` if it is no list, or one whose length nothing in the document says.
     fn rows(&self, field: &Field, known: &MetaField) -> Option<usize> {
         if let Some(first) = known.args.get("first") {
             let given = ["first", "last"].iter().find_map(|name| match self.given(field, name)? {
@@ -104,7 +102,7 @@ impl<'a> Search<'a> {
             ConstValue::List(keys) => Some(keys.len()),
             _ => None,
         });
-        known.ty.starts_with('[').then(|| longest.max().unwrap_or(1))
+        if known.ty.starts_with('[') { longest.max() } else { None }
     }
 
     fn given(&self, field: &Field, name: &str) -> Option<ConstValue> {

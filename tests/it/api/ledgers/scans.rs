@@ -215,11 +215,21 @@ fn what_is_asked_of_a_set_counts_for_each_hundred_members_and_what_is_asked_of_i
         assert_eq!(ask(members, field).get("errors"), None, "{field}");
     }
     let refused = |members: usize, field: &str| ask(members, field)["errors"][0]["extensions"].clone();
-    let actual = |actual: u32| json!({ "code": "QUERY_LIMIT_EXCEEDED", "which": "worstCaseComplexity", "limit": 1_000, "actual": actual });
+    let actual = |actual: u32, field: &str| {
+        json!({
+            "code": "QUERY_LIMIT_EXCEEDED", "which": "worstCaseComplexity", "limit": 1_000, "actual": actual, "field": field,
+        })
+    };
     // 250 + 3 * (1 + 100 * 4)
-    assert_eq!(refused(250, "members { input error { code } ledger { __typename } }"), actual(1_453));
+    assert_eq!(
+        refused(250, "members { input error { code } ledger { __typename } }"),
+        actual(1_453, "ledgerSet.members")
+    );
     // 250 + 3 * (1 + 100 * (1 + 2))
-    assert_eq!(refused(250, "transactions(first: 100) { nodes { net spent } }"), actual(1_153));
+    assert_eq!(
+        refused(250, "transactions(first: 100) { nodes { net spent } }"),
+        actual(1_153, "ledgerSet.transactions")
+    );
 }
 
 #[test]
