@@ -31,6 +31,14 @@ pub enum InvalidTable {
         /// Why.
         error: std::io::Error,
     },
+    /// A currency has two prices at one time.
+    #[error("{currency} has two prices at {time}, in seconds since 1970")]
+    Ambiguous {
+        /// The currency.
+        currency: String,
+        /// The time.
+        time: u32,
+    },
     /// A line is no rate.
     #[error("line {line} is no rate such as `2026-01-31T12:00:00Z,EUR,63000.5`: {reason}")]
     Line {
@@ -83,8 +91,11 @@ impl FromStr for RateTable {
             let (currency, rate) = parse(line).map_err(|reason| InvalidTable::Line { line: number, reason })?;
             table.entry(currency.to_owned()).or_default().push(rate);
         }
-        for rates in table.values_mut() {
+        for (currency, rates) in &mut table {
             rates.sort_by_key(|rate| rate.time);
+            if let Some(two) = rates.windows(2).find(|two| two[0].time == two[1].time && two[0].price != two[1].price) {
+                return Err(InvalidTable::Ambiguous { currency: currency.clone(), time: two[0].time });
+            }
         }
         Ok(Self(table))
     }
@@ -120,6 +131,13 @@ mod tests {
         assert_eq!(at("EUR", u32::MAX), Some((300, "60.50".into())));
         assert_eq!(at("USD", 300), Some((200, "55.00".into())));
         assert_eq!(at("usd", 300), None);
+    }
+
+    #[test]
+    fn two_prices_at_one_time_are_refused_and_a_repeated_one_is_not() {
+        assert!("1,EUR,2\n1,EUR,2".parse::<RateTable>().is_ok());
+        let refused = "1,EUR,2\n5,EUR,2\n1,USD,3\n5,EUR,4".parse::<RateTable>().unwrap_err().to_string();
+        assert_eq!(refused, "EUR has two prices at 5, in seconds since 1970");
     }
 
     #[test]
