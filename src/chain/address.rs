@@ -63,7 +63,7 @@ pub enum AddressError {
         longest: usize,
     },
     /// The text ends before an address of its encoding could be complete.
-    #[error("the address is cut short: {length} characters are too few")]
+    #[error("the address is cut short: it has {length} of the characters of one")]
     TooShort {
         /// Characters in the text.
         length: usize,
@@ -229,10 +229,18 @@ pub fn parse_any_address(text: &str) -> Result<(ScriptBuf, &'static [Network]), 
     if text.len() > LONGEST_TEXT {
         return Err(AddressError::TooLong { length: text.len(), longest: LONGEST_BECH32 });
     }
-    match bech32_prefix(text) {
-        Some((prefix, networks)) => Ok((parse_bech32(text, prefix)?, networks)),
-        None => parse_base58(text),
+    match (bech32_prefix(text), leading_space(text)) {
+        (Some((prefix, networks)), _) => Ok((parse_bech32(text, prefix)?, networks)),
+        (None, Some(character)) => {
+            Err(AddressError::Character { character, position: 0, encoding: AddressEncoding::Bech32 })
+        }
+        (None, None) => parse_base58(text),
     }
+}
+
+/// The white space at the beginning of a text that is like a bech32 address without it.
+fn leading_space(text: &str) -> Option<char> {
+    text.chars().next().filter(|first| first.is_whitespace() && bech32_prefix(text.trim_start()).is_some())
 }
 
 /// The prefix of a text that begins like a bech32 address.
@@ -326,7 +334,11 @@ fn parse_base58(text: &str) -> Result<(ScriptBuf, &'static [Network]), AddressEr
         _ if PRIVATE_KEY_VERSIONS.contains(&version) && matches!(payload.len(), 32 | 33) => {
             Err(AddressError::PrivateKey)
         }
-        _ if bytes.len() == EXTENDED_KEY_LENGTH => Err(AddressError::ExtendedKey),
+        _ if bytes.len() == EXTENDED_KEY_LENGTH => {
+            // the key of a private one has a zero in front of its 32 bytes (BIP32)
+            let is_private = bytes[EXTENDED_KEY_LENGTH - 33] == 0;
+            Err(if is_private { AddressError::PrivateKey } else { AddressError::ExtendedKey })
+        }
         _ => Err(AddressError::Payload { version, length: payload.len() }),
     }
 }

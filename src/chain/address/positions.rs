@@ -10,7 +10,9 @@
 use bitcoin::bech32::primitives::checksum::Engine;
 use bitcoin::bech32::{Bech32, Bech32m, Checksum, Fe32, Hrp};
 
-use super::{AddressEncoding, AddressError, BASE58_ALPHABET, LONGEST_BECH32, LONGEST_TEXT, bech32_prefix};
+use super::{
+    AddressEncoding, AddressError, BASE58_ALPHABET, LONGEST_BECH32, LONGEST_TEXT, bech32_prefix, leading_space,
+};
 
 /// The differences that a replaced character can have from the right one.
 const DIFFERENCES: usize = 31;
@@ -31,6 +33,9 @@ impl AddressError {
         }
         let prefix = bech32_prefix(text).map(|(prefix, _)| prefix.len());
         match (self, prefix) {
+            (Self::Character { .. }, None) if leading_space(text).is_some() => {
+                (0..text.chars().take_while(|character| character.is_whitespace()).count()).collect()
+            }
             (Self::Character { encoding, .. }, _) => {
                 let data_at = prefix.map_or(0, |prefix| prefix + 1);
                 let foreign = |character: char| match encoding {

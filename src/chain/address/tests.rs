@@ -153,7 +153,7 @@ fn networks_that_share_a_prefix_read_each_others_addresses() {
 #[test]
 fn text_around_an_address_is_refused_where_it_stands() {
     for (text, character, position, encoding) in [
-        (format!(" {BECH32}"), ' ', 0, AddressEncoding::Base58),
+        (format!(" {BECH32}"), ' ', 0, AddressEncoding::Bech32),
         (format!("{BECH32} "), ' ', 42, AddressEncoding::Bech32),
         (format!("{BASE58}\n"), '\n', 34, AddressEncoding::Base58),
         (format!("bitcoin:{BASE58}"), ':', 7, AddressEncoding::Base58),
@@ -197,6 +197,7 @@ fn each_error_names_its_cause() {
         (base58::encode_check(&[0x80; 33]), AddressError::PrivateKey),
         (base58::encode_check(&[0xef; 34]), AddressError::PrivateKey),
         (base58::encode_check(&[0x04; 78]), AddressError::ExtendedKey),
+        (base58::encode_check(&[vec![0x04; 45], vec![0; 33]].concat()), AddressError::PrivateKey),
     ] {
         assert_eq!(refusal(&text), error, "{text}");
     }
@@ -214,6 +215,7 @@ fn all_wrong_positions_are_reported() {
         (format!("{BECH32M}{}", "q".repeat(30)), (90..92).collect()),
         (BASE58.replace("P1e", "P0I"), vec![5, 6]),
         (format!(" {BASE58}é"), vec![0, 35]),
+        (format!("  {BECH32}b"), vec![0, 1]),
         (BASE58.replace("P1", "P2"), vec![]),
         (checksummed::<Bech32m>("bc", &[17; 33]), vec![3]),
         (BECH32.replace("w508d6", "qqqqqq"), vec![]),
