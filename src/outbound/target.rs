@@ -1,9 +1,13 @@
 //! A URL that requests are sent to.
 
 use std::fmt;
+use std::net::IpAddr;
 
 use hyper::http::Uri;
 use serde::{Deserialize, Serialize, Serializer};
+
+use super::address_policy::AddressPolicy;
+use super::failure::FailureReason;
 
 /// The most characters of a URL.
 const URL: usize = 2_048;
@@ -106,6 +110,13 @@ impl Target {
     /// Path and query.
     pub(crate) fn path(&self) -> &str {
         &self.path
+    }
+
+    /// Why nothing can be sent there, if its host is an address that may not be connected to.
+    pub(crate) fn fault(&self, allow_private: bool) -> Option<String> {
+        let address: IpAddr = self.host.parse().ok()?;
+        let kind = AddressPolicy { allow_private }.check(address).err()?;
+        Some(FailureReason::Address(address, kind).to_string())
     }
 
     /// The value of the Host header.

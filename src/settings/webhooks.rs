@@ -150,6 +150,9 @@ impl WebhookSettings {
                 "must begin with https://; http:// is for receivers of a local network: set allow_private",
             );
         }
+        if let Some(fault) = self.url.fault(self.allow_private) {
+            return Err(("url", fault));
+        }
         let given = [!self.secret.is_empty(), !self.secret_file.as_os_str().is_empty(), !self.secret_env.is_empty()];
         if given.iter().filter(|given| **given).count() != 1 {
             return wrong("secret", "set exactly one of secret, secret_file and secret_env");

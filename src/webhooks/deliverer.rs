@@ -40,6 +40,9 @@ const STREAM_BACKOFF: Backoff = Backoff { first: Duration::from_millis(500), lon
 const READY_PAUSE: Duration = Duration::from_millis(250);
 /// After so many failures of the same event it is sent with what there is of it, or without its fields.
 const EVENT_FAILURES: u32 = 4;
+/// The code of a gap behind which another list is watched, and why it is one.
+const WATCH_CHANGED: &str = "WATCH_CHANGED";
+const OTHER_WATCH: &str = "the hook watches another list than the one whose position is stored";
 
 /// Delivers the events of one hook.
 pub(crate) struct Deliverer {
@@ -176,7 +179,7 @@ impl Deliverer {
                 }
                 code::CURSOR_EXPIRED | code::CURSOR_ORPHANED => Some(code.as_str()),
                 // the cursor of a state is valid whatever is watched
-                code::BAD_USER_INPUT if !is_snapshot => Some("WATCH_CHANGED"),
+                code::BAD_USER_INPUT if !is_snapshot => Some(WATCH_CHANGED),
                 _ => None,
             };
             if lost.is_some() && self.schema.readiness().blocks_behind().is_some_and(|behind| behind > 1) {
@@ -185,9 +188,10 @@ impl Deliverer {
                 continue;
             }
             if let Some(lost) = lost {
+                let reason = if lost == WATCH_CHANGED { OTHER_WATCH } else { &reason };
                 warn!(hook = self.hook.name, code = lost, reason, "a webhook goes on from now; events may be missing");
                 let cursor = self.snapshot_cursor().await;
-                if let Ok(message) = HookMessage::of_gap(&self.hook.name, (lost, &reason), after, cursor, now()) {
+                if let Ok(message) = HookMessage::of_gap(&self.hook.name, (lost, reason), after, cursor, now()) {
                     source.failures = 0;
                     return message;
                 }

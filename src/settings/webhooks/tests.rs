@@ -150,6 +150,10 @@ fn a_wrong_hook_is_refused_with_the_setting_and_the_reason() {
             format!("name = 'a'\nurl = 'ftp://a'\nblocks = true\n{secret}"),
             "webhook[0].url, given by FILE: must begin with https://",
         ),
+        (
+            format!("name = 'a'\nurl = 'https://127.0.0.1/'\nblocks = true\n{secret}"),
+            "webhook[0].url, given by FILE: 127.0.0.1 is a private address: set allow_private to connect to it",
+        ),
         (format!("{BLOCKS}{secret}colour = 'x'"), "unknown field `colour`"),
         (format!("name = 'a'\n{secret}"), "the setting webhook[0].url, given by FILE: must be set"),
         (
