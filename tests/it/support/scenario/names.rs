@@ -15,7 +15,7 @@ pub(crate) const START: i64 = 1_700_000_000;
 /// Fields whose values are replaced as a whole, unless they have a name: what a miner's search or a node's version
 /// decides, or what is made of hashes that are.
 const PLACEHOLDERS: &[(&str, &str)] = &[
-    ("branch", "<hash>"),
+    ("merkleBranch", "<hash>"),
     ("headerHex", "<header>"),
     ("hex", "<bytes>"),
     ("merkleRoot", "<merkle root>"),
