@@ -53,6 +53,7 @@ use bitcoin::Network;
 
 use crate::api::error::ApiError;
 use crate::api::extensions::account::Account;
+use crate::api::extensions::spec_fixes::names_at;
 use crate::api::pagination::page::{DEFAULT_PARTS, Take, take};
 use crate::chain::{address_beginning, parse_any_address};
 use crate::limits::HIGHEST_PAGE_SIZE;
@@ -87,6 +88,8 @@ pub(crate) const HEADERS: usize = 2_000;
 pub(crate) const DAY_OF_BLOCKS: usize = 200;
 /// How many points a series is taken to have: the days of a year.
 pub(crate) const POINTS: usize = 365;
+/// How many points a series of blocks is taken to have where its range does not say so: `limits.points` by default.
+pub(crate) const POINTS_OF_BLOCKS: usize = 2_000;
 /// Looking for a row among all of one script: about 30 rows.
 pub(crate) const BISECTION: usize = 10;
 /// Reading the coinbase of each of the last hundred blocks.
@@ -133,7 +136,7 @@ pub(crate) const HASHED_SCRIPTS: usize = 3;
 /// Errors: QUERY_LIMIT_EXCEEDED beyond the limit of an answer.
 pub(crate) fn spend(ctx: &Context<'_>, cost: usize) -> Result<(), ApiError> {
     let Some(account) = ctx.data_opt::<Arc<Account>>() else { return Ok(()) };
-    account.spend(u64::try_from(cost).unwrap_or(u64::MAX), || ctx.field().name().to_owned())
+    account.spend(u64::try_from(cost).unwrap_or(u64::MAX), || names_at(ctx.path_node.as_ref()))
 }
 
 /// What a connection costs before its page is known: one for itself, and its rows times what is asked of each.

@@ -41,13 +41,14 @@ mod wait_until;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use async_graphql::futures_util::StreamExt;
 use async_graphql::futures_util::future::BoxFuture;
 use async_graphql::futures_util::stream::BoxStream;
-use async_graphql::{Data, Executor, Request, Response, SDLExportOptions, ServerError};
+use async_graphql::futures_util::{FutureExt, StreamExt};
+use async_graphql::{Data, Executor, Request, Response, SDLExportOptions, ServerError, ValidationMode};
 use bitcoin::BlockHash;
 use context::ServingContext;
-use extensions::{spec_fixes, wait_for_tip, yielding};
+use extensions::counted_document::WorstCase;
+use extensions::{counted_document, spec_fixes, wait_for_tip, yielding};
 
 use crate::chain::Height;
 use crate::limits::Limits;
@@ -70,6 +71,7 @@ pub(crate) use extensions::operation::operation;
 pub use crate::view::{Freshness, ReadSet};
 
 type GraphqlEngine = async_graphql::Schema<query::Query, mutation::Mutation, subscription::Subscription>;
+type EngineBuilder = async_graphql::SchemaBuilder<query::Query, mutation::Mutation, subscription::Subscription>;
 
 /// The schema, ready to execute requests. Cheap to clone; all clones share one engine.
 ///
@@ -158,17 +160,34 @@ pub fn subscription_fields() -> &'static [String] {
 }
 
 fn write_sdl() -> String {
+    let options = SDLExportOptions::new().include_specified_by().use_space_ident();
+    spec_fixes::describe_schema(&COUNTING.sdl_with_options(options))
+}
+
+/// An engine over nothing, which tells what requests cost and executes none.
+static COUNTING: LazyLock<GraphqlEngine> = LazyLock::new(|| {
     let (published, limits, features) = (Published::default(), Limits::default(), Features::default());
     let serving = Arc::new(ServingContext::start(&limits, features));
-    let sdl = engine(published, Live::default(), &limits, serving)
-        .sdl_with_options(SDLExportOptions::new().include_specified_by().use_space_ident());
-    spec_fixes::describe_schema(&sdl)
+    let types = types(published, Live::default(), &limits, serving);
+    types.validation_mode(ValidationMode::Fast).extension(counted_document::Counting).finish()
+});
+
+fn count(request: Request) -> Option<WorstCase> {
+    let found = Arc::<counted_document::FoundWorstCase>::default();
+    // ends before it would wait for anything
+    let _ = COUNTING.execute(request.data(found.clone())).now_or_never();
+    found.get()
 }
 
 fn engine(published: Published, live: Live, limits: &Limits, serving: Arc<ServingContext>) -> GraphqlEngine {
+    let waiting = wait_for_tip::WaitForTip::new(&published, &live, &serving);
+    let types = types(published, live, limits, serving);
+    types.extension(RequestExtensions::new(*limits).counting_by(count).with_waiting(waiting)).finish()
+}
+
+fn types(published: Published, live: Live, limits: &Limits, serving: Arc<ServingContext>) -> EngineBuilder {
     let query = query::Query::new(&published, &serving);
     let mutation = mutation::Mutation::new(&published, &live, &serving.features);
-    let waiting = wait_for_tip::WaitForTip::new(&published, &live, &serving);
     GraphqlEngine::build(query, mutation, subscription::Subscription::new(published, live.clone(), serving.clone()))
         .register_output_type::<types::ledger::Ledger>()
         .register_output_type::<pagination::list_descriptions::ListDescriptions>()
@@ -177,8 +196,6 @@ fn engine(published: Published, live: Live, limits: &Limits, serving: Arc<Servin
         .data(*limits)
         .data(live)
         .data(serving)
-        .extension(RequestExtensions::new(*limits).with_waiting(waiting))
-        .finish()
 }
 
 impl Schema {

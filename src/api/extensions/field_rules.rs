@@ -7,7 +7,7 @@ use async_graphql::{QueryPathNode, Request, ServerResult, Value};
 
 use super::account::Account;
 use super::cacheability::Cacheability;
-use super::spec_fixes::keep_path;
+use super::spec_fixes::{keep_path, names_at};
 use super::yielding::TimeSlice;
 use crate::view::ReadSet;
 
@@ -67,11 +67,7 @@ impl FieldRules {
             account.count_field();
         }
         // an item counts as well: a client may want nothing of it but its type
-        let name = || match field.parent_type {
-            Some(parent_type) => format!("{parent_type}.{}", field.name),
-            None => field.name.to_owned(),
-        };
-        account.spend(1, name).map_err(|error| keep_path(error.into(), field.at))?;
+        account.spend(1, || names_at(field.at)).map_err(|error| keep_path(error.into(), field.at))?;
         Ok(true)
     }
 

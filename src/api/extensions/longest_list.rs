@@ -23,7 +23,7 @@ pub(crate) fn longest_list(
     variables: &Variables,
     registry: &Registry,
 ) -> Option<LongestList> {
-    let mut search = Search { document, variables, registry, path: Vec::new(), longest: None };
+    let mut search = ListSearch { document, variables, registry, path: Vec::new(), longest: None };
     for (_, operation) in document.operations.iter() {
         let root = match operation.node.ty {
             OperationType::Query => Some(&registry.query_type),
@@ -36,7 +36,7 @@ pub(crate) fn longest_list(
     search.longest.map(|(list, _)| list)
 }
 
-struct Search<'a> {
+struct ListSearch<'a> {
     document: &'a ExecutableDocument,
     variables: &'a Variables,
     registry: &'a Registry,
@@ -45,7 +45,7 @@ struct Search<'a> {
     longest: Option<(LongestList, usize)>,
 }
 
-impl<'a> Search<'a> {
+impl<'a> ListSearch<'a> {
     /// Looks at fields of a type in so many places.
     fn look_at(&mut self, parent: Option<&'a MetaType>, set: &'a SelectionSet, places: usize) {
         for selection in &set.items {

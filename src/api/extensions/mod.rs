@@ -2,6 +2,8 @@
 
 pub(crate) mod account;
 pub(crate) mod cacheability;
+pub(crate) mod conflicting_fields;
+pub(crate) mod counted_document;
 pub(crate) mod field_rules;
 pub(crate) mod longest_list;
 pub(crate) mod operation;

@@ -34,9 +34,16 @@ impl SentRequest {
         Self { query: query.to_owned(), variables: variables.clone() }
     }
 
-    /// The list with the most rows if every page is full.
-    pub(crate) fn longest_list(&self, registry: &Registry) -> Option<LongestList> {
-        longest_list(&parse_query(&self.query).ok()?, &self.variables, registry)
+    /// The list with the most rows if every page is full; of this document, if another than the one that was sent is counted.
+    pub(crate) fn longest_list(
+        &self,
+        counted: Option<&ExecutableDocument>,
+        registry: &Registry,
+    ) -> Option<LongestList> {
+        match counted {
+            Some(document) => longest_list(document, &self.variables, registry),
+            None => longest_list(&parse_query(&self.query).ok()?, &self.variables, registry),
+        }
     }
 
     /// What validation would say of the first value that is no object where one belongs.

@@ -11,11 +11,14 @@ use async_graphql::extensions::{
 use async_graphql::futures_util::StreamExt;
 use async_graphql::futures_util::stream::BoxStream;
 use async_graphql::parser::types::{ExecutableDocument, OperationDefinition, OperationType};
+use async_graphql::registry::Registry;
 use async_graphql::{
     Positioned, QueryPathSegment, Request, Response, ServerError, ServerResult, ValidationResult, Value, Variables,
 };
 
 use super::account::{Account, Include};
+use super::conflicting_fields::conflict;
+use super::counted_document::{CountWorstCase, CountedDocument, WorstCase};
 use super::field_rules::{FieldRules, ResolvedField};
 use super::longest_list::LongestList;
 use super::operation::operation;
@@ -33,13 +36,19 @@ use crate::limits::Limits;
 pub struct RequestExtensions {
     limits: Limits,
     waiting: Option<WaitForTip>,
+    count: Option<CountWorstCase>,
 }
 
 impl RequestExtensions {
     /// Those of a schema whose requests do not wait for blocks.
     #[must_use]
     pub fn new(limits: Limits) -> Self {
-        Self { limits, waiting: None }
+        Self { limits, waiting: None, count: None }
+    }
+
+    /// The same, with a way to count documents that the engine counts otherwise than they are executed.
+    pub(crate) fn counting_by(self, count: CountWorstCase) -> Self {
+        Self { count: Some(count), ..self }
     }
 
     /// The same, with requests that wait as they ask to.
@@ -53,9 +62,12 @@ impl ExtensionFactory for RequestExtensions {
         Arc::new(RequestExtension {
             limits: self.limits,
             waiting: self.waiting.clone(),
+            count: self.count,
+            counted: OnceLock::new(),
             missing: OnceLock::new(),
             sent: OnceLock::new(),
             misplaced: OnceLock::new(),
+            conflict: OnceLock::new(),
             rules: OnceLock::new(),
             is_mutation: AtomicBool::new(false),
         })
@@ -64,11 +76,10 @@ impl ExtensionFactory for RequestExtensions {
 
 /// The refusal of a worst case, with the list that has the most rows in it.
 fn with_list(error: ApiError, longest: Option<LongestList>) -> ServerError {
-    let Some(LongestList { path, rows, at }) = longest else { return error.into() };
+    let Some(LongestList { path, at, .. }) = longest else { return error.into() };
     let error = error.with("field", path.as_str());
     let mut error = ServerError::from(error);
-    let length = if rows > 1 { format!(" has up to {rows} rows") } else { " is a list".to_owned() };
-    error.message.push_str(&format!("; {path}{length}: request smaller pages or fewer fields"));
+    error.message.push_str(&format!("; {path} is the longest list: request smaller pages or fewer fields"));
     error.locations.push(at);
     error
 }
@@ -77,16 +88,40 @@ fn with_list(error: ApiError, longest: Option<LongestList>) -> ServerError {
 struct RequestExtension {
     limits: Limits,
     waiting: Option<WaitForTip>,
+    count: Option<CountWorstCase>,
+    /// The document, where the engine would count another.
+    counted: OnceLock<CountedDocument>,
     /// A variable of the request that has no value and needs one.
     missing: OnceLock<ServerError>,
     /// The document and the variables, to show what validation refuses.
     sent: OnceLock<SentRequest>,
     /// A value that is no object where one belongs.
     misplaced: OnceLock<ServerError>,
+    /// Two fields that cannot be one.
+    conflict: OnceLock<ServerError>,
     /// What happens around each field.
     rules: OnceLock<FieldRules>,
     /// Whether it is a mutation. What that may cost is checked before it does anything, and what it did is reported.
     is_mutation: AtomicBool,
+}
+
+impl RequestExtension {
+    fn note_counted(&self, request: &mut Request, registry: &Registry) {
+        let (name, variables) = (request.operation_name.take(), std::mem::take(&mut request.variables));
+        let document = request.parsed_query().ok();
+        let counted =
+            document.and_then(|document| CountedDocument::of(document, name.as_deref(), &variables, registry));
+        if let Some(counted) = counted {
+            self.counted.get_or_init(|| counted);
+        }
+        (request.operation_name, request.variables) = (name, variables);
+    }
+
+    /// The worst case of a document that the engine counted so.
+    fn worst_case(&self, counted: &ValidationResult) -> WorstCase {
+        let by_itself = self.counted.get().zip(self.count).and_then(|(document, count)| document.worst_case(count));
+        by_itself.unwrap_or(WorstCase { complexity: counted.complexity, depth: counted.depth })
+    }
 }
 
 #[async_graphql::async_trait::async_trait]
@@ -123,6 +158,7 @@ impl Extension for RequestExtension {
         let is_mutation = document.and_then(|document| operation(document, name.as_deref())).is_some_and(is_mutation);
         self.is_mutation.store(is_mutation, Ordering::Relaxed);
         fill_defaults(&mut request);
+        self.note_counted(&mut request, &ctx.schema_env.registry);
         if let Some(error) = missing_variable(&mut request) {
             // sent once the document is known to be valid
             self.missing.get_or_init(|| error);
@@ -148,6 +184,9 @@ impl Extension for RequestExtension {
         if let Some(error) = sent.misplaced(&document, &ctx.schema_env.registry) {
             self.misplaced.get_or_init(|| error);
         }
+        if let Some(error) = conflict(&document, &ctx.schema_env.registry) {
+            self.conflict.get_or_init(|| error);
+        }
         Ok(document)
     }
 
@@ -157,9 +196,10 @@ impl Extension for RequestExtension {
         next: NextValidation<'_>,
     ) -> Result<ValidationResult, Vec<ServerError>> {
         let misplaced = self.misplaced.get();
-        let validated = match next.run(ctx).await {
-            Ok(_) if misplaced.is_some() => Err(Vec::new()),
-            validated => validated,
+        let validated = match (next.run(ctx).await, self.conflict.get()) {
+            (Ok(_), _) if misplaced.is_some() => Err(Vec::new()),
+            (Ok(_), Some(conflict)) => Err(vec![conflict.clone()]),
+            (validated, _) => validated,
         };
         let result = validated.map_err(|mut errors| {
             if let Some(sent) = self.sent.get() {
@@ -171,13 +211,16 @@ impl Extension for RequestExtension {
             errors
         })?;
         let is_mutation = self.is_mutation.load(Ordering::Relaxed);
-        self.limits.check_depth(result.depth).map_err(|error| vec![error.into()])?;
-        if let Err(error) = self.limits.check_worst_case(result.complexity, is_mutation) {
-            let longest = self.sent.get().and_then(|sent| sent.longest_list(&ctx.schema_env.registry));
+        let WorstCase { complexity, depth } = self.worst_case(&result);
+        self.limits.check_depth(depth).map_err(|error| vec![error.into()])?;
+        if let Err(error) = self.limits.check_worst_case(complexity, is_mutation) {
+            let longest = self.sent.get().and_then(|sent| {
+                sent.longest_list(self.counted.get().and_then(CountedDocument::document), &ctx.schema_env.registry)
+            });
             return Err(vec![with_list(error, longest)]);
         }
         if let Some(account) = ctx.data_opt::<Arc<Account>>() {
-            let worst_case = u64::try_from(result.complexity).unwrap_or(u64::MAX);
+            let worst_case = u64::try_from(complexity).unwrap_or(u64::MAX);
             account.reserve(worst_case, self.limits.answer_cost()).map_err(|error| vec![error.into()])?;
         }
         self.missing.get().map_or(Ok(result), |error| Err(vec![error.clone()]))

@@ -75,7 +75,22 @@ pub(crate) fn missing_variable(request: &mut Request) -> Option<ServerError> {
     let variables = &request.variables;
     let (name, kind, at) =
         required.into_iter().find(|(name, ..)| variables.get(name).is_none_or(|value| *value == Value::Null))?;
-    Some(ServerError::new(format!("the variable ${name} of type {kind} has no value"), Some(at)))
+    let mut error = ServerError::new(format!("the variable ${name} of type {kind} has no value"), Some(at));
+    error.extensions.get_or_insert_default().set("variable", name.to_string());
+    Some(error)
+}
+
+/// The names in a path, as the refusal of a worst case names a field: `blocks.nodes.hash`.
+pub(crate) fn names_at(at: Option<&QueryPathNode<'_>>) -> String {
+    let nodes = std::iter::successors(at, |node| node.parent);
+    let mut names: Vec<_> = nodes
+        .filter_map(|node| match node.segment {
+            QueryPathSegment::Index(_) => None,
+            QueryPathSegment::Name(name) => Some(name),
+        })
+        .collect();
+    names.reverse();
+    names.join(".")
 }
 
 /// The path of what failed.

@@ -382,7 +382,7 @@ impl Api {
         account.cost()
     }
 
-    fn execute(&self, request: Request) -> Value {
+    pub(crate) fn execute(&self, request: Request) -> Value {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         response_json(runtime.block_on(self.schema.execute(request)))
     }

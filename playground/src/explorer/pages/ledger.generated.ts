@@ -131,7 +131,7 @@ export type LedgerFilter = {
 
 /**
  * Addresses, scripts and descriptors: at least one of the lists, and at most `server.limits.pages.idsPerList` entries in all of them
- * together. In a subscription at most `watch` addresses and scripts and `watchedDescriptors` descriptors, which have at most
+ * together. In a subscription at most `watchedItems` addresses and scripts and `watchedDescriptors` descriptors, which have at most
  * `watchedBranches` branches (`server.limits.subscriptions`) and `server.limits.pages.derivedScripts` scripts together.
  */
 export type LedgerInput = {

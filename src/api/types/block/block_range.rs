@@ -4,8 +4,10 @@ use std::time::SystemTime;
 use async_graphql::{InputObject, OneofObject};
 
 use super::height_of;
+use crate::api::costs;
 use crate::api::error::ApiError;
 use crate::api::scalars::DateTime;
+use crate::api::types::enums::SeriesGroupEnum;
 use crate::chain::Height;
 use crate::view::{Dependency, View};
 
@@ -57,6 +59,20 @@ impl BlockRangeInput {
             Self::Heights(_) | Self::Times(_) => return most,
         };
         usize::try_from(blocks).unwrap_or(0).min(most)
+    }
+
+    /// What a series over these blocks costs at most, if a point costs so much: a point is a block or has one, unless it may be
+    /// empty.
+    pub(crate) fn series_cost(
+        range: Option<Self>,
+        group: Option<SeriesGroupEnum>,
+        include_empty: Option<bool>,
+        point: usize,
+    ) -> usize {
+        let most = if group == Some(SeriesGroupEnum::Block) { costs::POINTS_OF_BLOCKS } else { costs::POINTS };
+        let bounded = range.filter(|_| include_empty != Some(true));
+        let points = bounded.map_or(most, |range| range.most_blocks(most));
+        costs::list(points, point.saturating_add(costs::PERIOD))
     }
 
     /// The heights of those of these blocks that exist; of all blocks without a range. Which they are is as lasting as the

@@ -13,9 +13,6 @@ use crate::api::types::enums::SeriesGroupEnum;
 use crate::chain::Height;
 use crate::view::{LedgerPeriod, SeriesRead, SeriesShape, TooManyPeriods, View};
 
-/// How many points a series is taken to have: the days of a year.
-pub(super) const POINTS: usize = costs::POINTS;
-
 /// A period of the history of a ledger.
 #[derive(Clone)]
 pub(crate) struct BalancePoint {

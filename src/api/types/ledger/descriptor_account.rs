@@ -4,7 +4,7 @@ use async_graphql::{Context, ID, Object};
 use bitcoin::hashes::{Hash, HashEngine, sha256};
 
 use super::balance::Balance;
-use super::balance_point::{BalancePoint, POINTS};
+use super::balance_point::BalancePoint;
 use super::derived_address::DerivedAddress;
 use super::descriptor_branch::DescriptorBranch;
 use super::descriptor_error::refuse;
@@ -250,7 +250,7 @@ impl DescriptorAccount {
     /// balance at its end. At most `server.limits.pages.pointsPerSeries`; beyond it, give a range or a longer period. Example: `{ address(address:
     /// "bc1q…") { balanceHistory(range: { lastBlocks: 52560 }, group: DAY, includeEmpty: true) { startAt balanceAfter turnover {
     /// received spent } } } }`.
-    #[graphql(complexity = "costs::list(POINTS, child_complexity.saturating_add(costs::PERIOD))")]
+    #[graphql(complexity = "BlockRangeInput::series_cost(range, group, include_empty, child_complexity)")]
     pub(crate) async fn balance_history(
         &self,
         ctx: &Context<'_>,

@@ -5,7 +5,7 @@ use bitcoin::ScriptBuf;
 use bitcoin::hashes::{Hash, sha256};
 
 use super::balance::Balance;
-use super::balance_point::{BalancePoint, POINTS};
+use super::balance_point::BalancePoint;
 use super::entry::{LedgerEntry, LedgerFilter};
 use super::holdings::Holdings;
 use super::script_info::ScriptInfo;
@@ -125,7 +125,7 @@ impl Script {
     /// balance at its end. At most `server.limits.pages.pointsPerSeries`; beyond it, give a range or a longer period. Example: `{ address(address:
     /// "bc1q…") { balanceHistory(range: { lastBlocks: 52560 }, group: DAY, includeEmpty: true) { startAt balanceAfter turnover {
     /// received spent } } } }`.
-    #[graphql(complexity = "costs::list(POINTS, child_complexity.saturating_add(costs::PERIOD))")]
+    #[graphql(complexity = "BlockRangeInput::series_cost(range, group, include_empty, child_complexity)")]
     pub(crate) async fn balance_history(
         &self,
         ctx: &Context<'_>,

@@ -7,7 +7,7 @@ use bitcoin::hashes::{Hash, HashEngine, sha256};
 use super::address::Address;
 use super::address_error::AddressErrorObject;
 use super::balance::Balance;
-use super::balance_point::{BalancePoint, POINTS};
+use super::balance_point::BalancePoint;
 use super::entry::{LedgerEntry, LedgerFilter};
 use super::holdings::{Holdings, Ledger, script_hash};
 use super::ledger_input::{LedgerInput, accounts};
@@ -158,7 +158,7 @@ impl AddressSet {
     /// balance at its end. At most `server.limits.pages.pointsPerSeries`; beyond it, give a range or a longer period. Example: `{ address(address:
     /// "bc1q…") { balanceHistory(range: { lastBlocks: 52560 }, group: DAY, includeEmpty: true) { startAt balanceAfter turnover {
     /// received spent } } } }`.
-    #[graphql(complexity = "costs::list(POINTS, child_complexity.saturating_add(costs::PERIOD))")]
+    #[graphql(complexity = "BlockRangeInput::series_cost(range, group, include_empty, child_complexity)")]
     pub(crate) async fn balance_history(
         &self,
         ctx: &Context<'_>,

@@ -123,7 +123,7 @@ impl Miner {
     /// it, give a range or a longer period. The time that a point takes does not depend on how many blocks it has. Example:
     /// `{ chain { miner(slug: "f2pool") { series(range: { times: { from: "2026-01-01T00:00:00Z" } }, group: WEEK) { startAt share
     /// hashrate stats { blockCount reward } } } } }`.
-    #[graphql(complexity = "costs::list(costs::POINTS, child_complexity.saturating_add(costs::PERIOD))")]
+    #[graphql(complexity = "BlockRangeInput::series_cost(range, group, include_empty, child_complexity)")]
     async fn series(
         &self,
         ctx: &Context<'_>,

@@ -1,5 +1,6 @@
 //! What answers cost: the fields that are resolved, and more for those that do more.
 
+use async_graphql::{Request, Variables};
 use btcgraph::chain::StructuralFeature;
 use btcgraph::limits::Limits;
 use btcgraph::sim::{Hostile, SimChain};
@@ -79,6 +80,68 @@ fn a_nested_query_with_default_pages_is_answered_though_full_pages_would_cost_mo
 }
 
 #[test]
+fn fields_of_an_interface_cost_what_they_cost_of_its_types() {
+    let api = Api::of_chain_within(&chain(3), Limits { worst_case_complexity: 1, ..Limits::default() });
+    let actual = |document: &str| {
+        refusal(&api.ask(document))["actual"].as_u64().unwrap_or_else(|| panic!("{document}: {}", api.ask(document)))
+    };
+    for fields in [
+        "transactions(first: 100) { nodes { net transaction { outputs(first: 50) { nodes { value } } } } }",
+        "balanceHistory(group: DAY) { balanceAfter }",
+        "coinbaseBlocks(first: 100) { nodes { hash time } }",
+        "utxos(first: 10) { nodes { value } }",
+    ] {
+        let of = |wanted: &str| format!("{{ ledgers(of: {{ scripts: [\"51\"] }}) {{ ledger {{ {wanted} }} }} }}");
+        let by_type = actual(&of(&format!("... on Script {{ {fields} }}")));
+        assert!(by_type > 20, "{fields}: {by_type}");
+        for by_interface in [
+            of(fields),
+            of(&format!("... on Ledger {{ {fields} }}")),
+            of(&format!("... {{ {fields} }}")),
+            format!("{} fragment F on Ledger {{ {fields} }}", of("...F")),
+        ] {
+            assert_eq!(actual(&by_interface), by_type, "{by_interface}");
+        }
+    }
+}
+
+#[test]
+fn only_what_can_be_executed_is_in_the_worst_case() {
+    let api = Api::of_chain_within(&chain(3), Limits { worst_case_complexity: 10, ..Limits::default() });
+    let light = "query Light { tip { height } }";
+    let heavy = "query Heavy { blocks(first: 100) { nodes { ...F } } } fragment F on Block { height hash }";
+    let both = format!("{light} {heavy}");
+    let ask = |document: &str, operation: &str, variables: Value| {
+        api.execute(Request::new(document).operation_name(operation).variables(Variables::from_json(variables)))
+    };
+    assert_eq!(ask(&both, "Light", json!({})).get("errors"), None);
+    let refused = refusal(&ask(&both, "Heavy", json!({})));
+    assert_eq!((&refused["actual"], &refused["field"]), (&json!(1 + 100 * 3), &json!("blocks")), "{refused}");
+
+    let conditional = "query Q($leaves: Boolean! = true) {
+        tip { height } blocks(first: 100) @skip(if: $leaves) { nodes { height } } more: blocks(first: 100) @include(if: false) { totalCount } }";
+    assert_eq!(ask(conditional, "Q", json!({})).get("errors"), None);
+    let refused = refusal(&ask(conditional, "Q", json!({ "leaves": false })));
+    assert_eq!((&refused["actual"], &refused["field"]), (&json!(2 + 1 + 100 * 2), &json!("blocks")), "{refused}");
+}
+
+#[test]
+fn a_series_has_at_most_a_point_for_each_block_of_its_range() {
+    let api = Api::of_chain_within(&chain(3), Limits { worst_case_complexity: 1, ..Limits::default() });
+    for (arguments, points) in [
+        ("range: { lastBlocks: 5 }", 5),
+        ("range: { heights: { from: 1, to: 2 } }, group: BLOCK", 2),
+        ("range: { lastBlocks: 5 }, group: HOUR, includeEmpty: true", 365),
+        ("group: BLOCK", 2_000),
+        ("range: { lastBlocks: 5000 }, group: DAY", 365),
+    ] {
+        let refused = refusal(&api.ask(&format!("{{ chain {{ series({arguments}) {{ startAt }} }} }}")));
+        // the chain, the list, and of each point its field and its bounds
+        assert_eq!(refused["actual"], json!(1 + 1 + points * (1 + 5)), "{arguments}: {refused}");
+    }
+}
+
+#[test]
 fn rows_that_are_read_for_others_are_in_the_worst_case() {
     let api = Api::of_chain_within(&chain(3), Limits { worst_case_complexity: 1, ..Limits::default() });
     for (query, expected) in [
@@ -102,7 +165,7 @@ fn an_answer_that_costs_too_much_is_refused_as_a_whole_with_the_field_and_what_i
     let answer = api.ask("{ tip { height } blocks(first: 20) { nodes { hash height } } }");
     let refused = refusal(&answer);
     let field = refused["field"].as_str().unwrap().to_owned();
-    assert!(["Block.hash", "Block.height", "nodes"].contains(&field.as_str()), "{refused}");
+    assert!(["blocks.nodes.hash", "blocks.nodes.height", "blocks.nodes"].contains(&field.as_str()), "{refused}");
     let expected =
         json!({ "code": "QUERY_LIMIT_EXCEEDED", "which": "complexity", "limit": 40, "actual": 41, "field": field });
     assert_eq!(refused, expected);
@@ -114,7 +177,7 @@ fn an_answer_that_costs_too_much_is_refused_as_a_whole_with_the_field_and_what_i
     assert_eq!(message, sentence);
     // by what a field does beside
     let refused = refusal(&api.ask("{ chain { supply { immatureCoinbase } } }"));
-    assert_eq!((&refused["actual"], &refused["field"]), (&json!(553), &json!("immatureCoinbase")));
+    assert_eq!((&refused["actual"], &refused["field"]), (&json!(553), &json!("chain.supply.immatureCoinbase")));
 }
 
 #[test]

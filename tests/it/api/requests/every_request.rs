@@ -274,10 +274,63 @@ fn a_query_that_is_too_deep_or_asks_for_too_much_is_refused_with_the_limit() {
     assert_eq!(refused["extensions"], expected);
     assert_eq!(
         refused["message"],
-        "worstCaseComplexity is 60202, and the limit is 60201; tip.transactions.nodes.outputs has up to 10000 rows: request smaller \
-         pages or fewer fields"
+        "worstCaseComplexity is 60202, and the limit is 60201; tip.transactions.nodes.outputs is the longest list: request \
+         smaller pages or fewer fields"
     );
     assert_eq!(api.ask(&wide.replacen("100", "50", 1)).get("errors"), None);
+}
+
+#[test]
+fn fields_that_cannot_be_one_are_refused_wherever_they_come_from() {
+    let api = Api::of_chain(&SimChain::new(22));
+    for (document, key, fault) in [
+        ("{ tip { height height: hash } }", "height", None),
+        ("{ tip { height ... on Block { height: hash } } }", "height", Some("as height and as hash")),
+        ("{ tip { hash } ... on Query { tip: block(height: 0) { hash } } }", "tip", Some("as tip and as block")),
+        (
+            "query { ...F tip { hash } } fragment F on Query { tip: block(height: 0) { hash } }",
+            "tip",
+            Some("as block and as tip"),
+        ),
+        (
+            "{ block(height: 0) { hash } ... on Query { block(height: 1) { hash } } }",
+            "block",
+            Some("with different arguments"),
+        ),
+        (
+            "{ tip { transactions(first: 1) { totalCount } ... on Block { transactions(first: 2) { totalCount } } } }",
+            "transactions",
+            Some("with different arguments"),
+        ),
+        ("{ tip { a: height } tip { a: hash } }", "a", Some("as height and as hash")),
+        (
+            "{ node(id: \"Server:main\") { ... on Block { a: height } ... on ServerInfo { a: softwareVersion } } }",
+            "a",
+            Some("as Int! and as String!"),
+        ),
+        (
+            "{ node(id: \"Server:main\") { ... on Block { a: hash } ... on Transaction { a: txid } } }",
+            "a",
+            Some("as BlockHash! and as Txid!"),
+        ),
+    ] {
+        let error = &api.ask(document)["errors"][0];
+        assert_eq!(error["extensions"]["code"], "GRAPHQL_VALIDATION_FAILED", "{document}: {error}");
+        let message = error["message"].as_str().unwrap();
+        if let Some(fault) = fault {
+            let expected =
+                format!("the field {key} is asked for twice in one place, {fault}: give one of them an alias");
+            assert_eq!(message, expected, "{document}");
+            assert_eq!(error["locations"].as_array().map(Vec::len), Some(2));
+        }
+    }
+    for document in [
+        "{ tip { height ... on Block { height } } tip { hash } }",
+        "query($h: Int = 0) { block(height: $h) { hash } ...F } fragment F on Query { block(height: $h) { height } }",
+    ] {
+        let answer = api.ask(document);
+        assert_eq!(answer.get("errors"), None, "{document}: {answer}");
+    }
 }
 
 #[test]

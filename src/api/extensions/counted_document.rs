@@ -1,0 +1,255 @@
+//! The worst case of a document where the engine counts another: it adds up all operations of the document, counts what
+//! `@skip` and `@include` leave out, and takes 1 for each field of an interface.
+//!
+//! Such a document is counted once more, as its own operation alone, without what is left out, and with fields of an interface
+//! as those of a type that implements it.
+
+use std::sync::{Arc, OnceLock};
+
+use async_graphql::extensions::{Extension, ExtensionContext, ExtensionFactory, NextValidation};
+use async_graphql::parser::types::{
+    Directive, DocumentOperations, ExecutableDocument, InlineFragment, OperationType, Selection, SelectionSet,
+    TypeCondition,
+};
+use async_graphql::registry::{MetaType, MetaTypeName, Registry};
+use async_graphql::{Positioned, Request, ServerError, ValidationResult, Variables};
+use async_graphql_value::{ConstValue, Name};
+
+use super::operation::operation;
+
+/// What an operation costs at most, and its levels of fields.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct WorstCase {
+    pub(crate) complexity: usize,
+    pub(crate) depth: usize,
+}
+
+/// Finds the worst case of a request as the engine counts it.
+pub(crate) type CountWorstCase = fn(Request) -> Option<WorstCase>;
+
+/// A document as its fields count: one version for each of the types that fields of its interfaces may belong to.
+pub(crate) struct CountedDocument {
+    versions: Vec<ExecutableDocument>,
+    variables: Variables,
+}
+
+impl CountedDocument {
+    /// The document of a request where the engine would count another; else `None`.
+    pub(crate) fn of(
+        document: &ExecutableDocument,
+        name: Option<&str>,
+        variables: &Variables,
+        registry: &Registry,
+    ) -> Option<Self> {
+        let own = operation(document, name)?;
+        let versions = Survey::of(document, registry).versions;
+        if document.operations.iter().count() == 1 && versions == 0 {
+            return None;
+        }
+        let own = ExecutableDocument {
+            operations: DocumentOperations::Single(own.clone()),
+            fragments: document.fragments.clone(),
+        };
+        let version = |choice| Rewriting { registry, variables, choice }.apply(own.clone());
+        Some(Self { versions: (0..versions.max(1)).map(version).collect(), variables: variables.clone() })
+    }
+
+    /// One of its versions.
+    pub(crate) fn document(&self) -> Option<&ExecutableDocument> {
+        self.versions.first()
+    }
+
+    /// The most that it costs as any of its versions.
+    pub(crate) fn worst_case(&self, count: CountWorstCase) -> Option<WorstCase> {
+        let version = |document: &ExecutableDocument| {
+            let mut request = Request::new("").variables(self.variables.clone());
+            request.set_parsed_query(document.clone());
+            count(request)
+        };
+        self.versions.iter().filter_map(version).max_by_key(|found| found.complexity)
+    }
+}
+
+fn root<'r>(registry: &'r Registry, kind: OperationType) -> Option<&'r MetaType> {
+    let name = match kind {
+        OperationType::Query => Some(&registry.query_type),
+        OperationType::Mutation => registry.mutation_type.as_ref(),
+        OperationType::Subscription => registry.subscription_type.as_ref(),
+    };
+    registry.types.get(name?)
+}
+
+fn is_conditional(directives: &[Positioned<Directive>]) -> bool {
+    directives.iter().any(|directive| matches!(directive.node.name.node.as_str(), "skip" | "include"))
+}
+
+fn directives(selection: &Selection) -> &[Positioned<Directive>] {
+    match selection {
+        Selection::Field(field) => &field.node.directives,
+        Selection::InlineFragment(inline) => &inline.node.directives,
+        Selection::FragmentSpread(spread) => &spread.node.directives,
+    }
+}
+
+/// Finds out how many versions a document needs to be counted; none if the engine counts what it has.
+struct Survey<'r> {
+    registry: &'r Registry,
+    versions: usize,
+}
+
+impl<'r> Survey<'r> {
+    fn of(document: &ExecutableDocument, registry: &'r Registry) -> Self {
+        let mut survey = Self { registry, versions: 0 };
+        for (_, operation) in document.operations.iter() {
+            survey.look_at(root(registry, operation.node.ty), &operation.node.selection_set.node);
+        }
+        for fragment in document.fragments.values() {
+            let of = registry.types.get(&*fragment.node.type_condition.node.on.node);
+            survey.look_at(of, &fragment.node.selection_set.node);
+        }
+        survey
+    }
+
+    fn look_at(&mut self, parent: Option<&'r MetaType>, set: &SelectionSet) {
+        for selection in &set.items {
+            if is_conditional(directives(&selection.node)) {
+                self.versions = self.versions.max(1);
+            }
+            match &selection.node {
+                Selection::Field(field) => {
+                    let name = &field.node.name.node;
+                    if let Some(MetaType::Interface { possible_types, .. }) = parent {
+                        let has_a_cost = |kind: &String| {
+                            let known = self.registry.types.get(kind).and_then(|kind| kind.field_by_name(name));
+                            known.is_some_and(|known| known.compute_complexity.is_some())
+                        };
+                        if possible_types.iter().any(has_a_cost) {
+                            self.versions = self.versions.max(possible_types.len());
+                        }
+                    }
+                    let known = parent.and_then(|parent| parent.field_by_name(name));
+                    let of =
+                        known.and_then(|known| self.registry.types.get(MetaTypeName::concrete_typename(&known.ty)));
+                    self.look_at(of, &field.node.selection_set.node);
+                }
+                Selection::InlineFragment(inline) => {
+                    let narrowed = inline.node.type_condition.as_ref().map(|condition| &*condition.node.on.node);
+                    let of = narrowed.map_or(parent, |name| self.registry.types.get(name));
+                    self.look_at(of, &inline.node.selection_set.node);
+                }
+                Selection::FragmentSpread(_) => {}
+            }
+        }
+    }
+}
+
+/// Makes one version of a document.
+struct Rewriting<'a> {
+    registry: &'a Registry,
+    variables: &'a Variables,
+    /// Which of the types of each interface is taken.
+    choice: usize,
+}
+
+impl<'a> Rewriting<'a> {
+    fn apply(&self, mut document: ExecutableDocument) -> ExecutableDocument {
+        for fragment in document.fragments.values_mut() {
+            let fragment = &mut fragment.node;
+            let of = self.chosen(&mut fragment.type_condition.node);
+            self.rewrite(of, &mut fragment.selection_set.node);
+        }
+        if let DocumentOperations::Single(operation) = &mut document.operations {
+            let root = root(self.registry, operation.node.ty);
+            self.rewrite(root, &mut operation.node.selection_set.node);
+        }
+        document
+    }
+
+    fn rewrite(&self, parent: Option<&'a MetaType>, set: &mut SelectionSet) {
+        set.items.retain(|selection| !self.leaves_out(directives(&selection.node)));
+        for selection in &mut set.items {
+            match &mut selection.node {
+                Selection::Field(field) => {
+                    let known = parent.and_then(|parent| parent.field_by_name(&field.node.name.node));
+                    let Some(kind) = known.map(|known| MetaTypeName::concrete_typename(&known.ty)) else { continue };
+                    let mut condition = TypeCondition { on: Positioned::new(Name::new(kind), field.pos) };
+                    let of = self.chosen(&mut condition);
+                    let selected = &mut field.node.selection_set.node;
+                    self.rewrite(of, selected);
+                    if condition.on.node != kind {
+                        let items = std::mem::take(&mut selected.items);
+                        let inline = InlineFragment {
+                            type_condition: Some(Positioned::new(condition, field.pos)),
+                            directives: Vec::new(),
+                            selection_set: Positioned::new(SelectionSet { items }, field.pos),
+                        };
+                        let inline = Selection::InlineFragment(Positioned::new(inline, field.pos));
+                        selected.items = vec![Positioned::new(inline, field.pos)];
+                    }
+                }
+                Selection::InlineFragment(inline) => {
+                    let condition = inline.node.type_condition.as_mut();
+                    let of = condition.map_or(parent, |condition| self.chosen(&mut condition.node));
+                    self.rewrite(of, &mut inline.node.selection_set.node);
+                }
+                Selection::FragmentSpread(_) => {}
+            }
+        }
+    }
+
+    /// The type of a condition, which becomes one of those that implement it if it is an interface.
+    fn chosen(&self, condition: &mut TypeCondition) -> Option<&'a MetaType> {
+        let found = self.registry.types.get(condition.on.node.as_str())?;
+        let MetaType::Interface { possible_types, .. } = found else { return Some(found) };
+        let chosen = possible_types.get_index(self.choice.checked_rem(possible_types.len())?)?;
+        condition.on.node = Name::new(chosen);
+        self.registry.types.get(chosen)
+    }
+
+    fn leaves_out(&self, directives: &[Positioned<Directive>]) -> bool {
+        directives.iter().any(|directive| {
+            let given = directive.node.get_argument("if").cloned();
+            let given = given
+                .and_then(|value| value.node.into_const_with(|name| self.variables.get(&name).cloned().ok_or(())).ok());
+            match directive.node.name.node.as_str() {
+                "skip" => given == Some(ConstValue::Boolean(true)),
+                "include" => given == Some(ConstValue::Boolean(false)),
+                _ => false,
+            }
+        })
+    }
+}
+
+/// Where [`Counting`] puts what it found.
+#[derive(Default)]
+pub(crate) struct FoundWorstCase(OnceLock<WorstCase>);
+
+impl FoundWorstCase {
+    pub(crate) fn get(&self) -> Option<WorstCase> {
+        self.0.get().copied()
+    }
+}
+
+/// The extension of an engine that counts requests and executes none.
+pub(crate) struct Counting;
+
+impl ExtensionFactory for Counting {
+    fn create(&self) -> Arc<dyn Extension> {
+        Arc::new(Self)
+    }
+}
+
+#[async_graphql::async_trait::async_trait]
+impl Extension for Counting {
+    async fn validation(
+        &self,
+        ctx: &ExtensionContext<'_>,
+        next: NextValidation<'_>,
+    ) -> Result<ValidationResult, Vec<ServerError>> {
+        let ValidationResult { complexity, depth, .. } = next.run(ctx).await?;
+        if let Some(found) = ctx.data_opt::<Arc<FoundWorstCase>>() {
+            found.0.get_or_init(|| WorstCase { complexity, depth });
+        }
+        Err(vec![ServerError::new("counted, and not executed", None)])
+    }
+}
