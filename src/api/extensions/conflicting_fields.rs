@@ -2,9 +2,11 @@
 //! of one selection set, and answers with the first where others come by fragments, or within fields that are asked for twice.
 
 use async_graphql::indexmap::IndexMap;
-use async_graphql::parser::types::{ExecutableDocument, Field, OperationType, Selection, SelectionSet};
+use async_graphql::parser::types::{ExecutableDocument, Field, Selection, SelectionSet};
 use async_graphql::registry::{MetaField, MetaType, MetaTypeName, Registry};
 use async_graphql::{Positioned, ServerError};
+
+use super::operation::root_type;
 
 /// How many fields are compared, with fragments expanded. The guard of a server lets fewer through.
 const COMPARED: usize = 100_000;
@@ -13,13 +15,7 @@ const COMPARED: usize = 100_000;
 pub(crate) fn conflict(document: &ExecutableDocument, registry: &Registry) -> Option<ServerError> {
     let mut comparison = FieldComparison { document, registry, left: COMPARED };
     document.operations.iter().find_map(|(_, operation)| {
-        let root = match operation.node.ty {
-            OperationType::Query => Some(&registry.query_type),
-            OperationType::Mutation => registry.mutation_type.as_ref(),
-            OperationType::Subscription => registry.subscription_type.as_ref(),
-        };
-        let root = root.and_then(|root| registry.types.get(root));
-        comparison.compare(&[(root, &operation.node.selection_set.node)])
+        comparison.compare(&[(root_type(registry, operation.node.ty), &operation.node.selection_set.node)])
     })
 }
 

@@ -8,14 +8,13 @@ use std::sync::{Arc, OnceLock};
 
 use async_graphql::extensions::{Extension, ExtensionContext, ExtensionFactory, NextValidation};
 use async_graphql::parser::types::{
-    Directive, DocumentOperations, ExecutableDocument, InlineFragment, OperationType, Selection, SelectionSet,
-    TypeCondition,
+    Directive, DocumentOperations, ExecutableDocument, InlineFragment, Selection, SelectionSet, TypeCondition,
 };
 use async_graphql::registry::{MetaType, MetaTypeName, Registry};
 use async_graphql::{Positioned, Request, ServerError, ValidationResult, Variables};
 use async_graphql_value::{ConstValue, Name};
 
-use super::operation::operation;
+use super::operation::{operation, root_type};
 
 /// What an operation costs at most, and its levels of fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,15 +69,6 @@ impl CountedDocument {
     }
 }
 
-fn root<'r>(registry: &'r Registry, kind: OperationType) -> Option<&'r MetaType> {
-    let name = match kind {
-        OperationType::Query => Some(&registry.query_type),
-        OperationType::Mutation => registry.mutation_type.as_ref(),
-        OperationType::Subscription => registry.subscription_type.as_ref(),
-    };
-    registry.types.get(name?)
-}
-
 fn is_conditional(directives: &[Positioned<Directive>]) -> bool {
     directives.iter().any(|directive| matches!(directive.node.name.node.as_str(), "skip" | "include"))
 }
@@ -101,7 +91,7 @@ impl<'r> Survey<'r> {
     fn of(document: &ExecutableDocument, registry: &'r Registry) -> Self {
         let mut survey = Self { registry, versions: 0 };
         for (_, operation) in document.operations.iter() {
-            survey.look_at(root(registry, operation.node.ty), &operation.node.selection_set.node);
+            survey.look_at(root_type(registry, operation.node.ty), &operation.node.selection_set.node);
         }
         for fragment in document.fragments.values() {
             let of = registry.types.get(&*fragment.node.type_condition.node.on.node);
@@ -159,7 +149,7 @@ impl<'a> Rewriting<'a> {
             self.rewrite(of, &mut fragment.selection_set.node);
         }
         if let DocumentOperations::Single(operation) = &mut document.operations {
-            let root = root(self.registry, operation.node.ty);
+            let root = root_type(self.registry, operation.node.ty);
             self.rewrite(root, &mut operation.node.selection_set.node);
         }
         document

@@ -1,10 +1,11 @@
 //! The list of a document that has the most rows if every page is full: what a refusal of the worst case names.
 
-use async_graphql::parser::types::{ExecutableDocument, Field, OperationType, Selection, SelectionSet};
+use async_graphql::parser::types::{ExecutableDocument, Field, Selection, SelectionSet};
 use async_graphql::registry::{MetaField, MetaType, MetaTypeName, Registry};
 use async_graphql::{Pos, Variables};
 use async_graphql_value::{ConstValue, Value};
 
+use super::operation::root_type;
 use crate::api::pagination::page::{DEFAULT_PARTS, DEFAULT_SIZE};
 
 /// A list of a document.
@@ -25,13 +26,7 @@ pub(crate) fn longest_list(
 ) -> Option<LongestList> {
     let mut search = ListSearch { document, variables, registry, path: Vec::new(), longest: None };
     for (_, operation) in document.operations.iter() {
-        let root = match operation.node.ty {
-            OperationType::Query => Some(&registry.query_type),
-            OperationType::Mutation => registry.mutation_type.as_ref(),
-            OperationType::Subscription => registry.subscription_type.as_ref(),
-        };
-        let root = root.and_then(|root| registry.types.get(root));
-        search.look_at(root, &operation.node.selection_set.node, 1);
+        search.look_at(root_type(registry, operation.node.ty), &operation.node.selection_set.node, 1);
     }
     search.longest.map(|(list, _)| list)
 }

@@ -1,9 +1,11 @@
 //! The arguments of a document, with the types that the schema gives them.
 
-use async_graphql::parser::types::{Directive, ExecutableDocument, OperationType, Selection, SelectionSet};
+use async_graphql::parser::types::{Directive, ExecutableDocument, Selection, SelectionSet};
 use async_graphql::registry::{MetaInputValue, MetaType, MetaTypeName, Registry};
 use async_graphql::{Pos, Positioned};
 use async_graphql_value::{Name, Value};
+
+use super::operation::root_type;
 
 /// An argument of a field or a directive.
 #[derive(Clone, Copy)]
@@ -29,12 +31,7 @@ pub(crate) fn find_argument<'a, T>(
     let mut left: Vec<Selected<'a>> = Vec::new();
     let mut directives: Vec<&'a [Positioned<Directive>]> = Vec::new();
     for (_, operation) in document.operations.iter() {
-        let root = match operation.node.ty {
-            OperationType::Query => Some(&registry.query_type),
-            OperationType::Mutation => registry.mutation_type.as_ref(),
-            OperationType::Subscription => registry.subscription_type.as_ref(),
-        };
-        left.push((root.and_then(|root| type_of(root)), &operation.node.selection_set.node));
+        left.push((root_type(registry, operation.node.ty), &operation.node.selection_set.node));
         directives.push(&operation.node.directives);
     }
     for fragment in document.fragments.values() {
