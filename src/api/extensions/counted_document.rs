@@ -1,9 +1,11 @@
 //! The worst case of a document where the engine counts another: it adds up all operations of the document, counts what
-//! `@skip` and `@include` leave out, and takes 1 for each field of an interface.
+//! `@skip` and `@include` leave out, and takes 1 for each field of an interface, and of a fragment that is spread in a union or
+//! an interface.
 //!
 //! Such a document is counted once more, as its own operation alone, without what is left out, and with fields of an interface
 //! as those of a type that implements it.
 
+use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
 use async_graphql::extensions::{Extension, ExtensionContext, ExtensionFactory, NextValidation};
@@ -83,13 +85,14 @@ fn directives(selection: &Selection) -> &[Positioned<Directive>] {
 
 /// Finds out how many versions a document needs to be counted; none if the engine counts what it has.
 struct Survey<'r> {
+    document: &'r ExecutableDocument,
     registry: &'r Registry,
     versions: usize,
 }
 
 impl<'r> Survey<'r> {
-    fn of(document: &ExecutableDocument, registry: &'r Registry) -> Self {
-        let mut survey = Self { registry, versions: 0 };
+    fn of(document: &'r ExecutableDocument, registry: &'r Registry) -> Self {
+        let mut survey = Self { document, registry, versions: 0 };
         for (_, operation) in document.operations.iter() {
             survey.look_at(root_type(registry, operation.node.ty), &operation.node.selection_set.node);
         }
@@ -127,7 +130,36 @@ impl<'r> Survey<'r> {
                     let of = narrowed.map_or(parent, |name| self.registry.types.get(name));
                     self.look_at(of, &inline.node.selection_set.node);
                 }
-                Selection::FragmentSpread(_) => {}
+                Selection::FragmentSpread(spread) => {
+                    let fragment = self.document.fragments.get(&spread.node.fragment_name.node);
+                    let of = fragment.map(|fragment| fragment.node.type_condition.node.on.node.as_str());
+                    if of != parent.map(MetaType::name) {
+                        self.versions = self.versions.max(1);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The same selections, of a type.
+fn narrowed_to(condition: Positioned<TypeCondition>, items: Vec<Positioned<Selection>>) -> Positioned<Selection> {
+    let pos = condition.pos;
+    let selection_set = Positioned::new(SelectionSet { items }, pos);
+    let inline = InlineFragment { type_condition: Some(condition), directives: Vec::new(), selection_set };
+    Positioned::new(Selection::InlineFragment(Positioned::new(inline, pos)), pos)
+}
+
+/// Says of each fragment that is spread of which type it is: the engine takes its fields as those of the type around it.
+fn narrow_spreads(set: &mut SelectionSet, conditions: &HashMap<Name, Positioned<TypeCondition>>) {
+    for selection in &mut set.items {
+        match &mut selection.node {
+            Selection::Field(field) => narrow_spreads(&mut field.node.selection_set.node, conditions),
+            Selection::InlineFragment(inline) => narrow_spreads(&mut inline.node.selection_set.node, conditions),
+            Selection::FragmentSpread(spread) => {
+                if let Some(condition) = conditions.get(&spread.node.fragment_name.node) {
+                    *selection = narrowed_to(condition.clone(), vec![selection.clone()]);
+                }
             }
         }
     }
@@ -143,14 +175,20 @@ struct Rewriting<'a> {
 
 impl<'a> Rewriting<'a> {
     fn apply(&self, mut document: ExecutableDocument) -> ExecutableDocument {
-        for fragment in document.fragments.values_mut() {
+        let mut conditions = HashMap::new();
+        for (name, fragment) in &mut document.fragments {
             let fragment = &mut fragment.node;
             let of = self.chosen(&mut fragment.type_condition.node);
+            conditions.insert(name.clone(), fragment.type_condition.clone());
             self.rewrite(of, &mut fragment.selection_set.node);
+        }
+        for fragment in document.fragments.values_mut() {
+            narrow_spreads(&mut fragment.node.selection_set.node, &conditions);
         }
         if let DocumentOperations::Single(operation) = &mut document.operations {
             let root = root_type(self.registry, operation.node.ty);
             self.rewrite(root, &mut operation.node.selection_set.node);
+            narrow_spreads(&mut operation.node.selection_set.node, &conditions);
         }
         document
     }
@@ -168,13 +206,7 @@ impl<'a> Rewriting<'a> {
                     self.rewrite(of, selected);
                     if condition.on.node != kind {
                         let items = std::mem::take(&mut selected.items);
-                        let inline = InlineFragment {
-                            type_condition: Some(Positioned::new(condition, field.pos)),
-                            directives: Vec::new(),
-                            selection_set: Positioned::new(SelectionSet { items }, field.pos),
-                        };
-                        let inline = Selection::InlineFragment(Positioned::new(inline, field.pos));
-                        selected.items = vec![Positioned::new(inline, field.pos)];
+                        selected.items = vec![narrowed_to(Positioned::new(condition, field.pos), items)];
                     }
                 }
                 Selection::InlineFragment(inline) => {

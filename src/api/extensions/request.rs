@@ -13,7 +13,8 @@ use async_graphql::futures_util::stream::BoxStream;
 use async_graphql::parser::types::{ExecutableDocument, OperationDefinition, OperationType};
 use async_graphql::registry::Registry;
 use async_graphql::{
-    Positioned, QueryPathSegment, Request, Response, ServerError, ServerResult, ValidationResult, Value, Variables,
+    CacheControl, Positioned, QueryPathSegment, Request, Response, ServerError, ServerResult, ValidationResult, Value,
+    Variables,
 };
 
 use super::account::{Account, Include};
@@ -74,12 +75,17 @@ impl ExtensionFactory for RequestExtensions {
     }
 }
 
+/// Whether the engine could not compute what a field costs, because a variable has no value.
+fn lacks_variable(error: &ServerError) -> bool {
+    error.message.starts_with("Variable ") && error.message.ends_with(" is not defined.")
+}
+
 /// The refusal of a worst case, with the list that has the most rows in it.
 fn with_list(error: ApiError, longest: Option<LongestList>) -> ServerError {
     let Some(LongestList { path, at, .. }) = longest else { return error.into() };
     let error = error.with("field", path.as_str());
     let mut error = ServerError::from(error);
-    error.message.push_str(&format!("; {path} is the longest list: request smaller pages or fewer fields"));
+    error.message = format!("{}; {path} is the longest list: request smaller pages or fewer fields", error.message);
     error.locations.push(at);
     error
 }
@@ -119,8 +125,12 @@ impl RequestExtension {
 
     /// The worst case of a document that the engine counted so.
     fn worst_case(&self, counted: &ValidationResult) -> WorstCase {
-        let by_itself = self.counted.get().zip(self.count).and_then(|(document, count)| document.worst_case(count));
-        by_itself.unwrap_or(WorstCase { complexity: counted.complexity, depth: counted.depth })
+        let engines = WorstCase { complexity: counted.complexity, depth: counted.depth };
+        self.counted_worst_case().unwrap_or(engines)
+    }
+
+    fn counted_worst_case(&self) -> Option<WorstCase> {
+        self.counted.get().zip(self.count).and_then(|(document, count)| document.worst_case(count))
     }
 }
 
@@ -197,6 +207,14 @@ impl Extension for RequestExtension {
     ) -> Result<ValidationResult, Vec<ServerError>> {
         let misplaced = self.misplaced.get();
         let validated = match (next.run(ctx).await, self.conflict.get()) {
+            // what fields cost is computed for all operations, with the variables of one
+            (Err(errors), _) if errors.iter().all(lacks_variable) => match self.missing.get() {
+                Some(error) => return Err(vec![error.clone()]),
+                None if self.counted_worst_case().is_some() => {
+                    Ok(ValidationResult { cache_control: CacheControl::default(), complexity: 0, depth: 0 })
+                }
+                None => Err(errors),
+            },
             (Ok(_), _) if misplaced.is_some() => Err(Vec::new()),
             (Ok(_), Some(conflict)) => Err(vec![conflict.clone()]),
             (validated, _) => validated,

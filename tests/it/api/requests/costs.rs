@@ -106,6 +106,41 @@ fn fields_of_an_interface_cost_what_they_cost_of_its_types() {
 }
 
 #[test]
+fn fields_of_a_fragment_cost_what_they_cost_in_its_place() {
+    let api = Api::of_chain_within(&chain(3), Limits { worst_case_complexity: 1, ..Limits::default() });
+    let actual = |document: &str| refusal(&api.ask(document))["actual"].as_u64().unwrap();
+    let pages = "transactions(first: 100) { nodes { outputs(first: 20) { nodes { value } } } }";
+    for (place, condition) in [
+        ("node(id: \"Block:00\")", "Block"),
+        ("ledgers(of: { scripts: [\"51\"] }) { ledger", "Script"),
+        ("search(text: \"1\") { nodes", "Block"),
+    ] {
+        let fields = if condition == "Script" { "transactions(first: 100) { nodes { net } }" } else { pages };
+        let closing = " }".repeat(place.matches('{').count() - place.matches("of: {").count());
+        let inline = format!("{{ {place} {{ ... on {condition} {{ {fields} }} }}{closing} }}");
+        let spread = format!("{{ {place} {{ ...F }}{closing} }} fragment F on {condition} {{ {fields} }}");
+        let twice = format!(
+            "{{ {place} {{ ...G }}{closing} }} fragment G on {condition} {{ ...F }} fragment F on {condition} {{ {fields} }}"
+        );
+        let expected = actual(&inline);
+        assert!(expected > 200, "{inline}: {expected}");
+        assert_eq!([actual(&spread), actual(&twice)], [expected; 2], "{spread}");
+    }
+}
+
+#[test]
+fn an_operation_does_not_need_the_variables_of_others() {
+    let api = Api::of_chain(&chain(3));
+    let document =
+        "query A { tip { height } } query B($hashes: [BlockHash!]!) { blocksByHash(hashes: $hashes) { id } }";
+    let ask = |operation: &str| api.execute(Request::new(document).operation_name(operation));
+    assert_eq!(ask("A")["data"]["tip"]["height"], json!(3));
+    let error = &ask("B")["errors"][0];
+    assert_eq!(error["message"], "the variable $hashes of type [BlockHash!]! has no value");
+    assert_eq!(error["extensions"], json!({ "code": "BAD_USER_INPUT", "variable": "hashes" }));
+}
+
+#[test]
 fn only_what_can_be_executed_is_in_the_worst_case() {
     let api = Api::of_chain_within(&chain(3), Limits { worst_case_complexity: 10, ..Limits::default() });
     let light = "query Light { tip { height } }";

@@ -313,6 +313,18 @@ fn fields_that_cannot_be_one_are_refused_wherever_they_come_from() {
             "a",
             Some("as BlockHash! and as Txid!"),
         ),
+        (
+            // of the first, which is of another type, both are no conflict
+            "{ search(text: \"1\") { nodes { ... on Block { x: height } ... on Transaction { x: vsize } } } ...F }
+                fragment F on Query { search(text: \"1\") { nodes { ... on Transaction { x: weight } } } }",
+            "x",
+            Some("as vsize and as weight"),
+        ),
+        (
+            "{ search(text: \"1\") { nodes { a: __typename ... on Transaction { a: txid } } } }",
+            "a",
+            Some("as __typename and as txid"),
+        ),
     ] {
         let error = &api.ask(document)["errors"][0];
         assert_eq!(error["extensions"]["code"], "GRAPHQL_VALIDATION_FAILED", "{document}: {error}");
@@ -327,6 +339,10 @@ fn fields_that_cannot_be_one_are_refused_wherever_they_come_from() {
     for document in [
         "{ tip { height ... on Block { height } } tip { hash } }",
         "query($h: Int = 0) { block(height: $h) { hash } ...F } fragment F on Query { block(height: $h) { height } }",
+        // below fields of types that never meet
+        "{ nodes(ids: []) { ... on Address { utxos(first: 1) { nodes { a: height } } }
+            ... on Script { utxos(first: 1) { nodes { a: matureAtHeight } } } } }",
+        "{ search(text: \"1\") { nodes { ... on Block { __typename height } ... on Transaction { __typename } } } }",
     ] {
         let answer = api.ask(document);
         assert_eq!(answer.get("errors"), None, "{document}: {answer}");
