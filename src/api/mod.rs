@@ -164,7 +164,7 @@ fn write_sdl() -> String {
     spec_fixes::describe_schema(&COUNTING.sdl_with_options(options))
 }
 
-/// An engine over nothing, which tells what requests cost and executes none.
+/// An engine over an empty index, which counts what requests cost and executes none.
 static COUNTING: LazyLock<GraphqlEngine> = LazyLock::new(|| {
     let (published, limits, features) = (Published::default(), Limits::default(), Features::default());
     let serving = Arc::new(ServingContext::start(&limits, features));

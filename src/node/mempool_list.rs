@@ -84,8 +84,8 @@ const INFO: &str = "getmempoolinfo";
 const LIST: &str = "getrawmempool";
 const CHAIN: &str = "getblockchaininfo";
 
-/// How long questions about the whole mempool are repeated: whoever follows the node asks again anyway, and its blocks wait
-/// meanwhile.
+/// How long requests for the whole mempool are retried. Short, because new blocks wait for them, and the next round of the loop
+/// that follows the node repeats them.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 impl Node {

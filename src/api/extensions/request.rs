@@ -123,7 +123,7 @@ impl RequestExtension {
         (request.operation_name, request.variables) = (name, variables);
     }
 
-    /// The worst case of a document that the engine counted so.
+    /// The worst case by the document that is counted in its place, or as the engine counted it.
     fn worst_case(&self, counted: &ValidationResult) -> WorstCase {
         let engines = WorstCase { complexity: counted.complexity, depth: counted.depth };
         self.counted_worst_case().unwrap_or(engines)
