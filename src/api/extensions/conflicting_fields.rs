@@ -1,5 +1,5 @@
 //! Fields of one name in one place of an answer that cannot be one value (GraphQL, section 5.3.2). The engine compares those
-//! of one selection set, and answers with the first where others come by fragments, or within fields that are asked for twice.
+//! of one selection set, and answers with the first where others come by fragments, or within fields that are selected twice.
 
 use async_graphql::indexmap::IndexMap;
 use async_graphql::parser::types::{ExecutableDocument, Field, Selection, SelectionSet};
@@ -22,16 +22,16 @@ pub(crate) fn conflict(document: &ExecutableDocument, registry: &Registry) -> Op
 /// A selection set, and the type that its fields are of.
 type TypedSet<'a> = (Option<&'a MetaType>, &'a SelectionSet);
 
-/// A field that is asked for.
+/// A field of a selection set.
 #[derive(Clone, Copy)]
-struct AskedField<'a> {
+struct SelectedField<'a> {
     parent: &'a MetaType,
     /// Its type as the schema writes it.
     kind: &'a str,
     field: &'a Positioned<Field>,
 }
 
-impl AskedField<'_> {
+impl SelectedField<'_> {
     /// The name of the object type that it belongs to; `None` for a field of an interface or a union, which may be of any.
     fn object(&self) -> Option<&str> {
         matches!(self.parent, MetaType::Object { .. }).then(|| self.parent.name())
@@ -55,47 +55,27 @@ impl<'a> FieldComparison<'a> {
     }
 
     /// Compares the fields of one name in the answer.
-    fn compare_fields(&mut self, fields: &[AskedField<'a>], never_meet: bool) -> Option<ServerError> {
-        let (first, others) = fields.split_first()?;
-        let in_shape =
-            others.iter().find_map(|other| Some(conflict_of(first, other, &shape_difference(first, other)?)));
-        if in_shape.is_some() {
-            return in_shape;
+    fn compare_fields(&mut self, fields: &[SelectedField<'a>], never_meet: bool) -> Option<ServerError> {
+        let meeting = if never_meet { Vec::new() } else { meeting(fields) };
+        let found = meeting.iter().find_map(|fields| first_conflict(fields, difference));
+        let found = found.or_else(|| first_conflict(fields, shape_difference));
+        if found.is_some() {
+            return found;
         }
-        let mut objects: Vec<_> = fields.iter().filter_map(AskedField::object).collect();
-        objects.sort_unstable();
-        objects.dedup();
-        if never_meet {
-            return self.compare(&self.within(fields), true);
-        }
-        if objects.len() < 2 {
-            return self.compare_meeting(fields);
-        }
-        for object in objects {
-            let meeting: Vec<_> =
-                fields.iter().filter(|asked| asked.object().is_none_or(|of| of == object)).copied().collect();
-            let found = self.compare_meeting(&meeting);
+        for fields in &meeting {
+            let found = self.compare(&self.within(fields), false);
             if found.is_some() {
                 return found;
             }
         }
-        self.compare(&self.within(fields), true)
-    }
-
-    /// Compares fields of one name that are in one object.
-    fn compare_meeting(&mut self, fields: &[AskedField<'a>]) -> Option<ServerError> {
-        let (first, others) = fields.split_first()?;
-        let found = others.iter().find_map(|other| Some(conflict_of(first, other, &difference(first, other)?)));
-        if found.is_some() {
-            return found;
-        }
-        self.compare(&self.within(fields), false)
+        // where all meet, their shapes were compared with the rest
+        if meeting.len() == 1 { None } else { self.compare(&self.within(fields), true) }
     }
 
     /// What is selected of these fields.
-    fn within(&self, fields: &[AskedField<'a>]) -> Vec<TypedSet<'a>> {
-        let of = |asked: &AskedField<'a>| self.registry.types.get(MetaTypeName::concrete_typename(asked.kind));
-        let sets = fields.iter().map(|asked| (of(asked), &asked.field.node.selection_set.node));
+    fn within(&self, fields: &[SelectedField<'a>]) -> Vec<TypedSet<'a>> {
+        let of = |selected: &SelectedField<'a>| self.registry.types.get(MetaTypeName::concrete_typename(selected.kind));
+        let sets = fields.iter().map(|selected| (of(selected), &selected.field.node.selection_set.node));
         sets.filter(|(_, set)| !set.items.is_empty()).collect()
     }
 
@@ -105,7 +85,7 @@ impl<'a> FieldComparison<'a> {
         parent: Option<&'a MetaType>,
         set: &'a SelectionSet,
         spread: &mut Vec<&'a str>,
-        by_key: &mut IndexMap<&'a str, Vec<AskedField<'a>>>,
+        by_key: &mut IndexMap<&'a str, Vec<SelectedField<'a>>>,
     ) {
         for selection in &set.items {
             let Some(left) = self.left.checked_sub(1) else { return };
@@ -119,7 +99,7 @@ impl<'a> FieldComparison<'a> {
                     };
                     let Some((parent, kind)) = parent.zip(kind) else { continue };
                     let key = field.node.response_key().node.as_str();
-                    by_key.entry(key).or_default().push(AskedField { parent, kind, field });
+                    by_key.entry(key).or_default().push(SelectedField { parent, kind, field });
                 }
                 Selection::InlineFragment(inline) => {
                     let narrowed = inline.node.type_condition.as_ref().map(|condition| &*condition.node.on.node);
@@ -141,26 +121,43 @@ impl<'a> FieldComparison<'a> {
     }
 }
 
-/// Why values of two fields do not look alike, as all of one name must.
-fn shape_difference(one: &AskedField<'_>, other: &AskedField<'_>) -> Option<String> {
-    let is_leaf = |asked: &AskedField<'_>| asked.field.node.selection_set.node.items.is_empty();
+/// The fields of one name that meet in one object: those of each object type, with those of interfaces and unions, which may
+/// be of any.
+fn meeting<'a>(fields: &[SelectedField<'a>]) -> Vec<Vec<SelectedField<'a>>> {
+    let mut objects: Vec<_> = fields.iter().filter_map(SelectedField::object).collect();
+    objects.sort_unstable();
+    objects.dedup();
+    if objects.len() < 2 {
+        return vec![fields.to_vec()];
+    }
+    let of =
+        |object| fields.iter().filter(move |field| field.object().is_none_or(|of| of == object)).copied().collect();
+    objects.into_iter().map(of).collect()
+}
+
+/// The first field that differs from the first of all.
+fn first_conflict(
+    fields: &[SelectedField<'_>],
+    difference: impl Fn(&SelectedField<'_>, &SelectedField<'_>) -> Option<String>,
+) -> Option<ServerError> {
+    let (first, others) = fields.split_first()?;
+    others.iter().find_map(|other| Some(conflict_of(first, other, &difference(first, other)?)))
+}
+
+/// Why the values of two fields differ in shape, which those of one name have in common even where they never meet.
+fn shape_difference(one: &SelectedField<'_>, other: &SelectedField<'_>) -> Option<String> {
+    let is_leaf = |field: &SelectedField<'_>| field.field.node.selection_set.node.items.is_empty();
     let wrapping = |kind: &str| kind.replace(MetaTypeName::concrete_typename(kind), "");
     let differ = if is_leaf(one) || is_leaf(other) {
         one.kind != other.kind
     } else {
         wrapping(one.kind) != wrapping(other.kind)
     };
-    // the engine and other servers name the fields where that is the cause
-    let names = [one, other].map(|asked| &asked.field.node.name.node);
-    let same_parent = one.object().is_none() || other.object().is_none() || one.object() == other.object();
-    if differ && same_parent && names[0] != names[1] {
-        return difference(one, other);
-    }
     differ.then(|| format!("as {} and as {}", one.kind, other.kind))
 }
 
 /// Why two fields in one object are not one.
-fn difference(one: &AskedField<'_>, other: &AskedField<'_>) -> Option<String> {
+fn difference(one: &SelectedField<'_>, other: &SelectedField<'_>) -> Option<String> {
     let (a, b) = (&one.field.node, &other.field.node);
     if a.name.node != b.name.node {
         return Some(format!("as {} and as {}", a.name.node, b.name.node));
@@ -172,7 +169,7 @@ fn difference(one: &AskedField<'_>, other: &AskedField<'_>) -> Option<String> {
     (!same).then(|| "with different arguments".to_owned())
 }
 
-fn conflict_of(one: &AskedField<'_>, other: &AskedField<'_>, fault: &str) -> ServerError {
+fn conflict_of(one: &SelectedField<'_>, other: &SelectedField<'_>, fault: &str) -> ServerError {
     let key = &one.field.node.response_key().node;
     let message = format!("the field {key} is asked for twice in one place, {fault}: give one of them an alias");
     let mut error = ServerError::new(message, Some(one.field.pos));

@@ -13,9 +13,11 @@ use crate::api::pagination::page::{DEFAULT_PARTS, DEFAULT_SIZE};
 pub(crate) struct LongestList {
     /// Its path in the answer: `blocks.nodes.transactions`.
     pub(crate) path: String,
-    /// How many rows it has at most, in all its places together.
-    pub(crate) rows: usize,
     pub(crate) at: Pos,
+    /// How many rows it has at most, in all its places together.
+    rows: usize,
+    /// The levels of its path.
+    levels: usize,
 }
 
 /// The list with the most rows of a valid document, of several the first of the innermost; `None` if no field is a list.
@@ -28,7 +30,7 @@ pub(crate) fn longest_list(
     for (_, operation) in document.operations.iter() {
         search.look_at(root_type(registry, operation.node.ty), &operation.node.selection_set.node, 1);
     }
-    search.longest.map(|(list, _)| list)
+    search.longest
 }
 
 struct ListSearch<'a> {
@@ -36,8 +38,7 @@ struct ListSearch<'a> {
     variables: &'a Variables,
     registry: &'a Registry,
     path: Vec<&'a str>,
-    /// With the number of its levels.
-    longest: Option<(LongestList, usize)>,
+    longest: Option<LongestList>,
 }
 
 impl<'a> ListSearch<'a> {
@@ -53,11 +54,11 @@ impl<'a> ListSearch<'a> {
                     let rows = places.saturating_mul(own.unwrap_or(1));
                     let is_longest = match &self.longest {
                         None => known.ty.starts_with('[') || own.is_some(),
-                        Some((longest, depth)) => own.is_some() && (longest.rows, *depth) < (rows, self.path.len()),
+                        Some(longest) => own.is_some() && (longest.rows, longest.levels) < (rows, self.path.len()),
                     };
                     if is_longest {
-                        let list = LongestList { path: self.path.join("."), rows, at: field.pos };
-                        self.longest = Some((list, self.path.len()));
+                        let (path, levels) = (self.path.join("."), self.path.len());
+                        self.longest = Some(LongestList { path, at: field.pos, rows, levels });
                     }
                     let of = self.registry.types.get(MetaTypeName::concrete_typename(&known.ty));
                     self.look_at(of, &field.node.selection_set.node, rows);

@@ -65,8 +65,8 @@ async fn a_query_is_answered_over_http_and_over_a_websocket_alike() {
 
     let mut socket = served.client().await;
     socket.ask("1", document).await;
-    assert_eq!(socket.told().await, json!({ "type": "next", "id": "1", "payload": over_http }));
-    assert_eq!(socket.told().await, json!({ "type": "complete", "id": "1" }));
+    assert_eq!(socket.receive().await, json!({ "type": "next", "id": "1", "payload": over_http }));
+    assert_eq!(socket.receive().await, json!({ "type": "complete", "id": "1" }));
     served.stop().await;
 }
 
@@ -89,7 +89,7 @@ async fn documents_that_would_kill_the_engine_are_refused_over_a_websocket() {
     for (document, code) in killers() {
         for operation in [document.clone(), format!("subscription {{ newBlock {{ hash }} }} {document}")] {
             socket.ask("1", &operation).await;
-            let answer = socket.told().await;
+            let answer = socket.receive().await;
             assert_eq!(answer["type"], json!("error"));
             let found = &answer["payload"][0]["extensions"]["code"];
             // an anonymous query beside a subscription is no document at all, but must not kill either
@@ -97,7 +97,7 @@ async fn documents_that_would_kill_the_engine_are_refused_over_a_websocket() {
         }
     }
     socket.ask("2", "{ tip { height } }").await;
-    assert_eq!(socket.told().await["payload"], json!({ "data": { "tip": { "height": 3 } } }));
+    assert_eq!(socket.receive().await["payload"], json!({ "data": { "tip": { "height": 3 } } }));
     served.stop().await;
 }
 
@@ -167,13 +167,13 @@ async fn a_subscription_tells_of_new_blocks_until_it_is_stopped() {
     socket.ask("blocks", "subscription { newBlock { height hash } }").await;
     // the server takes messages in order, so once this is answered the subscription stands
     socket.ask("tip", "{ tip { height } }").await;
-    assert_eq!(socket.told().await["payload"]["data"]["tip"]["height"], json!(3));
-    assert_eq!(socket.told().await, json!({ "type": "complete", "id": "tip" }));
+    assert_eq!(socket.receive().await["payload"]["data"]["tip"]["height"], json!(3));
+    assert_eq!(socket.receive().await, json!({ "type": "complete", "id": "tip" }));
     for height in 4..=6 {
         let block = chain.mine(Vec::new()).unwrap();
         api.connect(&block);
-        let told = json!({ "data": { "newBlock": { "height": height, "hash": block.block_hash().to_string() } } });
-        assert_eq!(socket.told().await, json!({ "type": "next", "id": "blocks", "payload": told }));
+        let expected = json!({ "data": { "newBlock": { "height": height, "hash": block.block_hash().to_string() } } });
+        assert_eq!(socket.receive().await, json!({ "type": "next", "id": "blocks", "payload": expected }));
     }
     served.stop().await;
 }

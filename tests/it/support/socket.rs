@@ -38,7 +38,7 @@ impl TestServer {
     pub(crate) async fn client(&self) -> Client {
         let mut client = self.connect(TRANSPORT).await;
         client.say(&json!({ "type": "connection_init" })).await;
-        assert_eq!(client.told().await, json!({ "type": "connection_ack" }));
+        assert_eq!(client.receive().await, json!({ "type": "connection_ack" }));
         client
     }
 }
@@ -71,7 +71,7 @@ impl Client {
         }
     }
 
-    pub(crate) async fn told(&mut self) -> Value {
+    pub(crate) async fn receive(&mut self) -> Value {
         match self.message().await {
             Some(Ok(Message::Text(text))) => serde_json::from_str(&text).unwrap(),
             other => panic!("{other:?}"),
@@ -89,7 +89,7 @@ impl Client {
     /// Whether the server is there and has sent nothing that was not expected.
     pub(crate) async fn is_silent(&mut self) -> bool {
         self.say(&json!({ "type": "ping" })).await;
-        self.told().await == json!({ "type": "pong" })
+        self.receive().await == json!({ "type": "pong" })
     }
 }
 

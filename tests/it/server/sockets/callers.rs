@@ -31,9 +31,9 @@ async fn a_token_in_the_first_message_opens_the_socket() {
         json!({ "authorization": "secret", "more": 1 }),
     ] {
         let mut client = introduced(&served, &payload).await;
-        assert_eq!(client.told().await, json!({ "type": "connection_ack" }), "{payload}");
+        assert_eq!(client.receive().await, json!({ "type": "connection_ack" }), "{payload}");
         client.ask("a", "{ tip { height } }").await;
-        assert_eq!(client.told().await["payload"]["data"]["tip"]["height"], json!(3));
+        assert_eq!(client.receive().await["payload"]["data"]["tip"]["height"], json!(3));
     }
     served.stop().await;
 }
@@ -60,7 +60,7 @@ async fn a_token_of_the_request_that_becomes_a_websocket_is_enough_and_a_wrong_o
     let known = served.handshake(&[protocol, ("Authorization", "Bearer secret")]);
     let mut client = Client { stream: connect_async(known).await.unwrap().0 };
     client.say(&json!({ "type": "connection_init" })).await;
-    assert_eq!(client.told().await, json!({ "type": "connection_ack" }));
+    assert_eq!(client.receive().await, json!({ "type": "connection_ack" }));
     let unknown = served.handshake(&[protocol, ("Authorization", "Bearer guess")]);
     let refused = connect_async(unknown).await.unwrap_err();
     assert!(refused.to_string().contains("401"), "{refused}");
@@ -73,18 +73,18 @@ async fn events_are_paid_for_and_a_subscription_ends_with_what_there_is_to_spend
     let mut api = Api::of_chain(&chain);
     let served = served(&api, 5).await;
     let mut client = introduced(&served, &json!({ "authorization": "Bearer secret" })).await;
-    assert_eq!(client.told().await, json!({ "type": "connection_ack" }));
+    assert_eq!(client.receive().await, json!({ "type": "connection_ack" }));
     // 2 an event
     client.ask("blocks", "subscription { newBlock { height } }").await;
     assert!(client.is_silent().await);
     for height in 4..=5 {
         api.connect(&chain.mine(Vec::new()).unwrap());
-        assert_eq!(client.told().await["payload"]["data"]["newBlock"]["height"], json!(height));
+        assert_eq!(client.receive().await["payload"]["data"]["newBlock"]["height"], json!(height));
     }
     api.connect(&chain.mine(Vec::new()).unwrap());
-    let last = client.told().await;
+    let last = client.receive().await;
     assert_eq!(last["payload"]["errors"][0]["extensions"]["code"], json!("RESOURCE_EXHAUSTED"), "{last}");
-    assert_eq!(client.told().await, json!({ "type": "complete", "id": "blocks" }));
+    assert_eq!(client.receive().await, json!({ "type": "complete", "id": "blocks" }));
     served.stop().await;
 }
 
@@ -94,11 +94,11 @@ async fn a_subscription_that_cannot_pay_for_its_first_event_is_refused() {
     let mut api = Api::of_chain(&chain);
     let served = served(&api, 1).await;
     let mut client = introduced(&served, &json!({ "authorization": "Bearer secret" })).await;
-    assert_eq!(client.told().await, json!({ "type": "connection_ack" }));
+    assert_eq!(client.receive().await, json!({ "type": "connection_ack" }));
     client.ask("blocks", "subscription { newBlock { height } }").await;
     assert!(client.is_silent().await);
     api.connect(&chain.mine(Vec::new()).unwrap());
-    let told = client.told().await;
+    let told = client.receive().await;
     assert_eq!((&told["type"], &told["id"]), (&json!("error"), &json!("blocks")), "{told}");
     assert_eq!(told["payload"][0]["extensions"]["code"], json!("RESOURCE_EXHAUSTED"), "{told}");
     assert!(client.is_silent().await);
@@ -110,7 +110,7 @@ async fn what_a_stream_derives_is_paid_for_before_its_first_event() {
     let api = Api::of_chain(&chain());
     let served = served(&api, 3_000).await;
     let mut client = introduced(&served, &json!({ "authorization": "Bearer secret" })).await;
-    assert_eq!(client.told().await, json!({ "type": "connection_ack" }));
+    assert_eq!(client.receive().await, json!({ "type": "connection_ack" }));
     // a key and a batch of 64 scripts for each branch: 1,330
     let watch = format!("{{ descriptors: [{{ text: {}, gapLimit: 3 }}] }}", json!(wallet()));
     for (id, field) in [("ledger", "ledgerEvents"), ("mempool", "unconfirmedTransaction")] {
@@ -118,7 +118,7 @@ async fn what_a_stream_derives_is_paid_for_before_its_first_event() {
         assert!(client.is_silent().await, "{id}");
     }
     client.ask("third", &format!("subscription {{ ledgerEvents(watch: {watch}) {{ cursor }} }}")).await;
-    let told = client.told().await;
+    let told = client.receive().await;
     assert_eq!((&told["type"], &told["id"]), (&json!("error"), &json!("third")), "{told}");
     let extensions = &told["payload"][0]["extensions"];
     assert_eq!((&extensions["code"], &extensions["cost"]), (&json!("RESOURCE_EXHAUSTED"), &json!(640)), "{told}");
@@ -134,11 +134,11 @@ async fn a_subscription_that_is_refused_costs_nothing() {
     let api = Api::of_chain(&chain());
     let served = served(&api, 2).await;
     let mut client = introduced(&served, &json!({ "authorization": "Bearer secret" })).await;
-    assert_eq!(client.told().await, json!({ "type": "connection_ack" }));
+    assert_eq!(client.receive().await, json!({ "type": "connection_ack" }));
     client.ask("blocks", "subscription { newBlock(confirmations: 0) { height } }").await;
-    assert_eq!(client.told().await["type"], "error");
+    assert_eq!(client.receive().await["type"], "error");
     client.ask("tip", "{ tip { height } }").await;
-    assert_eq!(client.told().await["payload"], json!({ "data": { "tip": { "height": 3 } } }));
+    assert_eq!(client.receive().await["payload"], json!({ "data": { "tip": { "height": 3 } } }));
     served.stop().await;
 }
 
@@ -148,9 +148,9 @@ async fn the_older_subprotocol_asks_for_the_token_too() {
     let served = served(&api, 0).await;
     let mut client = served.connect("graphql-ws").await;
     client.say(&json!({ "type": "connection_init", "payload": { "Authorization": "Bearer secret" } })).await;
-    assert_eq!(client.told().await, json!({ "type": "connection_ack" }));
+    assert_eq!(client.receive().await, json!({ "type": "connection_ack" }));
     let mut stranger = served.connect("graphql-ws").await;
     stranger.say(&json!({ "type": "connection_init" })).await;
-    assert_eq!(stranger.told().await["type"], "connection_error");
+    assert_eq!(stranger.receive().await["type"], "connection_error");
     served.stop().await;
 }

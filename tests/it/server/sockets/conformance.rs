@@ -118,7 +118,7 @@ async fn a_ping_is_answered_with_its_payload_before_and_after_the_acknowledgemen
     for mut client in [served.connect(TRANSPORT).await, served.client().await] {
         assert!(client.is_silent().await);
         client.say(&json!({ "type": "ping", "payload": { "at": [1, null] } })).await;
-        assert_eq!(client.told().await, json!({ "type": "pong", "payload": { "at": [1, null] } }));
+        assert_eq!(client.receive().await, json!({ "type": "pong", "payload": { "at": [1, null] } }));
         client.say(&json!({ "type": "pong", "payload": { "nobody": "asked" } })).await;
         client.send(Message::Ping((*b"frame").to_vec().into())).await.unwrap();
         assert!(client.is_silent().await);

@@ -92,7 +92,7 @@ async fn socket_from(client: &str, served: &TestServer, protocol: &'static str) 
 
 async fn acknowledged(mut client: Client) -> Client {
     client.say(&json!({ "type": "connection_init" })).await;
-    assert_eq!(client.told().await, json!({ "type": "connection_ack" }));
+    assert_eq!(client.receive().await, json!({ "type": "connection_ack" }));
     client
 }
 
@@ -129,11 +129,11 @@ async fn operations_on_websockets_count_as_requests_of_their_client() {
         let ask = |id: u8| json!({ "type": start, "id": id.to_string(), "payload": { "query": "{ tip { height } }" } });
         for id in 0..2 {
             client.say(&ask(id)).await;
-            assert_eq!(client.told().await["payload"], json!({ "data": { "tip": { "height": 3 } } }));
-            assert_eq!(client.told().await["type"], "complete");
+            assert_eq!(client.receive().await["payload"], json!({ "data": { "tip": { "height": 3 } } }));
+            assert_eq!(client.receive().await["type"], "complete");
         }
         client.say(&ask(2)).await;
-        let told = client.told().await;
+        let told = client.receive().await;
         let error = told.pointer(error).unwrap_or(&Value::Null);
         assert_eq!(error["extensions"]["code"], "RESOURCE_EXHAUSTED", "{told}");
         let seconds = error["extensions"]["retryAfterSeconds"].as_u64().unwrap();

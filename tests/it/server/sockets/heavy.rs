@@ -93,13 +93,13 @@ fn a_hundred_heavy_subscriptions_told_of_a_block_delay_neither_the_servers_sign_
         api.connect(&block);
         let all = tokio::spawn(async move {
             for client in &mut clients {
-                let told = client.told().await;
+                let told = client.receive().await;
                 assert_eq!(told["type"], "next");
                 assert_eq!(told["payload"]["data"]["newBlock"]["l15"]["nodes"].as_array().unwrap().len(), 2, "{told}");
             }
             Instant::now()
         });
-        assert_eq!(light.told().await["payload"]["data"]["newBlock"]["hash"], json!(block.block_hash().to_string()));
+        assert_eq!(light.receive().await["payload"]["data"]["newBlock"]["hash"], json!(block.block_hash().to_string()));
         let light = begun.elapsed();
         let all = all.await.unwrap().duration_since(begun);
         stop.store(true, Ordering::Relaxed);
@@ -131,14 +131,14 @@ async fn an_event_that_takes_too_long_ends_its_subscription_with_a_timeout_and_n
     let mut light = subscribed(&served, "subscription { newBlock { hash } }").await;
     until_subscriptions(&mut light, 41).await;
     api.connect(&block);
-    assert_eq!(light.told().await["payload"]["data"]["newBlock"]["hash"], json!(block.block_hash().to_string()));
+    assert_eq!(light.receive().await["payload"]["data"]["newBlock"]["hash"], json!(block.block_hash().to_string()));
     let mut late = 0;
     for client in &mut clients {
-        let told = client.told().await;
+        let told = client.receive().await;
         assert_eq!(told["type"], "next", "{told}");
         if told["payload"]["errors"][0]["extensions"]["code"] == json!("TIMEOUT") {
             late += 1;
-            assert_eq!(client.told().await, json!({ "type": "complete", "id": "1" }));
+            assert_eq!(client.receive().await, json!({ "type": "complete", "id": "1" }));
         } else {
             assert_eq!(told["payload"].get("errors"), None, "{told}");
         }
@@ -158,7 +158,7 @@ async fn what_subscriptions_hold_is_bounded_for_all_of_them_and_freed_by_each_th
     let refused = loop {
         let mut client = subscribed(&served, &heavy(clients.len())).await;
         client.ask("count", "{ tip { height } }").await;
-        let told = client.told().await;
+        let told = client.receive().await;
         if told["type"] == "error" {
             break told["payload"][0]["extensions"].clone();
         }
@@ -193,12 +193,12 @@ async fn what_is_asked_after_a_subscription_is_answered_once_that_has_begun() {
         let mut client = served.client().await;
         client.ask("blocks", &format!("subscription {{ newBlock {{ n{number}: height }} }}")).await;
         client.ask("tip", "{ tip { height } }").await;
-        let told = client.told().await;
+        let told = client.receive().await;
         assert_eq!((&told["id"], &told["type"]), (&json!("tip"), &json!("next")), "{told}");
         let height = told["payload"]["data"]["tip"]["height"].as_u64().unwrap();
-        assert_eq!(client.told().await, json!({ "type": "complete", "id": "tip" }));
+        assert_eq!(client.receive().await, json!({ "type": "complete", "id": "tip" }));
         api.connect(&chain.mine(Vec::new()).unwrap());
-        let told = client.told().await;
+        let told = client.receive().await;
         assert_eq!(told["payload"]["data"]["newBlock"][format!("n{number}")], json!(height + 1), "{told}");
     }
     served.stop().await;

@@ -13,7 +13,7 @@ use crate::support::test_server::TestServer;
 pub(super) async fn legacy(served: &TestServer) -> Client {
     let mut client = served.connect("graphql-ws").await;
     client.say(&json!({ "type": "connection_init", "payload": {} })).await;
-    assert_eq!(client.told().await, json!({ "type": "connection_ack" }));
+    assert_eq!(client.receive().await, json!({ "type": "connection_ack" }));
     client
 }
 
@@ -26,16 +26,16 @@ async fn a_query_and_a_subscription_are_started_told_and_stopped() {
     let mut client = legacy(&served).await;
     client.say(&json!({ "type": "start", "id": "1", "payload": { "query": "{ tip { height } }" } })).await;
     let told = json!({ "type": "data", "id": "1", "payload": { "data": { "tip": { "height": 3 } } } });
-    assert_eq!(client.told().await, told);
-    assert_eq!(client.told().await, json!({ "type": "complete", "id": "1" }));
+    assert_eq!(client.receive().await, told);
+    assert_eq!(client.receive().await, json!({ "type": "complete", "id": "1" }));
 
     let query = "subscription { newBlock { height } }";
     client.say(&json!({ "type": "start", "id": "2", "payload": { "query": query } })).await;
     until_subscriptions(&mut watching, 1).await;
     api.connect(&chain.mine(Vec::new()).unwrap());
-    assert_eq!(client.told().await["payload"], json!({ "data": { "newBlock": { "height": 4 } } }));
+    assert_eq!(client.receive().await["payload"], json!({ "data": { "newBlock": { "height": 4 } } }));
     client.say(&json!({ "type": "stop", "id": "2" })).await;
-    assert_eq!(client.told().await, json!({ "type": "complete", "id": "2" }));
+    assert_eq!(client.receive().await, json!({ "type": "complete", "id": "2" }));
     until_subscriptions(&mut watching, 0).await;
 
     client.say(&json!({ "type": "connection_terminate" })).await;
@@ -52,7 +52,7 @@ async fn it_is_held_to_the_same_limits_and_times() {
         let payload = json!({ "query": "subscription { newBlock { hash } }" });
         client.say(&json!({ "type": "start", "id": id.to_string(), "payload": payload })).await;
     }
-    let told = client.told().await;
+    let told = client.receive().await;
     assert_eq!((&told["type"], &told["id"]), (&json!("error"), &json!("100")), "{told}");
     assert_eq!(told["payload"]["errors"][0]["extensions"]["code"], json!("QUERY_LIMIT_EXCEEDED"), "{told}");
     while !within(client.stream.next()).await.unwrap().unwrap().is_ping() {}
@@ -77,12 +77,12 @@ async fn an_operation_takes_the_place_of_one_with_its_id() {
     // it is answered once they have begun
     client.say(&start("2", "{ tip { height } }")).await;
     for kind in ["data", "complete"] {
-        let told = client.told().await;
+        let told = client.receive().await;
         assert_eq!((&told["id"], &told["type"]), (&json!("2"), &json!(kind)), "{told}");
     }
     api.connect(&chain.mine(Vec::new()).unwrap());
-    assert_eq!(client.told().await["payload"], json!({ "data": { "newBlock": { "height": 4 } } }));
+    assert_eq!(client.receive().await["payload"], json!({ "data": { "newBlock": { "height": 4 } } }));
     client.say(&start("3", "{ tip { height } }")).await;
-    assert_eq!(client.told().await["id"], json!("3"), "the first says nothing more");
+    assert_eq!(client.receive().await["id"], json!("3"), "the first says nothing more");
     served.stop().await;
 }

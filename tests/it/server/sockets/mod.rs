@@ -41,8 +41,8 @@ fn chain() -> SimChain {
 /// How many subscriptions the server has open.
 async fn subscriptions(client: &mut Client) -> u64 {
     client.ask("count", "{ server { subscriptionCount } }").await;
-    let count = client.told().await["payload"]["data"]["server"]["subscriptionCount"].as_u64().unwrap();
-    assert_eq!(client.told().await["type"], "complete");
+    let count = client.receive().await["payload"]["data"]["server"]["subscriptionCount"].as_u64().unwrap();
+    assert_eq!(client.receive().await["type"], "complete");
     count
 }
 

@@ -20,8 +20,8 @@ async fn queries_and_mutations_are_answered_once_and_completed() {
         ("mutation { __typename }", json!({ "__typename": "Mutation" })),
     ] {
         client.ask("1", document).await;
-        assert_eq!(client.told().await, json!({ "type": "next", "id": "1", "payload": { "data": data } }));
-        assert_eq!(client.told().await, json!({ "type": "complete", "id": "1" }));
+        assert_eq!(client.receive().await, json!({ "type": "next", "id": "1", "payload": { "data": data } }));
+        assert_eq!(client.receive().await, json!({ "type": "complete", "id": "1" }));
     }
     served.stop().await;
 }
@@ -33,7 +33,7 @@ async fn variables_and_the_name_of_the_operation_are_taken_from_the_request() {
     let query = "query A { tip { id } } query B($at: Int!) { block(height: $at) { height } }";
     let payload = json!({ "query": query, "operationName": "B", "variables": { "at": 2 }, "extensions": { "x": 1 } });
     client.say(&json!({ "type": "subscribe", "id": "1", "payload": payload })).await;
-    assert_eq!(client.told().await["payload"], json!({ "data": { "block": { "height": 2 } } }));
+    assert_eq!(client.receive().await["payload"], json!({ "data": { "block": { "height": 2 } } }));
     served.stop().await;
 }
 
@@ -68,7 +68,7 @@ async fn a_request_that_is_not_executed_gets_one_error_and_nothing_else() {
         (refused(height, json!({ "variables": { "at": "x" } })), "GRAPHQL_VALIDATION_FAILED"),
     ] {
         client.say(&json!({ "type": "subscribe", "id": "1", "payload": payload })).await;
-        let told = client.told().await;
+        let told = client.receive().await;
         assert_eq!((&told["type"], &told["id"]), (&json!("error"), &json!("1")), "{payload}: {told}");
         assert_eq!(told["payload"][0]["extensions"]["code"], json!(code), "{payload}: {told}");
         assert!(told["payload"][0]["message"].is_string());
@@ -88,7 +88,7 @@ async fn a_query_is_sent_once_and_then_named_by_its_hash_on_every_socket() {
     let legacy = async || {
         let mut client = served.connect("graphql-ws").await;
         client.say(&json!({ "type": "connection_init" })).await;
-        assert_eq!(client.told().await["type"], "connection_ack");
+        assert_eq!(client.receive().await["type"], "connection_ack");
         client
     };
     let named = |hash: &str| json!({ "extensions": { "persistedQuery": { "version": 1, "sha256Hash": hash } } });
@@ -101,10 +101,10 @@ async fn a_query_is_sent_once_and_then_named_by_its_hash_on_every_socket() {
     for (round, (kind, client)) in clients.iter_mut().enumerate() {
         let mut ask = async |payload: Value| {
             client.say(&json!({ "type": kind, "id": "1", "payload": payload })).await;
-            let told = client.told().await;
+            let told = client.receive().await;
             // an error is the last word, and a result is not
             if told["type"] != "error" {
-                assert_eq!(client.told().await["type"], "complete");
+                assert_eq!(client.receive().await["type"], "complete");
             }
             told["payload"].to_string()
         };
@@ -124,7 +124,7 @@ async fn a_query_is_sent_once_and_then_named_by_its_hash_on_every_socket() {
     client.say(&json!({ "type": "subscribe", "id": "1", "payload": in_full((BLOCKS, &hash)) })).await;
     until_subscriptions(client, 1).await;
     api.connect(&chain.mine(Vec::new()).unwrap());
-    assert_eq!(client.told().await["payload"]["data"]["newBlock"]["height"], 4);
+    assert_eq!(client.receive().await["payload"]["data"]["newBlock"]["height"], 4);
     client.say(&json!({ "type": "subscribe", "id": "2", "payload": named(&hash) })).await;
     until_subscriptions(client, 2).await;
     served.stop().await;
@@ -141,11 +141,11 @@ async fn an_error_of_a_field_is_part_of_a_result() {
     let served = TestServer::start(&Api::of_chain(&chain())).await;
     let mut client = served.client().await;
     client.ask("1", "{ tip { height } block { id } }").await;
-    let told = client.told().await;
+    let told = client.receive().await;
     assert_eq!(told["type"], "next");
     assert_eq!(told["payload"]["data"], json!({ "tip": { "height": 3 }, "block": null }));
     assert_eq!(told["payload"]["errors"][0]["path"], json!(["block"]));
-    assert_eq!(client.told().await, json!({ "type": "complete", "id": "1" }));
+    assert_eq!(client.receive().await, json!({ "type": "complete", "id": "1" }));
     served.stop().await;
 }
 
@@ -161,7 +161,7 @@ async fn several_subscriptions_are_told_of_the_same_blocks_in_order() {
     until_subscriptions(&mut client, 2).await;
     for height in 4..=6 {
         api.connect(&chain.mine(Vec::new()).unwrap());
-        let mut told = [client.told().await, client.told().await];
+        let mut told = [client.receive().await, client.receive().await];
         told.sort_by_key(|message| message["id"].to_string());
         let expected =
             |id: &str| json!({ "type": "next", "id": id, "payload": { "data": { "newBlock": { "height": height } } } });
@@ -189,7 +189,7 @@ async fn a_subscription_that_the_client_completes_ends_without_an_echo_and_its_i
     client.ask("1", BLOCKS).await;
     until_subscriptions(&mut client, 1).await;
     api.connect(&chain.mine(Vec::new()).unwrap());
-    assert_eq!(client.told().await["payload"], json!({ "data": { "newBlock": { "height": 5 } } }));
+    assert_eq!(client.receive().await["payload"], json!({ "data": { "newBlock": { "height": 5 } } }));
     served.stop().await;
 }
 
@@ -200,7 +200,7 @@ async fn a_socket_has_at_most_a_hundred_operations_open() {
     for id in 0..=100 {
         client.ask(&id.to_string(), BLOCKS).await;
     }
-    let told = client.told().await;
+    let told = client.receive().await;
     assert_eq!((&told["type"], &told["id"]), (&json!("error"), &json!("100")));
     assert_eq!(
         told["payload"][0]["extensions"],
@@ -209,7 +209,7 @@ async fn a_socket_has_at_most_a_hundred_operations_open() {
     // one that is stopped makes room for another
     client.say(&json!({ "type": "complete", "id": "7" })).await;
     client.ask("tip", "{ tip { height } }").await;
-    assert_eq!(client.told().await["payload"]["data"]["tip"]["height"], json!(3));
+    assert_eq!(client.receive().await["payload"]["data"]["tip"]["height"], json!(3));
     served.stop().await;
 }
 
@@ -257,7 +257,7 @@ async fn operations_have_the_places_and_the_time_of_queries_by_post_and_subscrip
         // those that can be shared, and those that cannot
         for document in ["{ tip { height } }", BLOCKS, "subscription { chainEvents { seq } }"] {
             client.ask("1", document).await;
-            let told = client.told().await;
+            let told = client.receive().await;
             let found = (&told["type"], &told["payload"][0]["extensions"]["code"]);
             assert_eq!(found, (&json!("error"), &json!(code)), "{document}: {told}");
             assert!(client.is_silent().await);

@@ -17,7 +17,7 @@ async fn refusal(served: &TestServer, transport: &str, document: &str) -> Value 
         "graphql-transport-ws" => {
             let mut client = served.client().await;
             client.ask("1", document).await;
-            let told = client.told().await;
+            let told = client.receive().await;
             assert_eq!((&told["type"], &told["id"]), (&json!("error"), &json!("1")), "{document}: {told}");
             assert!(client.is_silent().await, "{document}");
             told["payload"].clone()
@@ -25,12 +25,12 @@ async fn refusal(served: &TestServer, transport: &str, document: &str) -> Value 
         "graphql-ws" => {
             let mut client = legacy(served).await;
             client.say(&json!({ "type": "start", "id": "1", "payload": payload() })).await;
-            let told = client.told().await;
+            let told = client.receive().await;
             assert_eq!((&told["type"], &told["id"]), (&json!("error"), &json!("1")), "{document}: {told}");
             assert_eq!(told["payload"]["message"], told["payload"]["errors"][0]["message"], "{told}");
             // what comes next is of another operation
             client.say(&json!({ "type": "start", "id": "2", "payload": { "query": "{ tip { height } }" } })).await;
-            assert_eq!(client.told().await["id"], json!("2"));
+            assert_eq!(client.receive().await["id"], json!("2"));
             told["payload"]["errors"].clone()
         }
         "text/event-stream" => {
@@ -114,7 +114,7 @@ async fn what_is_refused_after_a_wait_has_no_data_either() {
     client.ask("1", "subscription { chainEvents { ... on BlockConnected { cursor } } }").await;
     super::until_subscriptions(&mut client, 1).await;
     other.connect(&chain.mine(Vec::new()).unwrap());
-    let cursor = client.told().await["payload"]["data"]["chainEvents"]["cursor"].clone();
+    let cursor = client.receive().await["payload"]["data"]["chainEvents"]["cursor"].clone();
     let behind = format!("subscription {{ chainEvents(after: {cursor}) {{ __typename }} }}");
     let served = TestServer::start(&api).await;
     assert_refused(&served, &[(&behind, "CURSOR_EXPIRED")]).await;

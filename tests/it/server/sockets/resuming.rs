@@ -30,13 +30,13 @@ async fn a_resumed_subscription_leaves_its_place_to_others() {
     })
     .await;
     api.connect(&chain.mine(Vec::new()).unwrap());
-    let after = client.told().await["payload"]["data"]["chainEvents"]["cursor"].take();
+    let after = client.receive().await["payload"]["data"]["chainEvents"]["cursor"].take();
     api.connect(&chain.mine(Vec::new()).unwrap());
-    assert_eq!(client.told().await["id"], "1");
+    assert_eq!(client.receive().await["id"], "1");
     // there is an event for it at once
     client.say(&subscribe("2", &after)).await;
-    assert_eq!(client.told().await["id"], "2");
+    assert_eq!(client.receive().await["id"], "2");
     client.ask("3", "{ tip { height } }").await;
-    assert_eq!(client.told().await["payload"], json!({ "data": { "tip": { "height": 5 } } }));
+    assert_eq!(client.receive().await["payload"], json!({ "data": { "tip": { "height": 5 } } }));
     served.stop().await;
 }

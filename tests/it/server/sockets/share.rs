@@ -80,7 +80,7 @@ async fn a_client_that_does_not_read_its_results_is_heard_when_it_stops_an_opera
     // and when it reads at last, everything is there
     let mut completed = 0;
     while completed < 90 {
-        completed += usize::from(slow.told().await["type"] == "complete");
+        completed += usize::from(slow.receive().await["type"] == "complete");
     }
     served.stop().await;
 }

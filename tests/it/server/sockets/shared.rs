@@ -21,7 +21,7 @@ async fn ask_with(client: &mut Client, query: &str, variables: Value) {
 }
 
 async fn told(client: &mut Client) -> Value {
-    let mut message = client.told().await;
+    let mut message = client.receive().await;
     assert_eq!((&message["type"], &message["id"]), (&json!("next"), &json!("1")), "{message}");
     message["payload"].take()
 }
@@ -105,7 +105,7 @@ async fn what_is_refused_is_refused_to_each() {
     for _ in 0..3 {
         let mut client = served.client().await;
         client.ask("1", "subscription { newBlock(confirmations: 0) { hash } }").await;
-        let answer = client.told().await;
+        let answer = client.receive().await;
         assert!(answer.to_string().contains("BAD_USER_INPUT"), "{answer}");
     }
     served.stop().await;

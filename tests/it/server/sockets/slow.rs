@@ -366,7 +366,7 @@ async fn a_subscriber_who_is_behind_by_more_than_is_kept_for_all_goes_on_alone_a
     assert_eq!(api.listeners(), 1, "they share one execution");
     for height in 4..4 + BLOCKS {
         api.connect(&chain.mine(Vec::new()).unwrap());
-        assert_eq!(fast.told().await["payload"]["data"]["newBlock"]["height"], json!(height));
+        assert_eq!(fast.receive().await["payload"]["data"]["newBlock"]["height"], json!(height));
     }
     let mut received = Vec::new();
     read_up_to(3 + BLOCKS, &mut slow, &mut received).await;
