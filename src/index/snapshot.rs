@@ -469,6 +469,13 @@ impl Snapshot {
         Ok(found)
     }
 
+    /// The inputs that spend outputs of the active chain, as [`spender`](Self::spender) finds each. Many are looked up at a time.
+    ///
+    /// Errors: those of each; [`IndexError::Threads`].
+    pub fn spenders(&self, outputs: &[(TxNum, u32)]) -> Result<Vec<Option<SpendingInput>>, IndexError> {
+        self.generations.look_up_several(outputs, |(txnum, vout)| self.spender(*txnum, *vout))
+    }
+
     /// The input that spends an output of the active chain, `None` while it is unspent.
     pub fn spender(&self, txnum: TxNum, vout: u32) -> Result<Option<SpendingInput>, IndexError> {
         let Some(vout) = Position::new(vout) else { return Ok(None) };

@@ -33,10 +33,12 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(2);
 #[derive(Debug, thiserror::Error)]
 pub enum WebhooksError {
     /// A hook requests what the schema does not have.
-    #[error("the webhook {hook}: {reason}")]
+    #[error("the webhook {hook}: its {setting} are wrong: {reason}")]
     Hook {
         /// Its name.
         hook: String,
+        /// The setting that requests it.
+        setting: &'static str,
         /// What is wrong.
         reason: String,
     },
@@ -175,16 +177,22 @@ const IS_WRONG: [&str; 5] = [
     code::FEATURE_DISABLED,
 ];
 
-/// Validates the document of a hook against the schema. What it watches is checked when the index is ready.
+/// Validates what a hook asks of the schema: its kinds and depths, and then its fields. What it watches is checked when the index is
+/// ready.
 async fn check(hook: &Hook, schema: &Schema) -> Result<(), WebhooksError> {
-    let wrong = |reason: String| WebhooksError::Hook { hook: hook.name.clone(), reason };
+    let wrong =
+        |setting: &'static str, reason: String| WebhooksError::Hook { hook: hook.name.clone(), setting, reason };
     if let Some(fields) = &hook.fields {
-        subscription::check_fields(fields).map_err(wrong)?;
+        subscription::check_fields(fields).map_err(|reason| wrong("fields", reason))?;
     }
-    let mut events = schema.subscribe(subscription::request(hook, EventDetail::Full, None), None);
-    let Ok(Some(response)) = timeout(CHECK_TIMEOUT, events.next()).await else { return Ok(()) };
-    match subscription::read(response) {
-        StreamItem::Failure { code, message } if IS_WRONG.contains(&code.as_str()) => Err(wrong(message)),
-        StreamItem::Failure { .. } | StreamItem::Event { .. } => Ok(()),
+    for (setting, detail) in [("kinds or depths", EventDetail::Position), ("fields", EventDetail::Full)] {
+        let mut events = schema.subscribe(subscription::request(hook, detail, None), None);
+        let Ok(Some(response)) = timeout(CHECK_TIMEOUT, events.next()).await else { continue };
+        if let StreamItem::Failure { code, message } = subscription::read(response)
+            && IS_WRONG.contains(&code.as_str())
+        {
+            return Err(wrong(setting, message));
+        }
     }
+    Ok(())
 }

@@ -107,6 +107,12 @@ impl Account {
         self.spent.load(Ordering::Relaxed)
     }
 
+    /// What the document costs at most, 0 before it is validated.
+    #[must_use]
+    pub fn worst_case(&self) -> u64 {
+        self.worst_case.load(Ordering::Relaxed)
+    }
+
     /// Whether the client may send transactions, where the server may.
     pub(crate) fn may_broadcast(&self) -> bool {
         self.may_broadcast

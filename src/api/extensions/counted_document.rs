@@ -3,7 +3,7 @@
 //! an interface.
 //!
 //! Such a document is counted once more, as its own operation alone, without what is left out, and with fields of an interface
-//! as those of a type that implements it.
+//! as those of a type that implements it: they cost as much in each.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -28,9 +28,9 @@ pub(crate) struct WorstCase {
 /// Finds the worst case of a request as the engine counts it.
 pub(crate) type CountWorstCase = fn(Request) -> Option<WorstCase>;
 
-/// A document as its fields count: one version for each of the types that fields of its interfaces may belong to.
+/// A document as its fields count.
 pub(crate) struct CountedDocument {
-    versions: Vec<ExecutableDocument>,
+    document: ExecutableDocument,
     variables: Variables,
 }
 
@@ -43,31 +43,25 @@ impl CountedDocument {
         registry: &Registry,
     ) -> Option<Self> {
         let own = operation(document, name)?;
-        let versions = Survey::of(document, registry).versions;
-        if document.operations.iter().count() == 1 && versions == 0 {
+        if document.operations.iter().count() == 1 && !Survey::of(document, registry).counts_differently {
             return None;
         }
         let own = ExecutableDocument {
             operations: DocumentOperations::Single(own.clone()),
             fragments: document.fragments.clone(),
         };
-        let version = |choice| Rewriting { registry, variables, choice }.apply(own.clone());
-        Some(Self { versions: (0..versions.max(1)).map(version).collect(), variables: variables.clone() })
+        Some(Self { document: Rewriting { registry, variables }.apply(own), variables: variables.clone() })
     }
 
-    /// One of its versions.
-    pub(crate) fn document(&self) -> Option<&ExecutableDocument> {
-        self.versions.first()
+    pub(crate) fn document(&self) -> &ExecutableDocument {
+        &self.document
     }
 
-    /// The most that it costs as any of its versions.
+    /// What it costs at most.
     pub(crate) fn worst_case(&self, count: CountWorstCase) -> Option<WorstCase> {
-        let version = |document: &ExecutableDocument| {
-            let mut request = Request::new("").variables(self.variables.clone());
-            request.set_parsed_query(document.clone());
-            count(request)
-        };
-        self.versions.iter().filter_map(version).max_by_key(|found| found.complexity)
+        let mut request = Request::new("").variables(self.variables.clone());
+        request.set_parsed_query(self.document.clone());
+        count(request)
     }
 }
 
@@ -83,16 +77,16 @@ fn directives(selection: &Selection) -> &[Positioned<Directive>] {
     }
 }
 
-/// Finds out how many versions a document needs to be counted; none if the engine counts what it has.
+/// Finds out whether the engine would count another document.
 struct Survey<'r> {
     document: &'r ExecutableDocument,
     registry: &'r Registry,
-    versions: usize,
+    counts_differently: bool,
 }
 
 impl<'r> Survey<'r> {
     fn of(document: &'r ExecutableDocument, registry: &'r Registry) -> Self {
-        let mut survey = Self { document, registry, versions: 0 };
+        let mut survey = Self { document, registry, counts_differently: false };
         for (_, operation) in document.operations.iter() {
             survey.look_at(root_type(registry, operation.node.ty), &operation.node.selection_set.node);
         }
@@ -106,19 +100,15 @@ impl<'r> Survey<'r> {
     fn look_at(&mut self, parent: Option<&'r MetaType>, set: &SelectionSet) {
         for selection in &set.items {
             if is_conditional(directives(&selection.node)) {
-                self.versions = self.versions.max(1);
+                self.counts_differently = true;
             }
             match &selection.node {
                 Selection::Field(field) => {
                     let name = &field.node.name.node;
                     if let Some(MetaType::Interface { possible_types, .. }) = parent {
-                        let has_a_cost = |kind: &String| {
-                            let known = self.registry.types.get(kind).and_then(|kind| kind.field_by_name(name));
-                            known.is_some_and(|known| known.compute_complexity.is_some())
-                        };
-                        if possible_types.iter().any(has_a_cost) {
-                            self.versions = self.versions.max(possible_types.len());
-                        }
+                        let kind = possible_types.first().and_then(|kind| self.registry.types.get(kind));
+                        let known = kind.and_then(|kind| kind.field_by_name(name));
+                        self.counts_differently |= known.is_some_and(|known| known.compute_complexity.is_some());
                     }
                     let known = parent.and_then(|parent| parent.field_by_name(name));
                     let of =
@@ -133,9 +123,7 @@ impl<'r> Survey<'r> {
                 Selection::FragmentSpread(spread) => {
                     let fragment = self.document.fragments.get(&spread.node.fragment_name.node);
                     let of = fragment.map(|fragment| fragment.node.type_condition.node.on.node.as_str());
-                    if of != parent.map(MetaType::name) {
-                        self.versions = self.versions.max(1);
-                    }
+                    self.counts_differently |= of != parent.map(MetaType::name);
                 }
             }
         }
@@ -165,12 +153,10 @@ fn narrow_spreads(set: &mut SelectionSet, conditions: &HashMap<Name, Positioned<
     }
 }
 
-/// Makes one version of a document.
+/// Makes the document that is counted.
 struct Rewriting<'a> {
     registry: &'a Registry,
     variables: &'a Variables,
-    /// Which of the types of each interface is taken.
-    choice: usize,
 }
 
 impl<'a> Rewriting<'a> {
@@ -219,11 +205,11 @@ impl<'a> Rewriting<'a> {
         }
     }
 
-    /// The type of a condition, which becomes one of those that implement it if it is an interface.
+    /// The type of a condition, which becomes the first of those that implement it if it is an interface.
     fn chosen(&self, condition: &mut TypeCondition) -> Option<&'a MetaType> {
         let found = self.registry.types.get(condition.on.node.as_str())?;
         let MetaType::Interface { possible_types, .. } = found else { return Some(found) };
-        let chosen = possible_types.get_index(self.choice.checked_rem(possible_types.len())?)?;
+        let chosen = possible_types.first()?;
         condition.on.node = Name::new(chosen);
         self.registry.types.get(chosen)
     }

@@ -233,7 +233,7 @@ impl Extension for RequestExtension {
         self.limits.check_depth(depth).map_err(|error| vec![error.into()])?;
         if let Err(error) = self.limits.check_worst_case(complexity, is_mutation) {
             let longest = self.sent.get().and_then(|sent| {
-                sent.longest_list(self.counted.get().and_then(CountedDocument::document), &ctx.schema_env.registry)
+                sent.longest_list(self.counted.get().map(CountedDocument::document), &ctx.schema_env.registry)
             });
             return Err(vec![with_list(error, longest)]);
         }

@@ -88,7 +88,7 @@ impl Mutation {
     /// Example: `mutation { broadcastTransaction(hex:
     /// "0200000001169e1e83e930853391bc6f35f605c6754cfead57cf8387639d3b4096c54f18f40000000000ffffffff0100ca9a3b00000000015100000000")
     /// { outcome reject { code details } } }`.
-    #[graphql(complexity = "costs::NODE.saturating_add(child_complexity)")]
+    #[graphql(complexity = "costs::more(costs::NODE, child_complexity)")]
     async fn broadcast_transaction(
         &self,
         ctx: &Context<'_>,

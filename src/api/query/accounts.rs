@@ -66,7 +66,7 @@ impl AccountQuery {
     /// Example: `{ validateDescriptor(text:
     /// "wpkh(xpub661MyMwAqRbcFtXgS5sYJABqqG9YLmC4Q1Rdap9gSE8NqtwybGhePY2gZ29ESFjqJoCu1Rupje8YtGqsefD265TMg7usUDFdp6W1EGMcet8/0/*)")
     /// { isValid error { code message position } descriptor addresses(first: 3) { address } } }`.
-    #[graphql(complexity = "costs::descriptor(&text).saturating_add(child_complexity).saturating_add(1)")]
+    #[graphql(complexity = "costs::validated_descriptor(&text, child_complexity)")]
     async fn validate_descriptor(
         &self,
         ctx: &Context<'_>,

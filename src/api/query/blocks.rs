@@ -191,7 +191,7 @@ impl BlockQuery {
     /// it. Header timestamps may go back from one block to the next, and the median time past never does. Null before the
     /// genesis block, and the tip for any time after its own.
     /// Example: `{ blockAtTime(time: "2009-01-12T06:00:00Z") { height hash medianTime } }`.
-    #[graphql(complexity = "child_complexity.saturating_add(costs::BISECTION).saturating_add(1)")]
+    #[graphql(complexity = "costs::more(costs::BISECTION, child_complexity)")]
     async fn block_at_time(
         &self,
         ctx: &Context<'_>,
@@ -202,9 +202,7 @@ impl BlockQuery {
 
     /// The blocks of the main chain, or of a part of it.
     /// Example: `{ blocks(first: 10) { nodes { height hash txCount totalFees } pageInfo { hasNextPage endCursor } } }`.
-    #[graphql(
-        complexity = "costs::worst_scan(filter.is_some_and(|filter| filter.scans()), costs::SCANNED_ROWS / costs::ROWS_APART).saturating_add(costs::page(first, last, child_complexity))"
-    )]
+    #[graphql(complexity = "BlockFilter::page_cost(filter.as_ref(), first, last, child_complexity)")]
     async fn blocks(
         &self,
         ctx: &Context<'_>,
@@ -240,7 +238,7 @@ impl BlockQuery {
 
     /// The headers of consecutive blocks of the main chain, lowest first. At most `server.limits.pages.headersPerList`.
     /// Example: `{ headers(range: { heights: { from: 0, to: 99 } }) { height hash hex } }`.
-    #[graphql(complexity = "costs::list(range.most_blocks(costs::HEADERS), child_complexity)")]
+    #[graphql(complexity = "costs::list(range.most_blocks(costs::HEADERS), child_complexity.saturating_add(1))")]
     async fn headers(
         &self,
         ctx: &Context<'_>,

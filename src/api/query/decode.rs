@@ -70,7 +70,7 @@ impl DecodeQuery {
     /// Example: `{ decodePsbt(psbt:
     /// "cHNidP8BAD0CAAAAARaeHoPpMIUzkbxvNfYFxnVM/q1Xz4OHY507QJbFTxj0AAAAAAD/////AQDKmjsAAAAAAVEAAAAAAAAA") { nextRole fee
     /// estimatedFeeRate inputs { nodes { value unsignedKeys } } } }`.
-    #[graphql(complexity = "costs::psbt(&psbt).saturating_add(child_complexity).saturating_add(1)")]
+    #[graphql(complexity = "costs::more(costs::psbt(&psbt), child_complexity)")]
     async fn decode_psbt(
         &self,
         ctx: &Context<'_>,

@@ -44,7 +44,7 @@ impl FeeQuery {
     /// The feerate to pay for confirmation within a number of blocks. Null if the source has no estimate: the node has
     /// not seen enough blocks. NODE_UNAVAILABLE if the node is needed and does not respond.
     /// Example: `{ feeEstimate(targetBlocks: 6) { targetBlocks feeRate } }`.
-    #[graphql(complexity = "costs::NODE.saturating_add(child_complexity)")]
+    #[graphql(complexity = "costs::more(costs::NODE, child_complexity)")]
     async fn fee_estimate(
         &self,
         ctx: &Context<'_>,

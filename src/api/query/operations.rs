@@ -145,7 +145,7 @@ impl OperationsQuery {
     /// The Bitcoin node that this server follows, queried now. Available even before any block is indexed, and while
     /// the node is unreachable.
     /// Example: `{ bitcoinNode { isReachable softwareVersion height } }`.
-    #[graphql(complexity = "costs::NODE.saturating_add(child_complexity)")]
+    #[graphql(complexity = "costs::more(costs::NODE, child_complexity)")]
     async fn bitcoin_node(&self, ctx: &Context<'_>) -> Option<Result<BitcoinNode, ApiError>> {
         let ask = match costs::spend(ctx, costs::NODE).and_then(|()| self.root.pinned(ctx)) {
             Ok(pinned) => pinned.ask,

@@ -34,8 +34,8 @@ impl RateQuery {
     /// The codes of the currencies that have rates, in alphabetical order. Fails with FEATURE_DISABLED if the operator has no
     /// table of rates.
     /// Example: `{ currencies }`.
-    #[graphql(complexity = "costs::CURRENCIES")]
+    #[graphql(complexity = "costs::list(costs::CURRENCIES, 0)")]
     async fn currencies(&self, ctx: &Context<'_>) -> Option<Result<Vec<String>, ApiError>> {
-        Some(costs::spend(ctx, costs::CURRENCIES).and_then(|()| rates(ctx)).map(Rates::currencies))
+        Some(rates(ctx).map(Rates::currencies))
     }
 }

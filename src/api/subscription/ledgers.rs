@@ -6,6 +6,7 @@ use async_graphql::{Context, Subscription};
 use super::source::{SeqCounter, StreamSource};
 use crate::api::accounts::HistoryEnd;
 use crate::api::context::limits;
+use crate::api::costs;
 use crate::api::error::ApiError;
 use crate::api::streams::follower::{block_not_stored, events_until_error};
 use crate::api::streams::ledger::blocks::StaleBlocks;
@@ -39,7 +40,7 @@ impl LedgerSubscription {
     /// connected blocks, with each transaction at its position in its block.
     /// Example: `subscription { ledgerEvents(watch: { addresses: ["bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4"] }) { seq
     /// cursor kind entry { net } } }`.
-    #[graphql(complexity = "watch.accounts_cost(0).saturating_add(child_complexity).saturating_add(1)")]
+    #[graphql(complexity = "costs::more(watch.accounts_cost(0), child_complexity)")]
     async fn ledger_events(
         &self,
         ctx: &Context<'_>,

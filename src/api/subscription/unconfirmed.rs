@@ -6,6 +6,7 @@ use async_graphql::{Context, Subscription};
 use super::source::{SeqCounter, StreamSource};
 use crate::api::accounts::HistoryEnd;
 use crate::api::allowance::find_transaction;
+use crate::api::costs;
 use crate::api::error::ApiError;
 use crate::api::streams::follower::events_until_error;
 use crate::api::streams::resume::MempoolCursor;
@@ -50,9 +51,7 @@ impl UnconfirmedSubscription {
     /// Every transaction that enters the mempool from now on. A transaction that leaves before it can be sent is
     /// skipped; `mempoolEvents` skips none.
     /// Example: `subscription { unconfirmedTransaction(filter: { minFeeRate: 10 }) { txid feeRate } }`.
-    #[graphql(
-        complexity = "watch.as_ref().map_or(0, |watch| watch.accounts_cost(0)).saturating_add(child_complexity).saturating_add(1)"
-    )]
+    #[graphql(complexity = "costs::more(watch.as_ref().map_or(0, |watch| watch.accounts_cost(0)), child_complexity)")]
     async fn unconfirmed_transaction(
         &self,
         ctx: &Context<'_>,

@@ -1,7 +1,7 @@
 //! From a text to a PSBT.
 
-use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use base64::{DecodeError, Engine};
 use bitcoin::consensus::encode;
 use bitcoin::hex::FromHex;
 use bitcoin::psbt::Error;
@@ -72,7 +72,7 @@ pub fn parse_psbt(text: &str) -> Result<(Psbt, Vec<u8>), PsbtError> {
     let bytes = if is_hex {
         Vec::from_hex(&text).map_err(|error| PsbtError::Encoding { reason: shortened(&error) })?
     } else {
-        STANDARD.decode(&text).map_err(|error| PsbtError::Encoding { reason: shortened(&error) })?
+        STANDARD.decode(&text).map_err(|error| PsbtError::Encoding { reason: base64_fault(&text, &error) })?
     };
     let psbt = match OnCurve::of(&bytes) {
         None => read(&bytes, |position| position)?,
@@ -87,6 +87,23 @@ pub fn parse_psbt(text: &str) -> Result<(Psbt, Vec<u8>), PsbtError> {
         return Err(PsbtError::OutputValue);
     }
     Ok((psbt, bytes))
+}
+
+/// What is wrong with a text without white space as base64.
+fn base64_fault(text: &str, error: &DecodeError) -> String {
+    match error {
+        DecodeError::InvalidByte(at, _) => {
+            let letter = text.get(*at..).and_then(|rest| rest.chars().next()).unwrap_or('=');
+            format!("{letter:?} at position {at}, without white space, does not belong there")
+        }
+        DecodeError::InvalidLength(letters) => {
+            format!("it has {letters} letters, and a single one is left of the last four")
+        }
+        DecodeError::InvalidLastSymbol(at, _) => {
+            format!("the last letter, at position {at}, stands for less than a byte: it is cut")
+        }
+        DecodeError::InvalidPadding => "it does not end with as many = as fill up the last four letters".to_owned(),
+    }
 }
 
 /// The PSBT of these bytes; `position` says where a number of them ends in all.

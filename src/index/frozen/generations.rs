@@ -334,6 +334,18 @@ impl Generations {
         self.readers.read(txids, |txid| Ok(self.positions(txid)?.into_iter().rfind(|txnum| *txnum < before)))
     }
 
+    /// The results of an answer's look-ups, in the order of the items; several are made at a time, in these generations and
+    /// beside them.
+    ///
+    /// Errors: those of `look_up`; [`IndexError::Threads`].
+    pub(in crate::index) fn look_up_several<T: Sync, R: Send>(
+        &self,
+        items: &[T],
+        look_up: impl Fn(&T) -> Result<R, IndexError> + Sync + Send,
+    ) -> Result<Vec<R>, IndexError> {
+        self.answer_readers.read(items, look_up)
+    }
+
     /// The input that spends an output of theirs, if a transaction of theirs does.
     pub(in crate::index) fn spender(&self, txnum: TxNum, vout: u32) -> Result<Option<SpendingInput>, IndexError> {
         self.from(txnum).iter().find_map(|in_force| in_force.spender(txnum, vout).transpose()).transpose()

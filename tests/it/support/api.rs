@@ -10,7 +10,7 @@ use bitcoin::consensus::serialize;
 use bitcoin::{
     Amount, Block, BlockHash, Network, OutPoint, Sequence, Transaction, TxIn, TxOut, Txid, absolute, transaction,
 };
-use btcgraph::api::{self, Account, Schema};
+use btcgraph::api::{self, Account, Include, Schema};
 use btcgraph::chain::pools::Pools;
 use btcgraph::index::{Index, IndexOptions, ObservedBlock, ObservedLimits, OptionalTables};
 use btcgraph::limits::Limits;
@@ -32,6 +32,9 @@ use super::indexed::SALT;
 
 /// When transactions are seen if a test does not say, in seconds since 1970.
 pub(crate) const MOMENT: u64 = 1_800_000_000;
+
+/// What is counted as it usually is in the worst case, and may cost more.
+const ESTIMATED: [&str; 6] = ["descriptor", "filter", "netEffect", "pushes", "utxos", "witness"];
 
 /// An index, what is published of it, and the schema over that.
 pub(crate) struct Api {
@@ -376,15 +379,27 @@ impl Api {
 
     /// What an answer without errors costs.
     pub(crate) fn cost(&self, document: &str) -> u64 {
-        let account = Arc::new(Account::default());
-        let answer = self.execute(Request::new(document).data(account.clone()));
+        let (answer, account) = self.execute_counted(Request::new(document));
         assert_eq!(answer.get("errors"), None, "{document}");
         account.cost()
     }
 
+    /// The whole response to a request, which must not cost more than the worst case of its document, unless that is an
+    /// estimate.
     pub(crate) fn execute(&self, request: Request) -> Value {
+        let document = request.query.clone();
+        let (answer, account) = self.execute_counted(request);
+        let (cost, worst_case) = (account.cost(), account.worst_case());
+        let is_estimate = ESTIMATED.iter().any(|field| document.contains(field));
+        assert!(cost <= worst_case || is_estimate, "it costs {cost}, at most {worst_case}: {document}");
+        answer
+    }
+
+    fn execute_counted(&self, request: Request) -> (Value, Arc<Account>) {
+        let account = Arc::new(Account::new(true, Include::default(), None));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-        response_json(runtime.block_on(self.schema.execute(request)))
+        let answer = runtime.block_on(self.schema.execute(request.data(account.clone())));
+        (response_json(answer), account)
     }
 }
 

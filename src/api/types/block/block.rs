@@ -424,14 +424,14 @@ impl Block {
     /// node. FEATURE_DISABLED if the node has no index of filters (`-blockfilterindex=1`) either, NOT_READY while only the server
     /// will have the filter, and NODE_UNAVAILABLE if the node does not respond, if its index does not have the block yet, and for
     /// a stale block if it has no index.
-    #[graphql(complexity = "child_complexity.saturating_add(costs::NODE)")]
+    #[graphql(complexity = "costs::more(costs::NODE, child_complexity)")]
     async fn compact_filter(&self, ctx: &Context<'_>) -> Option<Result<CompactFilterObject, ApiError>> {
         Some(CompactFilterObject::find(ctx, &self.view, &self.block, costs::NODE).await)
     }
 
     /// The txids of all transactions of the block, in block order, coinbase first. `transactions` returns the
     /// transactions page by page.
-    #[graphql(complexity = "costs::list(TXIDS, child_complexity.max(1))")]
+    #[graphql(complexity = "costs::list(TXIDS, 0)")]
     async fn txids(&self, ctx: &Context<'_>) -> Result<List<Txid>, ApiError> {
         let count = usize::try_from(self.block.row.transactions).unwrap_or(usize::MAX);
         costs::spend(ctx, count)?;

@@ -96,6 +96,7 @@ impl BlockFeeStats {
 
     /// The feerates at 0, 10, 25, 50, 75, 90 and 100 percent of the weight, in sat/vB: that share of the weight pays at
     /// most this feerate. Rounded down to a thousandth.
+    #[graphql(complexity = "costs::list(costs::PERCENTILES, 0)")]
     async fn fee_rate_percentiles(&self) -> List<f64> {
         self.block.row.feerate_quantiles.map(sat_per_vb).to_vec().into()
     }

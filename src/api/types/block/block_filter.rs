@@ -118,6 +118,15 @@ impl BlockFilter {
         checked.contains(&true) || indexed.into_iter().filter(|is_given| *is_given).count() > 1
     }
 
+    /// What a page of the blocks that a filter lets through costs before it is known.
+    pub(crate) fn page_cost(filter: Option<&Self>, first: Option<i32>, last: Option<i32>, per_row: usize) -> usize {
+        let scan = costs::worst_scan(filter.is_some_and(Self::scans), costs::SCANNED_ROWS / costs::ROWS_APART);
+        let is_by_bisection = filter.is_some_and(|filter| filter.is_empty == Some(true));
+        let bisection = if is_by_bisection { costs::BISECTION } else { 0 };
+        // the one behind the page is looked for, too
+        costs::page(first, last, per_row.saturating_add(bisection)).saturating_add(bisection).saturating_add(scan)
+    }
+
     /// The page of the blocks at these heights that meet the conditions, and how many do, if that is known without reading them.
     ///
     /// Errors: BAD_USER_INPUT for a pool that is unknown and a negative count; NOT_READY.

@@ -11,6 +11,13 @@ use crate::api::types::enums::SeriesGroupEnum;
 use crate::chain::Height;
 use crate::view::{Dependency, View};
 
+/// How many points a series is taken to have at most: `limits.points` by default.
+const POINTS: usize = 2_000;
+/// How many years of a chain a series is taken to have where its range does not say so.
+const YEARS: usize = 25;
+/// Halvings until the subsidy is zero, and what comes behind them.
+const HALVINGS: usize = 34;
+
 /// Consecutive blocks of the main chain, given in exactly one of three ways.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, OneofObject)]
 #[graphql(name = "BlockRange")]
@@ -41,6 +48,32 @@ pub(crate) struct TimeRange {
     to: Option<DateTime>,
 }
 
+/// How many points a series of all blocks has at most.
+fn points_of_all(group: SeriesGroupEnum) -> usize {
+    match group {
+        SeriesGroupEnum::Block | SeriesGroupEnum::Hour | SeriesGroupEnum::Day => POINTS,
+        SeriesGroupEnum::Week => YEARS * 53,
+        SeriesGroupEnum::Month => YEARS * 12,
+        // of 2,016 blocks in ten minutes each
+        SeriesGroupEnum::Epoch => YEARS * 27,
+        SeriesGroupEnum::Halving => HALVINGS,
+    }
+}
+
+/// How many points a series has at most whose range has so many seconds; `None` if they are no hours, days, weeks or months.
+/// The time of a block may be two hours beside its median time past.
+fn points_within(group: SeriesGroupEnum, seconds: u32) -> Option<usize> {
+    let hours = match group {
+        SeriesGroupEnum::Hour => 1,
+        SeriesGroupEnum::Day => 24,
+        SeriesGroupEnum::Week => 7 * 24,
+        SeriesGroupEnum::Month => 28 * 24,
+        SeriesGroupEnum::Block | SeriesGroupEnum::Epoch | SeriesGroupEnum::Halving => return None,
+    };
+    let periods = seconds / (hours * 3_600);
+    Some(usize::try_from(periods).unwrap_or(usize::MAX).saturating_add(6))
+}
+
 impl BlockRangeInput {
     /// Whether it ends at a block or a time, and not at the tip.
     pub(crate) fn has_end(&self) -> bool {
@@ -61,18 +94,29 @@ impl BlockRangeInput {
         usize::try_from(blocks).unwrap_or(0).min(most)
     }
 
-    /// What a series over these blocks costs at most, if a point costs so much: a point is a block or has one, unless it may be
-    /// empty.
+    /// What a series over these blocks costs at most, if a point costs so much.
     pub(crate) fn series_cost(
         range: Option<Self>,
         group: Option<SeriesGroupEnum>,
         include_empty: Option<bool>,
         point: usize,
     ) -> usize {
-        let most = if group == Some(SeriesGroupEnum::Block) { costs::POINTS_OF_BLOCKS } else { costs::POINTS };
-        let bounded = range.filter(|_| include_empty != Some(true));
-        let points = bounded.map_or(most, |range| range.most_blocks(most));
-        costs::list(points, point.saturating_add(costs::PERIOD))
+        let points = Self::most_points(range, group.unwrap_or_default(), include_empty.unwrap_or_default());
+        // one period more is looked for than there are
+        costs::list(points, point.saturating_add(costs::PERIOD)).saturating_add(costs::PERIOD).saturating_add(1)
+    }
+
+    /// How many points a series has at most: a point is a block or has one, unless it may be empty, and no two are of one time.
+    fn most_points(range: Option<Self>, group: SeriesGroupEnum, include_empty: bool) -> usize {
+        let of_all = points_of_all(group);
+        match range {
+            Some(Self::Times(TimeRange { from: Some(from), to: Some(to) })) => {
+                let seconds = to.to_unix().saturating_sub(from.to_unix());
+                points_within(group, seconds).map_or(of_all, |points| points.min(of_all))
+            }
+            Some(range) if !include_empty => range.most_blocks(of_all),
+            _ => of_all,
+        }
     }
 
     /// The heights of those of these blocks that exist; of all blocks without a range. Which they are is as lasting as the

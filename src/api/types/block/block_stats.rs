@@ -3,6 +3,7 @@ use std::sync::Arc;
 use async_graphql::Object;
 
 use super::script_type_count::ScriptTypeCount;
+use crate::api::costs;
 use crate::api::engine::{self as async_graphql, List};
 use crate::api::error::ApiError;
 use crate::api::scalars::{Sats, int, int_of};
@@ -119,6 +120,7 @@ impl BlockStats {
 
     /// The outputs that the block creates, by script type, including coinbase outputs and unspendable outputs. Types
     /// without outputs are omitted. Null for a stale block whose previous block is no longer stored.
+    #[graphql(complexity = "costs::list(ScriptType::ALL.len(), child_complexity)")]
     async fn outputs_by_type(&self) -> Option<Result<List<ScriptTypeCount>, ApiError>> {
         Some(self.created_by_type().transpose()?.map(List))
     }

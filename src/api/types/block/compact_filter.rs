@@ -84,7 +84,7 @@ impl CompactFilterObject {
     /// The filter as it is sent between nodes (BIP157): the number of its elements, and a Golomb-coded set. One that the server
     /// computes is computed for each request: the block and the transactions with the outputs that it spends are read, and count
     /// against the limit on transaction bytes in one answer (`server.limits.pages.transactionBytes`).
-    #[graphql(complexity = "costs::WHOLE_BLOCK")]
+    #[graphql(complexity = "costs::more(costs::WHOLE_BLOCK, 0)")]
     async fn hex(&self, ctx: &Context<'_>) -> Result<Hex, ApiError> {
         self.filter(ctx)
     }

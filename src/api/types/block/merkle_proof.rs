@@ -3,6 +3,7 @@ use bitcoin::consensus::serialize;
 use bitcoin::hashes::Hash;
 
 use super::block_header::merkle_root;
+use crate::api::costs;
 use crate::api::error::ApiError;
 use crate::api::scalars::{BlockHash, Hash256, Hex, int};
 use crate::view;
@@ -25,6 +26,7 @@ pub(crate) struct MerkleProofObject {
     position: i32,
     /// The sibling hashes on the path from the txid to the root, leaf level first, in display (reversed) byte order.
     /// Empty if the transaction is the only one in its block.
+    #[graphql(complexity = "costs::list(costs::MERKLE_BRANCH, 0)")]
     merkle_branch: Vec<Hash256>,
     /// The merkle root of the header, in display (reversed) byte order.
     root: Hash256,

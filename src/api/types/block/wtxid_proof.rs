@@ -2,6 +2,7 @@ use async_graphql::SimpleObject;
 use bitcoin::hashes::Hash;
 
 use super::merkle_proof::MerkleProofObject;
+use crate::api::costs;
 use crate::api::error::ApiError;
 use crate::api::scalars::{Hash256, Hex, int};
 use crate::view;
@@ -19,6 +20,7 @@ pub(crate) struct WtxidProofObject {
     position: i32,
     /// The sibling hashes on the path from the wtxid to the root, leaf level first, in display (reversed) byte order. The
     /// coinbase counts as 32 zero bytes.
+    #[graphql(complexity = "costs::list(costs::MERKLE_BRANCH, 0)")]
     merkle_branch: Vec<Hash256>,
     /// The merkle root over the wtxids of the block, in display (reversed) byte order.
     witness_root: Hash256,

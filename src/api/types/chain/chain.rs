@@ -173,7 +173,7 @@ impl Chain {
     /// The mining pools that the blocks of a range are ascribed to, most blocks first, and among them all blocks together that
     /// are ascribed to none. As many as there are pools in the table of the server at most. NOT_READY while the blocks of the
     /// chain are still assigned to pools: with a new index, and after a change of the table.
-    #[graphql(complexity = "costs::list(POOLS, child_complexity)")]
+    #[graphql(complexity = "costs::list(POOLS, child_complexity.saturating_add(1))")]
     async fn miners(
         &self,
         ctx: &Context<'_>,

@@ -69,14 +69,14 @@ impl ChainSummary {
 
     /// The median fee of the last 24 hours, in satoshis: the median of the median fees (`BlockFeeStats.medianFee`) of the blocks
     /// with more than a coinbase; of an even number the lower of the two middle ones. Null if there is no such block.
-    #[graphql(name = "medianFee24h", complexity = "costs::DAY_OF_BLOCKS")]
+    #[graphql(name = "medianFee24h", complexity = "costs::more(costs::DAY_OF_BLOCKS, 0)")]
     async fn median_fee_24h(&self, ctx: &Context<'_>) -> Option<Result<Sats, ApiError>> {
         self.median_of_blocks(ctx).transpose()
     }
 
     /// The number of stale blocks that the server knows at the heights of the main chain's last 30 days. It knows only
     /// those that it saw disconnected, and stores only the highest.
-    #[graphql(complexity = "costs::STALE_MONTH")]
+    #[graphql(complexity = "costs::more(costs::STALE_MONTH, 0)")]
     async fn recent_stale_block_count(&self, ctx: &Context<'_>) -> Result<i32, ApiError> {
         costs::spend(ctx, costs::STALE_MONTH)?;
         let first = self.view.first_height_within(STALE_BLOCK_DAYS * DAY)?;

@@ -1,10 +1,12 @@
 use async_graphql::Object;
 
 use super::script_type_totals::ScriptTypeTotals;
+use crate::api::costs;
 use crate::api::engine::{self as async_graphql, List};
 use crate::api::error::ApiError;
 use crate::api::scalars::{BigInt, DateTime, Hex, Int53, Sats, UInt53, int};
 use crate::api::types::spend::figures::in_coin_days;
+use crate::chain::ScriptType;
 use crate::chain::difficulty::difficulty_of_work;
 use crate::chain::float::to_f64;
 use crate::view::{BlockRange, ChainTotals, Span};
@@ -180,6 +182,7 @@ impl RangeTotals {
     }
 
     /// The outputs created and spent by script type. Types without any are omitted.
+    #[graphql(complexity = "costs::list(ScriptType::ALL.len(), child_complexity)")]
     async fn totals_by_type(&self) -> Result<List<ScriptTypeTotals>, ApiError> {
         ScriptTypeTotals::of(&self.0).map(List)
     }
@@ -188,6 +191,7 @@ impl RangeTotals {
     /// percent of the weight of each block, in sat/vB. Each block counts once, whatever its weight, and blocks with only a
     /// coinbase do not count; so these are not the percentiles of all transactions together. Null if all blocks have only a
     /// coinbase.
+    #[graphql(complexity = "costs::list(costs::PERCENTILES, 0)")]
     async fn average_fee_rate_percentiles(&self) -> Option<Result<List<f64>, ApiError>> {
         let means = self.0.mean_feerate_quantiles().map_err(ApiError::from).transpose()?;
         Some(means.map(|means| means.map(|sat_per_kvb| sat_per_kvb / 1_000.0).to_vec().into()))

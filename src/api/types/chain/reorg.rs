@@ -250,6 +250,7 @@ pub(crate) struct ConflictedTransaction {
     /// The txids of the transactions, on the main chain or in the mempool, that spend the same outputs after the reorg: at
     /// most one for each input. Empty if those outputs themselves disappeared or are no longer mature, or if the node did
     /// not return the transaction to its mempool.
+    #[graphql(complexity = "costs::few(child_complexity)")]
     conflicting_txids: Vec<Txid>,
 }
 

@@ -70,7 +70,7 @@ impl SupplyObject {
 
     /// The part of `circulating` that the next block cannot spend, in satoshis: coinbase outputs of the last 99 blocks.
     // read one by one: a count of unspendable outputs does not tell whether a coinbase has them
-    #[graphql(complexity = "costs::HUNDRED_COINBASES")]
+    #[graphql(complexity = "costs::more(costs::HUNDRED_COINBASES, 0)")]
     async fn immature_coinbase(&self, ctx: &Context<'_>) -> Result<BigInt, ApiError> {
         costs::spend(ctx, costs::HUNDRED_COINBASES)?;
         self.view.count(0)?;

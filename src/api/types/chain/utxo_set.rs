@@ -2,11 +2,12 @@ use std::sync::Arc;
 
 use async_graphql::{Object, SimpleObject};
 
+use crate::api::costs;
 use crate::api::engine::{self as async_graphql, List};
 use crate::api::error::ApiError;
 use crate::api::scalars::{Sats, UInt53, int};
 use crate::api::types::enums::ScriptTypeEnum;
-use crate::chain::Height;
+use crate::chain::{Height, ScriptType};
 use crate::view::{BlockRow, unspent_by_type};
 
 /// The UTXO set right after a block of the main chain.
@@ -54,6 +55,7 @@ impl UtxoSetObject {
     }
 
     /// The unspent outputs by script type. Types without any are omitted.
+    #[graphql(complexity = "costs::list(ScriptType::ALL.len(), child_complexity)")]
     async fn by_type(&self) -> Result<List<UtxoTypeCount>, ApiError> {
         let mut found = Vec::new();
         for (script_type, unspent) in

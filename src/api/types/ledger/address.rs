@@ -93,7 +93,7 @@ impl Address {
     /// The public key whose hash the address encodes (P2PKH, P2WPKH, and P2SH-wrapped P2WPKH), as revealed by the first
     /// spend or by an output to the bare key. Null until it is revealed, and for addresses that do not encode a single
     /// key.
-    #[graphql(complexity = "costs::BISECTION")]
+    #[graphql(complexity = "costs::more(costs::BISECTION, 0)")]
     async fn public_key(&self, ctx: &Context<'_>) -> Option<Result<Hex, ApiError>> {
         let find = || {
             costs::spend(ctx, costs::BISECTION)?;
@@ -104,7 +104,7 @@ impl Address {
 
     /// The bare-key scripts (P2PK) that pay the same public key, as far as the key is known. They are separate ledgers
     /// and never part of the figures of this address; query `ledgerSet` for the sum.
-    #[graphql(name = "p2pkScripts", complexity = "child_complexity.saturating_add(costs::BISECTION)")]
+    #[graphql(name = "p2pkScripts", complexity = "costs::list(2, child_complexity).saturating_add(costs::BISECTION)")]
     async fn p2pk_scripts(&self, ctx: &Context<'_>) -> Result<Vec<Script>, ApiError> {
         costs::spend(ctx, costs::BISECTION)?;
         let scripts = self.view.p2pk_scripts::<ApiError>(&self.script)?;
@@ -134,7 +134,9 @@ impl Address {
     /// balance at its end. At most `server.limits.pages.pointsPerSeries`; beyond it, give a range or a longer period. Example: `{ address(address:
     /// "bc1q…") { balanceHistory(range: { lastBlocks: 52560 }, group: DAY, includeEmpty: true) { startAt balanceAfter turnover {
     /// received spent } } } }`.
-    #[graphql(complexity = "BlockRangeInput::series_cost(range, group, include_empty, child_complexity)")]
+    #[graphql(
+        complexity = "BlockRangeInput::series_cost(range, group, include_empty, child_complexity.saturating_add(1))"
+    )]
     pub(crate) async fn balance_history(
         &self,
         ctx: &Context<'_>,

@@ -2,6 +2,7 @@
 
 use async_graphql::{Enum, SimpleObject};
 
+use crate::api::costs;
 use crate::api::error::{ApiError, shown};
 use crate::api::scalars::int_of;
 use crate::chain::AddressError;
@@ -60,6 +61,7 @@ pub(crate) struct AddressErrorObject {
     /// The positions of all characters that are likely to be wrong, ascending, from 0. Empty if they are not known. A bech32
     /// checksum locates up to two mistyped characters; with more of them it locates none, or now and then the wrong ones. A
     /// base58 checksum locates none.
+    #[graphql(complexity = "costs::list(costs::ADDRESS_LETTERS, 0)")]
     positions: Vec<i32>,
 }
 

@@ -5,6 +5,7 @@ use bitcoin::{Network, ScriptBuf};
 
 use super::address_error::AddressErrorObject;
 use super::script::Script;
+use crate::api::costs;
 use crate::api::error::ApiError;
 use crate::api::scalars::Hex;
 use crate::api::types::enums::{NetworkEnum, ScriptTypeEnum};
@@ -55,6 +56,7 @@ impl AddressValidation {
 
     /// The networks that the address is for. The testnets and signet share all their addresses, and their base58 addresses
     /// also with regtest. Empty if the text is not an address of any network.
+    #[graphql(complexity = "costs::few(child_complexity)")]
     async fn networks(&self) -> Vec<NetworkEnum> {
         let networks = self.found.as_ref().map(|(_, networks)| *networks).unwrap_or_default();
         networks.iter().copied().map(NetworkEnum::from).collect()

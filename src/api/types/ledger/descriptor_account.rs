@@ -250,7 +250,9 @@ impl DescriptorAccount {
     /// balance at its end. At most `server.limits.pages.pointsPerSeries`; beyond it, give a range or a longer period. Example: `{ address(address:
     /// "bc1q…") { balanceHistory(range: { lastBlocks: 52560 }, group: DAY, includeEmpty: true) { startAt balanceAfter turnover {
     /// received spent } } } }`.
-    #[graphql(complexity = "BlockRangeInput::series_cost(range, group, include_empty, child_complexity)")]
+    #[graphql(
+        complexity = "BlockRangeInput::series_cost(range, group, include_empty, child_complexity.saturating_add(1))"
+    )]
     pub(crate) async fn balance_history(
         &self,
         ctx: &Context<'_>,

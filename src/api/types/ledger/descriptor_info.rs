@@ -126,6 +126,7 @@ impl DescriptorInfo {
     }
 
     /// The type of its scripts. Null for `combo`, which has several, and if the text is not a descriptor of any network.
+    #[graphql(complexity = "costs::more(costs::DERIVED_BATCH, 0)")]
     async fn script_type(&self, ctx: &Context<'_>) -> Option<Result<ScriptTypeEnum, ApiError>> {
         self.type_of_scripts(ctx).await.transpose()
     }

@@ -370,7 +370,7 @@ impl LedgerEntry {
 
     /// The ledger's addresses that the transaction pays or spends, in alphabetical order. For a script without an
     /// address, the scriptPubKey in hexadecimal.
-    #[graphql(complexity = "costs::list(TOUCHED, 1)")]
+    #[graphql(complexity = "costs::list(TOUCHED, 0)")]
     async fn touched(&self) -> Vec<String> {
         let names = self.moved.scripts().iter().filter_map(|script| self.holdings.name(*script));
         let mut names: Vec<_> = names.map(str::to_owned).collect();

@@ -6,6 +6,7 @@ use bitcoin::hashes::{Hash, hash160};
 
 use super::address::Address;
 use super::script::Script;
+use crate::api::costs;
 use crate::api::error::ApiError;
 use crate::api::scalars::{Hex, int_of};
 use crate::chain::descriptor::inferred_descriptor;
@@ -63,6 +64,7 @@ impl ScriptInfo {
 
     /// The public keys that the script contains, in its order: one of P2PK, up to 20 of bare multisig, otherwise none.
     /// Whether they are points on the curve is not checked.
+    #[graphql(complexity = "costs::list(costs::MULTISIG_KEYS, 0)")]
     async fn public_keys(&self) -> Vec<Hex> {
         let keys = self.signers.as_ref().map(|(_, keys)| keys.as_slice()).unwrap_or_default();
         keys.iter().map(|key| Hex::new(key.as_slice())).collect()

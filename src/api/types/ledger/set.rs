@@ -55,7 +55,7 @@ impl AddressSet {
     /// What a set of so many members costs: each once, and what is asked of the set once for each hundred of them,
     /// because almost every field of it reads something of each.
     pub(crate) fn cost(members: usize, per_set: usize) -> usize {
-        members.div_ceil(MEMBERS).max(1).saturating_mul(per_set).saturating_add(members)
+        members.div_ceil(MEMBERS).max(1).saturating_mul(per_set).saturating_add(members).saturating_add(1)
     }
 
     /// The set of what is given.
@@ -158,7 +158,9 @@ impl AddressSet {
     /// balance at its end. At most `server.limits.pages.pointsPerSeries`; beyond it, give a range or a longer period. Example: `{ address(address:
     /// "bc1q…") { balanceHistory(range: { lastBlocks: 52560 }, group: DAY, includeEmpty: true) { startAt balanceAfter turnover {
     /// received spent } } } }`.
-    #[graphql(complexity = "BlockRangeInput::series_cost(range, group, include_empty, child_complexity)")]
+    #[graphql(
+        complexity = "BlockRangeInput::series_cost(range, group, include_empty, child_complexity.saturating_add(1))"
+    )]
     pub(crate) async fn balance_history(
         &self,
         ctx: &Context<'_>,

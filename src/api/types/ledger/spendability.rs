@@ -1,6 +1,7 @@
 use async_graphql::{Enum, SimpleObject};
 use bitcoin::Script;
 
+use crate::api::costs;
 use crate::api::error::ApiError;
 use crate::api::scalars::int;
 use crate::chain::spending::input_weight;
@@ -25,6 +26,7 @@ pub(crate) struct Spendability {
     /// `balance.spendable`.
     is_spendable: bool,
     /// The reasons why the output cannot be spent. Empty if `isSpendable` is true.
+    #[graphql(complexity = "costs::few(child_complexity)")]
     reasons: Vec<SpendObstacle>,
     /// The lowest height of a block that may spend the output. Null unless the output is an immature coinbase output.
     not_before_height: Option<i32>,

@@ -3,6 +3,7 @@ use bitcoin::hashes::Hash;
 
 use super::holdings::Holdings;
 use super::status_hash::status_hash;
+use crate::api::costs;
 use crate::api::engine as async_graphql;
 use crate::api::error::ApiError;
 use crate::api::scalars::{BigInt, Hex, UInt53, int};
@@ -114,6 +115,7 @@ impl LedgerTotalsObject {
     /// the order of the chain, and, without `at`, for each mempool transaction in the order of arrival, with the height 0, or -1
     /// if it spends an unconfirmed output. Null if there is no transaction. More than `server.limits.pages.scanRows`
     /// transactions fail with QUERY_LIMIT_EXCEEDED.
+    #[graphql(complexity = "costs::more(costs::SCANNED_ROWS / costs::ROWS_APART, 0)")]
     async fn status_hash(&self, ctx: &Context<'_>) -> Option<Result<Hex, ApiError>> {
         let found = status_hash(ctx, &self.holdings, &self.at, self.pending, self.scan_rows);
         found.map(|found| found.map(|hash| Hex::new(hash.to_byte_array()))).transpose()

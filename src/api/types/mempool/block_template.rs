@@ -4,6 +4,7 @@ use std::time::SystemTime;
 use async_graphql::SimpleObject;
 
 use crate::api::allowance::ITEM_BYTES;
+use crate::api::costs;
 use crate::api::error::ApiError;
 use crate::api::scalars::{BlockHash, DateTime, Sats, Txid, int, int_of};
 use crate::view::View;
@@ -24,6 +25,7 @@ pub(crate) struct BlockTemplateObject {
     /// The total weight of the transactions, in weight units.
     weight: i32,
     /// The txids of the transactions, in block order.
+    #[graphql(complexity = "costs::list(costs::TRANSACTIONS, 0)")]
     txids: Vec<Txid>,
     /// When the node returned the template, by this server's clock.
     taken_at: DateTime,

@@ -73,7 +73,7 @@ impl FeeEstimateObject {
     /// transactions that the miner included for other reasons. A block with only a coinbase does not count. The figure
     /// is computed from the blocks; `Mempool.feeTrackRecord` has past recommendations. Null if the chain is too short for
     /// a single run of blocks.
-    #[graphql(complexity = "hit_rate::cost(last_blocks)")]
+    #[graphql(complexity = "costs::more(hit_rate::cost(last_blocks), 0)")]
     async fn hit_rate(
         &self,
         ctx: &Context<'_>,

@@ -26,8 +26,6 @@ use crate::view::{Entry, View};
 
 /// How many blocks are projected if nothing else is asked for.
 pub(crate) const PROJECTED: i32 = 8;
-/// How many bins a histogram cut by size is taken to have before they are counted.
-const BINS: usize = 100;
 /// How far apart samples are if nothing else is asked for, in seconds.
 const STEP: i32 = 600;
 /// How long the history is if no start is given, in seconds.
@@ -124,7 +122,7 @@ impl Mempool {
     }
 
     /// The distribution of mempool transactions over feerates, in bins from the highest feerate to the lowest.
-    #[graphql(complexity = "costs::list(bins.as_ref().map_or(BINS, Vec::len), child_complexity)")]
+    #[graphql(complexity = "costs::list(bins.as_ref().map_or(costs::FEE_BINS, Vec::len), child_complexity)")]
     async fn fee_histogram(
         &self,
         ctx: &Context<'_>,
@@ -187,7 +185,7 @@ impl Mempool {
     /// The block that the Bitcoin node would assemble next, queried now. Fails with NODE_UNAVAILABLE if the server's
     /// settings do not allow this query (the default), if the node does not respond, and if it returns no template: on
     /// mainnet it must have peers and have finished initial block download.
-    #[graphql(complexity = "costs::NODE.saturating_mul(costs::TEMPLATE).saturating_add(child_complexity)")]
+    #[graphql(complexity = "costs::more(costs::NODE.saturating_mul(costs::TEMPLATE), child_complexity)")]
     async fn next_block_template(&self, ctx: &Context<'_>) -> Option<Result<BlockTemplateObject, ApiError>> {
         if let Err(error) = costs::spend(ctx, costs::NODE * costs::TEMPLATE) {
             return Some(Err(error));

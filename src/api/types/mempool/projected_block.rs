@@ -108,6 +108,7 @@ impl ProjectedBlockObject {
 
     /// The effective feerates at 0, 10, 25, 50, 75, 90 and 100 percent of the block's vbytes, in sat/vB, in ascending
     /// order.
+    #[graphql(complexity = "costs::list(costs::PERCENTILES, 0)")]
     async fn fee_rate_percentiles(&self) -> Vec<f64> {
         self.block.feerates.iter().copied().map(FeeFraction::to_sat_per_vb).collect()
     }

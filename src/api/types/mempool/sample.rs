@@ -3,6 +3,7 @@ use std::sync::Arc;
 use async_graphql::SimpleObject;
 
 use super::fee_bin::FeeBinObject;
+use crate::api::costs;
 use crate::api::error::ApiError;
 use crate::api::pagination::page::count_of;
 use crate::api::scalars::{DateTime, Sats, UInt53, int_of};
@@ -32,6 +33,7 @@ pub(crate) struct MempoolSampleObject {
     vbytes_per_second: f64,
     /// The distribution of the mempool over effective feerates (`effectiveFeeRate`), highest bin first. All samples use
     /// the same bins; empty bins are omitted.
+    #[graphql(complexity = "costs::list(costs::FEE_BINS, child_complexity)")]
     vsize_by_fee_rate: Vec<FeeBinObject>,
 }
 

@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use async_graphql::{Context, ID, Object};
 
-use super::miner_series_point::MinerSeriesPoint;
+use super::miner_series_point::{MinerSeriesPoint, TOTALS};
 use super::miner_totals::MinerTotalsObject;
 use crate::api::context::limits;
 use crate::api::costs;
@@ -123,7 +123,9 @@ impl Miner {
     /// it, give a range or a longer period. The time that a point takes does not depend on how many blocks it has. Example:
     /// `{ chain { miner(slug: "f2pool") { series(range: { times: { from: "2026-01-01T00:00:00Z" } }, group: WEEK) { startAt share
     /// hashrate stats { blockCount reward } } } } }`.
-    #[graphql(complexity = "BlockRangeInput::series_cost(range, group, include_empty, child_complexity)")]
+    #[graphql(
+        complexity = "BlockRangeInput::series_cost(range, group, include_empty, child_complexity.saturating_add(TOTALS))"
+    )]
     async fn series(
         &self,
         ctx: &Context<'_>,

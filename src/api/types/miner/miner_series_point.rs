@@ -14,7 +14,7 @@ use crate::chain::pools::PoolId;
 use crate::view::{BlockRange, MinerTotals, View};
 
 /// What a point of a pool costs beyond that of the chain: two seeks in the running totals of the pool.
-const TOTALS: usize = 2;
+pub(super) const TOTALS: usize = 2;
 
 /// A period of the chain, and the blocks of a pool in it.
 pub(crate) struct MinerSeriesPoint {

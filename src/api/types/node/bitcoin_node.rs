@@ -1,5 +1,6 @@
 use async_graphql::SimpleObject;
 
+use crate::api::costs;
 use crate::api::error::ApiError;
 use crate::api::scalars::{BlockHash, int};
 use crate::api::types::enums::NetworkEnum;
@@ -32,6 +33,7 @@ pub(crate) struct BitcoinNode {
     /// The number of peers that the node is connected to.
     peer_count: Option<i32>,
     /// The node's warnings. Empty if there are none.
+    #[graphql(complexity = "costs::few(child_complexity)")]
     warnings: Option<Vec<String>>,
 }
 

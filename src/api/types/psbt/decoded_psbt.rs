@@ -191,17 +191,20 @@ impl DecodedPsbt {
     }
 
     /// The extended public keys of which keys of the inputs and outputs are derived, by their bytes.
+    #[graphql(complexity = "costs::few(child_complexity)")]
     async fn global_xpubs(&self) -> Result<Vec<PsbtXpub>, ApiError> {
         self.view.count(self.content.psbt.xpub.len().saturating_mul(KEY_BYTES))?;
         Ok(PsbtXpub::all(&self.content.psbt.xpub))
     }
 
     /// The global entries of types that this server does not know, by their keys.
+    #[graphql(complexity = "costs::few(child_complexity)")]
     async fn unknown_entries(&self) -> Result<Vec<PsbtUnknownEntry>, ApiError> {
         PsbtUnknownEntry::all(&self.view, &self.content.psbt.unknown)
     }
 
     /// The global proprietary entries, by their keys.
+    #[graphql(complexity = "costs::few(child_complexity)")]
     async fn proprietary_entries(&self) -> Result<Vec<PsbtProprietaryEntry>, ApiError> {
         PsbtProprietaryEntry::all(&self.view, &self.content.psbt.proprietary)
     }

@@ -9,6 +9,7 @@ use super::psbt_entry::{PsbtPreimage, PsbtProprietaryEntry, PsbtTapLeaf, PsbtUnk
 use super::psbt_key::{KEY_BYTES, PsbtDerivation, PsbtSignature};
 use super::psbt_role::PsbtRoleEnum;
 use crate::api::allowance::ITEM_BYTES;
+use crate::api::costs;
 use crate::api::error::ApiError;
 use crate::api::scalars::{Hex, Sats, int_of};
 use crate::api::types::ledger::Script;
@@ -107,6 +108,7 @@ impl PsbtInput {
     }
 
     /// The public keys of the input, and where they come from.
+    #[graphql(complexity = "costs::few(child_complexity)")]
     async fn derivations(&self) -> Result<Vec<PsbtDerivation>, ApiError> {
         let part = self.part()?;
         self.count_items(part.bip32_derivation.len().saturating_add(part.tap_key_origins.len()))?;
@@ -114,6 +116,7 @@ impl PsbtInput {
     }
 
     /// The signatures. Usually empty once the input is finalized.
+    #[graphql(complexity = "costs::few(child_complexity)")]
     async fn signatures(&self) -> Result<Vec<PsbtSignature>, ApiError> {
         let part = self.part()?;
         self.count_items(part.partial_sigs.len().saturating_add(part.tap_script_sigs.len()))?;
@@ -128,6 +131,7 @@ impl PsbtInput {
 
     /// The public keys that can sign and have not: of a multisig script also those that are not needed. Of scripts other than
     /// single keys and multisig, the keys in `derivations`. Empty once the input is finalized.
+    #[graphql(complexity = "costs::few(child_complexity)")]
     async fn unsigned_keys(&self) -> Result<Vec<Hex>, ApiError> {
         let keys = &self.known()?.state.missing.signatures;
         self.count_items(keys.len())?;
@@ -164,6 +168,7 @@ impl PsbtInput {
     }
 
     /// The items of the final witness stack, bottom first (BIP141). Null if there is none.
+    #[graphql(complexity = "costs::few(child_complexity)")]
     async fn final_witness(&self) -> Option<Result<Vec<Hex>, ApiError>> {
         let witness = self.part().map(|part| part.final_script_witness.as_ref()).transpose()?;
         Some(witness.and_then(|witness| {
@@ -173,6 +178,7 @@ impl PsbtInput {
     }
 
     /// The preimages of hashes in the script, by hash function and hash.
+    #[graphql(complexity = "costs::few(child_complexity)")]
     async fn preimages(&self) -> Result<Vec<PsbtPreimage>, ApiError> {
         PsbtPreimage::all(&self.view, self.part()?)
     }
@@ -188,17 +194,20 @@ impl PsbtInput {
     }
 
     /// The taproot scripts by which the output may be spent, by their control blocks.
+    #[graphql(complexity = "costs::few(child_complexity)")]
     async fn taproot_scripts(&self) -> Result<Vec<PsbtTapLeaf>, ApiError> {
         PsbtTapLeaf::of_input(&self.view, self.part()?)
     }
 
     /// The entries of types that this server does not know, by their keys, and those of taproot (BIP371) whose x-only key is no
     /// point of the curve (BIP340).
+    #[graphql(complexity = "costs::few(child_complexity)")]
     async fn unknown_entries(&self) -> Result<Vec<PsbtUnknownEntry>, ApiError> {
         PsbtUnknownEntry::all(&self.view, &self.part()?.unknown)
     }
 
     /// The proprietary entries, by their keys.
+    #[graphql(complexity = "costs::few(child_complexity)")]
     async fn proprietary_entries(&self) -> Result<Vec<PsbtProprietaryEntry>, ApiError> {
         PsbtProprietaryEntry::all(&self.view, &self.part()?.proprietary)
     }

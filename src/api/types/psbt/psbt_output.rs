@@ -6,6 +6,7 @@ use bitcoin::ScriptBuf;
 use super::decoded_psbt::PsbtContent;
 use super::psbt_entry::{PsbtProprietaryEntry, PsbtTapLeaf, PsbtUnknownEntry};
 use super::psbt_key::{KEY_BYTES, PsbtDerivation};
+use crate::api::costs;
 use crate::api::error::ApiError;
 use crate::api::scalars::{Hex, Sats, int_of};
 use crate::api::types::ledger::Script;
@@ -63,6 +64,7 @@ impl PsbtOutput {
     }
 
     /// The public keys of the output, and where they come from.
+    #[graphql(complexity = "costs::few(child_complexity)")]
     async fn derivations(&self) -> Result<Vec<PsbtDerivation>, ApiError> {
         let part = self.part()?;
         let keys = part.bip32_derivation.len().saturating_add(part.tap_key_origins.len());
@@ -76,17 +78,20 @@ impl PsbtOutput {
     }
 
     /// The scripts of a taproot output, in the order of the tree (BIP341). Null if the PSBT has none.
+    #[graphql(complexity = "costs::few(child_complexity)")]
     async fn taproot_tree(&self) -> Result<Option<Vec<PsbtTapLeaf>>, ApiError> {
         PsbtTapLeaf::of_output(&self.view, self.part()?)
     }
 
     /// The entries of types that this server does not know, by their keys, and those of taproot (BIP371) whose x-only key is no
     /// point of the curve (BIP340).
+    #[graphql(complexity = "costs::few(child_complexity)")]
     async fn unknown_entries(&self) -> Result<Vec<PsbtUnknownEntry>, ApiError> {
         PsbtUnknownEntry::all(&self.view, &self.part()?.unknown)
     }
 
     /// The proprietary entries, by their keys.
+    #[graphql(complexity = "costs::few(child_complexity)")]
     async fn proprietary_entries(&self) -> Result<Vec<PsbtProprietaryEntry>, ApiError> {
         PsbtProprietaryEntry::all(&self.view, &self.part()?.proprietary)
     }

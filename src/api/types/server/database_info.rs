@@ -44,6 +44,7 @@ impl DatabaseInfo {
     }
 
     /// The tables that grow with the chain, with their sizes. Fails with NOT_READY while the index is not ready.
+    #[graphql(complexity = "costs::list(costs::TABLES, child_complexity)")]
     async fn tables(&self) -> Option<Result<Vec<TableInfo>, ApiError>> {
         Some(self.table_rows())
     }
@@ -82,7 +83,7 @@ impl TableInfo {
     /// The total size of the keys and values in bytes, without what the file needs to find them. Rows of different sizes are
     /// measured once for each tip, so that the size of a table of the mempool may be some seconds old. Null for more than
     /// 2,000,000 of such rows: all of them would have to be read.
-    #[graphql(complexity = "costs::MEASURED_TABLE")]
+    #[graphql(complexity = "costs::more(costs::MEASURED_TABLE, 0)")]
     async fn total_bytes(&self, ctx: &Context<'_>) -> Option<Result<UInt53, ApiError>> {
         self.bytes(ctx).await.transpose().map(|bytes| bytes.and_then(UInt53::new))
     }

@@ -5,6 +5,7 @@ use async_graphql::{ID, Object};
 use super::database_info::DatabaseInfo;
 use super::server_limits::ServerLimits;
 use crate::api::context::{Pinned, ServingContext};
+use crate::api::costs;
 use crate::api::error::ApiError;
 use crate::api::features::Feature;
 use crate::api::pagination::global_id::SERVER_ID;
@@ -87,6 +88,7 @@ impl ServerInfo {
     }
 
     /// All optional features, and whether this server has them.
+    #[graphql(complexity = "costs::list(Feature::ALL.len(), child_complexity)")]
     async fn features(&self) -> Vec<FeatureInfo> {
         Feature::ALL.map(|name| FeatureInfo { name, enabled: self.serving.features.has(name) }).into()
     }

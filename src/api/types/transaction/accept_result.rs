@@ -6,6 +6,7 @@ use async_graphql::Object;
 use super::reject_code::RejectCode;
 use super::reject_info::RejectInfo;
 use super::submitted::Submission;
+use crate::api::costs;
 use crate::api::error::ApiError;
 use crate::api::scalars::{Sats, Txid, Wtxid, int_of};
 use crate::view::{MempoolAcceptance, TestedTransaction, View};
@@ -78,6 +79,7 @@ impl AcceptResult {
 
     /// The wtxids of the transactions whose fees and sizes add up to `effectiveFeeRate`, this transaction included.
     /// Empty if `effectiveFeeRate` is null.
+    #[graphql(complexity = "costs::few(child_complexity)")]
     async fn effective_includes(&self) -> Vec<Wtxid> {
         let includes = self.verdict.as_ref().map(|judged| judged.effective_includes.as_slice()).unwrap_or_default();
         includes.iter().copied().map(Wtxid).collect()

@@ -7,6 +7,7 @@ use super::reject_info::RejectInfo;
 use super::submitted::Submission;
 use super::transaction::Transaction;
 use crate::api::allowance::find_transaction;
+use crate::api::costs;
 use crate::api::error::ApiError;
 use crate::api::scalars::{Txid, Wtxid};
 use crate::view::{Refusal, View};
@@ -102,6 +103,7 @@ impl BroadcastResult {
 
     /// The txids of the transactions that left the mempool because of this one: those that spend the same outputs, and
     /// their descendants. Empty unless the outcome is ACCEPTED.
+    #[graphql(complexity = "costs::few(child_complexity)")]
     async fn replaced(&self) -> Vec<Txid> {
         self.replaced.iter().copied().map(Txid).collect()
     }

@@ -7,6 +7,7 @@ use super::outpoint::OutPointObject;
 use super::submitted::Submission;
 use super::transaction::Transaction;
 use crate::api::allowance::find_transaction;
+use crate::api::costs;
 use crate::api::error::ApiError;
 use crate::api::types::enums::TxState;
 use crate::view::{self, View};
@@ -55,6 +56,7 @@ impl DecodedTransaction {
 
     /// The outputs that the transaction spends and that neither the main chain nor the mempool contains, in
     /// input order. For the other outputs, `spendStatus` reports whether they are spent.
+    #[graphql(complexity = "costs::few(child_complexity)")]
     async fn missing_inputs(&self) -> Result<Vec<OutPointObject>, ApiError> {
         OutPointObject::all(&self.missing)
     }

@@ -6,6 +6,7 @@ use super::outpoint::OutPointObject;
 use super::output::Output;
 use super::transaction::Transaction;
 use crate::api::allowance::{ITEM_BYTES, read_transaction};
+use crate::api::costs;
 use crate::api::engine::{self as async_graphql, List};
 use crate::api::error::ApiError;
 use crate::api::scalars::{Hex, UInt53, int};
@@ -122,6 +123,7 @@ impl Input {
     }
 
     /// The items of the witness stack, bottom first (BIP141). Empty if there is no witness.
+    #[graphql(complexity = "costs::few(child_complexity)")]
     async fn witness(&self) -> Result<List<Hex>, ApiError> {
         let witness = &self.part()?.witness;
         // an item without bytes is an item all the same, and a witness can have millions of them
@@ -171,6 +173,7 @@ impl Input {
     /// form: ECDSA signatures by strict DER (BIP66), so older ones in other forms are left out; in a tapscript each witness
     /// item of 64 bytes, or of 65 with a valid hash type, counts as one. Empty in a coinbase, and if the spent output is not
     /// known.
+    #[graphql(complexity = "costs::few(child_complexity)")]
     async fn sighash_types(&self) -> Result<Vec<SighashType>, ApiError> {
         let signatures = self.spend().await?.map(|spend| spend.signatures).unwrap_or_default();
         self.view.count(signatures.len().saturating_mul(ITEM_BYTES))?;

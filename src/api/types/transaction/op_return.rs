@@ -1,5 +1,6 @@
 use async_graphql::SimpleObject;
 
+use crate::api::costs;
 use crate::api::scalars::Hex;
 
 /// The data of an OP_RETURN output.
@@ -8,6 +9,7 @@ pub(crate) struct OpReturn {
     /// The bytes after the OP_RETURN opcode as they are in the script, including push opcodes.
     payload: Hex,
     /// The data of each push, up to the end of the script or the first truncated push.
+    #[graphql(complexity = "costs::few(child_complexity)")]
     pushes: Vec<Hex>,
     /// The data of all pushes, concatenated, as text. Null if it is not valid UTF-8, or if there are no pushes. The
     /// author of the transaction controls it: display it as text, never as markup.

@@ -8,6 +8,7 @@ use super::op_return::OpReturn;
 use super::outpoint::OutPointObject;
 use super::transaction::Transaction;
 use crate::api::allowance::{ITEM_BYTES, find_together, find_transaction};
+use crate::api::costs;
 use crate::api::engine as async_graphql;
 use crate::api::error::ApiError;
 use crate::api::pagination::global_id::{Variant, output_id};
@@ -67,19 +68,19 @@ impl Output {
         &self.transaction
     }
 
-    fn spender(&self) -> Result<Option<view::Spender>, ApiError> {
-        Ok(self.view.spender(&self.transaction, self.vout)?)
+    async fn spender(&self) -> Result<Option<view::Spender>, ApiError> {
+        Ok(self.view.spender_for_field(&self.transaction, self.vout).await?)
     }
 
     fn reason(&self) -> Result<Option<UnspendableReasonEnum>, ApiError> {
         Ok(self.view.unspendable(&self.transaction, self.vout)?.map(UnspendableReasonEnum::from))
     }
 
-    fn status(&self, at: Option<BlockAt>) -> Result<Option<SpendStatusEnum>, ApiError> {
+    async fn status(&self, at: Option<BlockAt>) -> Result<Option<SpendStatusEnum>, ApiError> {
         let status = match at {
             None => {
                 self.view.read_set().depends_on(Dependency::Head);
-                self.view.spend_status(&self.transaction, self.vout)?
+                self.view.spend_status(&self.transaction, self.vout).await?
             }
             at => self.view.spend_status_at(&self.transaction, self.vout, &BlockAt::resolve(at, &self.view)?)?,
         };
@@ -190,7 +191,7 @@ impl Output {
         )]
         at: Option<BlockAt>,
     ) -> Option<Result<SpendStatusEnum, ApiError>> {
-        self.status(at).transpose()
+        self.status(at).await.transpose()
     }
 
     /// Why the output can never be spent. Null if it can be, or already was.
@@ -200,12 +201,12 @@ impl Output {
 
     /// The main chain input that spends the output. Null if there is none.
     async fn spent_by(&self) -> Option<Result<Input, ApiError>> {
-        let spender = self.spender().transpose()?;
+        let spender = self.spender().await.transpose()?;
         Some(spender.and_then(|spender| Input::spending(&self.view, spender)))
     }
 
     /// The mempool inputs that spend the output. At most one in the mempool of a single node.
-    #[graphql(complexity = "child_complexity.saturating_add(1)")]
+    #[graphql(complexity = "costs::list(1, child_complexity)")]
     async fn spent_in_mempool_by(&self) -> Result<Vec<Input>, ApiError> {
         let Some((entry, vin)) = self.view.spender_in_mempool(&self.transaction, self.vout) else {
             return Ok(Vec::new());
@@ -229,6 +230,6 @@ impl Output {
 
     /// The height of the block that spends the output. Null if there is none.
     async fn spent_height(&self) -> Option<Result<i32, ApiError>> {
-        Some(self.spender().transpose()?.and_then(|spender| int(spender.height.to_u32())))
+        Some(self.spender().await.transpose()?.and_then(|spender| int(spender.height.to_u32())))
     }
 }

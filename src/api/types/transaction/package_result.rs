@@ -1,6 +1,7 @@
 use async_graphql::Object;
 
 use super::broadcast_result::BroadcastResult;
+use crate::api::costs;
 use crate::api::scalars::Txid;
 
 /// The result of submitting a package of transactions.
@@ -30,6 +31,7 @@ impl PackageResult {
     }
 
     /// The txids of the transactions that left the mempool because of the package.
+    #[graphql(complexity = "costs::few(child_complexity)")]
     async fn replaced(&self) -> Vec<Txid> {
         self.replaced.iter().copied().map(Txid).collect()
     }

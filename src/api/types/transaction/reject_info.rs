@@ -5,6 +5,7 @@ use async_graphql::Object;
 
 use super::outpoint::OutPointObject;
 use super::reject_code::{RejectCode, fee_asked_for, reject_code};
+use crate::api::costs;
 use crate::api::error::ApiError;
 use crate::api::scalars::{Sats, Txid};
 use crate::view::{Obstacles, Refusal, View};
@@ -94,12 +95,14 @@ impl RejectInfo {
 
     /// The outputs that the transaction spends and that are not available, in input order: they do not exist, or another main chain
     /// transaction spends them. An output that only another mempool transaction spends is not listed.
+    #[graphql(complexity = "costs::few(child_complexity)")]
     async fn missing_inputs(&self) -> Result<Vec<OutPointObject>, ApiError> {
         OutPointObject::all(&self.obstacles()?.missing)
     }
 
     /// The txids of other transactions, in the mempool and on the main chain, that spend an output that this
     /// transaction spends.
+    #[graphql(complexity = "costs::few(child_complexity)")]
     async fn conflicts_with(&self) -> Result<Vec<Txid>, ApiError> {
         Ok(self.obstacles()?.conflicting.into_iter().map(Txid).collect())
     }

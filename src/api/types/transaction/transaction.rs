@@ -214,14 +214,14 @@ impl Transaction {
     }
 
     /// Facts about the structure of the transaction, in the order of the enumeration. Null if a spent output is not known.
-    #[graphql(complexity = "costs::LOOKED_UP_INPUTS")]
+    #[graphql(complexity = "costs::few(0).saturating_add(costs::LOOKED_UP_INPUTS)")]
     async fn features(&self, ctx: &Context<'_>) -> Option<Result<Vec<TransactionFeature>, ApiError>> {
         figures::features(ctx, &self.view, &self.transaction).transpose()
     }
 
     /// The sigop cost (BIP141): what the signature operations count against the 80,000 of a block. Null if a spent output is not
     /// known.
-    #[graphql(complexity = "costs::LOOKED_UP_INPUTS")]
+    #[graphql(complexity = "costs::more(costs::LOOKED_UP_INPUTS, 0)")]
     async fn sigop_cost(&self, ctx: &Context<'_>) -> Option<Result<i32, ApiError>> {
         let cost = figures::sigop_cost(ctx, &self.view, &self.transaction).transpose()?;
         Some(cost.and_then(small).and_then(int))
@@ -229,7 +229,7 @@ impl Transaction {
 
     /// The virtual size in vbytes by which nodes judge the feerate: `vsize`, or five times the sigop cost if that is more. Null
     /// if a spent output is not known.
-    #[graphql(complexity = "costs::LOOKED_UP_INPUTS")]
+    #[graphql(complexity = "costs::more(costs::LOOKED_UP_INPUTS, 0)")]
     async fn adjusted_vsize(&self, ctx: &Context<'_>) -> Option<Result<i32, ApiError>> {
         let size = figures::vsize_with_sigops(ctx, &self.view, &self.transaction).transpose()?;
         Some(size.and_then(small).and_then(int))
@@ -288,21 +288,21 @@ impl Transaction {
     }
 
     /// The merkle proof of the transaction in its block. Null while no main chain block contains it.
-    #[graphql(complexity = "child_complexity.saturating_add(costs::PROOF)")]
+    #[graphql(complexity = "costs::more(costs::PROOF, child_complexity)")]
     async fn merkle_proof(&self, ctx: &Context<'_>) -> Option<Result<MerkleProofObject, ApiError>> {
         figures::merkle_proof(ctx, &self.view, &self.transaction).transpose()
     }
 
     /// The merkle proof in the serialisation of the `merkleblock` message (BIP37), which `gettxoutproof` of Bitcoin Core returns
     /// and `verifytxoutproof` verifies. Null while no main chain block contains the transaction.
-    #[graphql(complexity = "costs::PROOF")]
+    #[graphql(complexity = "costs::more(costs::PROOF, 0)")]
     async fn merkle_block_hex(&self, ctx: &Context<'_>) -> Option<Result<Hex, ApiError>> {
         figures::merkle_block(ctx, &self.view, &self.transaction).transpose()
     }
 
     /// The proof that its block contains the transaction with its witness. Null while no main chain block contains it, and if
     /// the coinbase of its block commits to no witnesses.
-    #[graphql(complexity = "child_complexity.saturating_add(costs::WHOLE_BLOCK)")]
+    #[graphql(complexity = "costs::more(costs::WHOLE_BLOCK, child_complexity)")]
     async fn wtxid_proof(&self, ctx: &Context<'_>) -> Option<Result<WtxidProofObject, ApiError>> {
         figures::wtxid_proof(ctx, &self.view, &self.transaction).transpose()
     }
@@ -364,7 +364,7 @@ impl Transaction {
 
     /// Coin days destroyed: the sum over the spent outputs of their value in bitcoin times their age in days, as in
     /// `block.stats`. 0 for a coinbase. Null while no main chain block contains the transaction.
-    #[graphql(complexity = "2 * costs::LOOKED_UP_INPUTS")]
+    #[graphql(complexity = "costs::more(2 * costs::LOOKED_UP_INPUTS, 0)")]
     async fn coin_days_destroyed(&self, ctx: &Context<'_>) -> Option<Result<f64, ApiError>> {
         figures::coin_days(ctx, &self.view, &self.transaction).transpose()
     }
@@ -488,7 +488,7 @@ impl Transaction {
     /// is neither in the mempool nor on the main chain, the transactions there that conflict with it. A confirmed
     /// transaction does not list the conflicting ones that its block removed. At most one for each of its inputs, beside those
     /// that it replaced.
-    #[graphql(complexity = "costs::list(REPLACED, 1)")]
+    #[graphql(complexity = "costs::list(REPLACED, 0)")]
     async fn conflicts(&self) -> Result<Vec<Txid>, ApiError> {
         self.conflicting()
     }

@@ -116,7 +116,11 @@ fn what_is_no_psbt_is_refused_by_a_code() {
     costly.unsigned_tx.output[0].value = Amount::MAX_MONEY + sat(1);
     for (given, message) in [
         (String::new(), "the PSBT is empty"),
-        ("nonsense!".to_owned(), "neither base64 nor hexadecimal digits"),
+        ("nonsense!".to_owned(), "neither base64 nor hexadecimal digits: '!' at position 8, without white space,"),
+        ("cHNidP8B=AAA".to_owned(), "'=' at position 8, without white space, does not belong there"),
+        ("cHNidP8BA".to_owned(), "it has 9 letters, and a single one is left of the last four"),
+        ("cHNidP8BAB==".to_owned(), "the last letter, at position 9, stands for less than a byte: it is cut"),
+        ("cHNidP8BAA".to_owned(), "it does not end with as many = as fill up the last four letters"),
         (encode(b"psbt"), "ends early, after 4 bytes"),
         (encode(b"nothing of that kind"), "do not begin with"),
         (bytes.to_lower_hex_string() + "0", "hexadecimal digits"),

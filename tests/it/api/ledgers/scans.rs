@@ -220,15 +220,15 @@ fn what_is_asked_of_a_set_counts_for_each_hundred_members_and_what_is_asked_of_i
             "code": "QUERY_LIMIT_EXCEEDED", "which": "worstCaseComplexity", "limit": 1_000, "actual": actual, "field": field,
         })
     };
-    // 250 + 3 * (1 + 100 * 4)
+    // 1 + 250 + 3 * (1 + 100 * (1 + 4))
     assert_eq!(
         refused(250, "members { input error { code } ledger { __typename } }"),
-        actual(1_453, "ledgerSet.members")
+        actual(1_754, "ledgerSet.members")
     );
-    // 250 + 3 * (1 + 100 * (1 + 2))
+    // 1 + 250 + 3 * (3 + 100 * (1 + 2))
     assert_eq!(
         refused(250, "transactions(first: 100) { nodes { net spent } }"),
-        actual(1_153, "ledgerSet.transactions")
+        actual(1_160, "ledgerSet.transactions")
     );
 }
 

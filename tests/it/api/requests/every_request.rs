@@ -263,18 +263,18 @@ fn a_query_that_is_too_deep_or_asks_for_too_much_is_refused_with_the_limit() {
     );
     let wide = "{ tip { transactions(first: 100) { nodes { outputs(first: 100) { nodes { id vout value asm scriptType } } } } } }";
     assert_eq!(api.ask(wide).get("errors"), None);
-    // 1 + 100 * (1 + 1 + 100 * (1 + 5)) + 1
-    let limits = Limits { worst_case_complexity: 60_201, ..Limits::default() };
+    // 1 + 3 + 100 * (1 + 3 + 100 * (1 + 5))
+    let limits = Limits { worst_case_complexity: 60_403, ..Limits::default() };
     let api = Api::of_chain_within(&SimChain::new(22), limits);
     let expected = json!({
-        "code": "QUERY_LIMIT_EXCEEDED", "which": "worstCaseComplexity", "limit": 60_201, "actual": 60_202,
+        "code": "QUERY_LIMIT_EXCEEDED", "which": "worstCaseComplexity", "limit": 60_403, "actual": 60_404,
         "field": "tip.transactions.nodes.outputs",
     });
     let refused = &api.ask(wide)["errors"][0];
     assert_eq!(refused["extensions"], expected);
     assert_eq!(
         refused["message"],
-        "worstCaseComplexity is 60202, and the limit is 60201; tip.transactions.nodes.outputs is the longest list: request \
+        "worstCaseComplexity is 60404, and the limit is 60403; tip.transactions.nodes.outputs is the longest list: request \
          smaller pages or fewer fields"
     );
     assert_eq!(api.ask(&wide.replacen("100", "50", 1)).get("errors"), None);

@@ -142,12 +142,18 @@ fn what_the_schema_does_not_have_is_refused_at_the_start() {
         hook.fields = Some(fields.to_owned()).filter(|fields| !fields.is_empty());
         stage.prepare(vec![hook]).map(|_| ()).unwrap_err().to_string()
     };
-    assert!(refused("nonsense", HookWatch::Blocks).contains("nonsense"), "{}", refused("nonsense", HookWatch::Blocks));
-    assert!(refused("block {", HookWatch::Blocks).ends_with("fields opens a bracket that it does not close"));
-    let watch = |kinds: &[&str]| scripts(&["51".to_owned()], &[], kinds);
-    assert!(refused("", watch(&["PAID"])).contains("PAID"), "{}", refused("", watch(&["PAID"])));
-    let many = scripts(&["51".to_owned()], &(2..=30).collect::<Vec<_>>(), &[]);
-    assert!(refused("", many).contains("depths"));
+    let watch = |depths: &[u32], kinds: &[&str]| scripts(&["51".to_owned()], depths, kinds);
+    for (fields, watch, setting, named) in [
+        ("nonsense", HookWatch::Blocks, "fields", "nonsense"),
+        ("block {", HookWatch::Blocks, "fields", "fields opens a bracket that it does not close"),
+        ("", watch(&[], &["PAID"]), "kinds or depths", "PAID"),
+        ("txid nonsense", watch(&[], &["PAID"]), "kinds or depths", "PAID"),
+        ("", watch(&(2..=30).collect::<Vec<_>>(), &[]), "kinds or depths", "depths"),
+    ] {
+        let error = refused(fields, watch);
+        assert!(error.starts_with(&format!("the webhook shop: its {setting} are wrong: ")), "{error}");
+        assert!(error.contains(named), "{error}");
+    }
 }
 
 #[test]

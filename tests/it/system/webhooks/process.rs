@@ -224,7 +224,7 @@ fn a_hook_that_cannot_work_ends_the_start_with_the_reason() {
     let fields = hook("shop", "http://127.0.0.1/", "blocks = true\nfields = 'nonsense'");
     let (code, printed) = refusal(&fields, &[("SHOP_SECRET", SECRET)]);
     assert_eq!(code, Some(2));
-    assert!(printed.contains("the webhook shop: ") && printed.contains("nonsense"), "{printed}");
+    assert!(printed.contains("the webhook shop: its fields are wrong: ") && printed.contains("nonsense"), "{printed}");
     let (code, printed) = refusal(&blocks, &[("SHOP_SECRET", "hunter2")]);
     assert_eq!(code, Some(2));
     assert!(printed.contains("a secret is `whsec_`") && !printed.contains("hunter2"), "{printed}");
