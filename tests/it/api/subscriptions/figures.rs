@@ -23,6 +23,8 @@ type Events = BoxStream<'static, Response>;
 
 /// The least time between two events of most of them, and a little more.
 const PAUSE: Duration = Duration::from_millis(1_100);
+/// How long an event may take that is there: its execution ends its turn now and then.
+const YIELDS: Duration = Duration::from_millis(20);
 
 fn subscribe(api: &Api, field: &str) -> Events {
     api.schema.execute_stream(Request::new(format!("subscription {{ event: {field} }}")), None)
@@ -334,7 +336,7 @@ impl Stage {
     async fn compare(&mut self) {
         for (index, events, has) in &mut self.readers {
             let mut expected_sequence = None;
-            while let Ok(Some(event)) = tokio::time::timeout(Duration::ZERO, events.next()).await {
+            while let Ok(Some(event)) = tokio::time::timeout(YIELDS, events.next()).await {
                 let mut response = response_json(event);
                 assert_eq!(response.get("errors"), None, "{response:#}");
                 let event = response["data"]["event"].take();
