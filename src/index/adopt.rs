@@ -169,8 +169,7 @@ fn forget_stale_block(
     height: Height,
     hash: BlockHash,
 ) -> Result<(), IndexError> {
-    let row = tables.stale_blocks.get(&stale_blocks::key(height, hash))?;
-    let stale = row.map(|row| StaleBlock::decode(row.value())).transpose()?;
+    let stale = StaleBlock::read(&tables.stale_blocks, &tables.stale_raw_blocks, &stale_blocks::key(height, hash))?;
     let Some(stale) = stale else { return Ok(()) };
     forget_stale(tables, height, &parser.parse(hash, stale.raw)?)
 }

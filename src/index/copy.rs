@@ -101,6 +101,7 @@ impl Snapshot {
         copy.table(payouts::TABLE, Some(&self.payouts))?;
         copy.table(p2pk::TABLE, Some(&self.p2pk))?;
         copy.table(stale_blocks::TABLE, Some(&self.stale_blocks))?;
+        copy.table(stale_blocks::RAW, Some(&self.stale_raw_blocks))?;
         copy.table(stale_transactions::TABLE, Some(&self.stale_transactions))?;
         copy.table(mempool::TABLE, Some(&self.mempool))?;
         copy.table(departed::TABLE, Some(&self.departed))?;

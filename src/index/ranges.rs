@@ -7,7 +7,6 @@ use std::ops::{Range, RangeInclusive};
 
 use bitcoin::{BlockHash, Txid};
 
-use super::codec::Decoder;
 use super::error::IndexError;
 use super::hot::tables::blocks::BlockRow;
 use super::hot::tables::stale_blocks::{self, StaleBlock};
@@ -116,7 +115,7 @@ impl Snapshot {
     /// The row of a block that left the active chain, without its bytes.
     pub fn stale_block_row(&self, height: Height, hash: BlockHash) -> Result<Option<BlockRow>, IndexError> {
         let Some(row) = self.stale_blocks.get(&stale_blocks::key(height, hash))? else { return Ok(None) };
-        BlockRow::decode_from(&mut Decoder::new("stale_blocks", row.value())).map(Some)
+        StaleBlock::decode_row(row.value()).map(Some)
     }
 
     /// The serialised coinbase of a block that left the active chain.
@@ -159,5 +158,11 @@ impl Snapshot {
     pub fn stale_block_count(&self) -> Result<u64, IndexError> {
         use redb::ReadableTableMetadata;
         Ok(self.stale_blocks.len()?)
+    }
+
+    /// The number of rows with the bytes of stale blocks, which is the same.
+    pub fn stale_raw_block_count(&self) -> Result<u64, IndexError> {
+        use redb::ReadableTableMetadata;
+        Ok(self.stale_raw_blocks.len()?)
     }
 }

@@ -57,6 +57,7 @@ pub struct Snapshot {
     pub(super) payouts: ReadOnlyTable<&'static [u8; 14], ()>,
     pub(super) p2pk: ReadOnlyTable<&'static [u8; 30], &'static [u8; 4]>,
     pub(super) stale_blocks: ReadOnlyTable<&'static [u8; 36], &'static [u8]>,
+    pub(super) stale_raw_blocks: ReadOnlyTable<&'static [u8; 36], &'static [u8]>,
     pub(super) stale_transactions: ReadOnlyTable<&'static [u8; 42], ()>,
     pub(super) mempool: ReadOnlyTable<&'static [u8; 32], &'static [u8]>,
     pub(super) departed: ReadOnlyTable<&'static [u8; 8], &'static [u8]>,
@@ -151,6 +152,7 @@ impl Snapshot {
             payouts: transaction.open_table(payouts::TABLE)?,
             p2pk: transaction.open_table(p2pk::TABLE)?,
             stale_blocks: transaction.open_table(stale_blocks::TABLE)?,
+            stale_raw_blocks: transaction.open_table(stale_blocks::RAW)?,
             stale_transactions: transaction.open_table(stale_transactions::TABLE)?,
             mempool: transaction.open_table(mempool::TABLE)?,
             departed: transaction.open_table(departed::TABLE)?,
@@ -218,6 +220,7 @@ impl Snapshot {
             payouts,
             p2pk,
             stale_blocks,
+            stale_raw_blocks,
             stale_transactions,
             mempool,
             departed,
@@ -247,6 +250,7 @@ impl Snapshot {
             TableRows::of(payouts::TABLE.name(), Some(payouts))?,
             TableRows::of(p2pk::TABLE.name(), Some(p2pk))?,
             TableRows::of(stale_blocks::TABLE.name(), Some(stale_blocks))?,
+            TableRows::of(stale_blocks::RAW.name(), Some(stale_raw_blocks))?,
             TableRows::of(stale_transactions::TABLE.name(), Some(stale_transactions))?,
             TableRows::of(mempool::TABLE.name(), Some(mempool))?,
             TableRows::of(departed::TABLE.name(), Some(departed))?,
@@ -268,10 +272,11 @@ impl Snapshot {
     /// pages of the table.
     pub fn table_bytes(&self, name: &str) -> Result<Option<u64>, IndexError> {
         type Bytes<'s> = &'s dyn Fn() -> Result<TableStats, StorageError>;
-        let tables: [(&str, Bytes<'_>); 8] = [
+        let tables: [(&str, Bytes<'_>); 9] = [
             (blocks::TABLE.name(), &|| self.blocks.stats()),
             (transactions::TABLE.name(), &|| self.transactions.stats()),
             (stale_blocks::TABLE.name(), &|| self.stale_blocks.stats()),
+            (stale_blocks::RAW.name(), &|| self.stale_raw_blocks.stats()),
             (mempool::TABLE.name(), &|| self.mempool.stats()),
             (departed::TABLE.name(), &|| self.departed.stats()),
             (block_observed::TABLE.name(), &|| self.block_observed.stats()),
@@ -337,7 +342,7 @@ impl Snapshot {
 
     /// A block that left the active chain.
     pub fn stale_block(&self, height: Height, hash: BlockHash) -> Result<Option<StaleBlock>, IndexError> {
-        self.stale_blocks.get(&stale_blocks::key(height, hash))?.map(|row| StaleBlock::decode(row.value())).transpose()
+        StaleBlock::read(&self.stale_blocks, &self.stale_raw_blocks, &stale_blocks::key(height, hash))
     }
 
     /// Heights and hashes of all blocks that left the active chain and are kept, lowest first.
@@ -358,8 +363,9 @@ impl Snapshot {
             let (_, hash, index) = stale_transactions::split_key(row?.0.value());
             let Some(place) = self.block_place(hash)? else { continue };
             let Some(block) = self.stale_block(place.height, hash)? else { continue };
-            let raw = crate::chain::raw::RawBlock::parse(&block.raw)
-                .map_err(|error| IndexError::corrupt("stale_blocks", format!("row {hash} is not a block: {error}")))?;
+            let raw = crate::chain::raw::RawBlock::parse(&block.raw).map_err(|error| {
+                IndexError::corrupt("stale_raw_blocks", format!("row {hash} is not a block: {error}"))
+            })?;
             let transaction = usize::try_from(index).ok().and_then(|index| raw.transactions.get(index));
             if transaction.is_some_and(|transaction| transaction.txid() == *txid) {
                 found.push((hash, index));
@@ -467,13 +473,6 @@ impl Snapshot {
             }
         }
         Ok(found)
-    }
-
-    /// The inputs that spend outputs of the active chain, as [`spender`](Self::spender) finds each. Many are looked up at a time.
-    ///
-    /// Errors: those of each; [`IndexError::Threads`].
-    pub fn spenders(&self, outputs: &[(TxNum, u32)]) -> Result<Vec<Option<SpendingInput>>, IndexError> {
-        self.generations.look_up_several(outputs, |(txnum, vout)| self.spender(*txnum, *vout))
     }
 
     /// The input that spends an output of the active chain, `None` while it is unspent.

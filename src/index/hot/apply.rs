@@ -270,7 +270,9 @@ impl Effects {
             let place = BlockPlace { height: start.height, membership: ChainMembership::Stale };
             tables.block_hashes.insert(block.hash.as_byte_array(), &place.value())?;
             let stale = stale_blocks::StaleBlock { row, raw: block.bytes.clone() };
-            tables.stale_blocks.insert(&stale_blocks::key(start.height, block.hash), stale.encode().as_slice())?;
+            let key = stale_blocks::key(start.height, block.hash);
+            tables.stale_blocks.insert(&key, stale.encode_row()?.as_slice())?;
+            tables.stale_raw_blocks.insert(&key, stale.raw.as_slice())?;
             for (transaction, index) in block.transactions.iter().zip(0..) {
                 tables
                     .stale_transactions
@@ -299,7 +301,9 @@ pub(in crate::index) fn forget_stale(
     height: Height,
     block: &super::super::block::ParsedBlock,
 ) -> Result<(), IndexError> {
-    tables.stale_blocks.remove(&stale_blocks::key(height, block.hash))?;
+    let key = stale_blocks::key(height, block.hash);
+    tables.stale_blocks.remove(&key)?;
+    tables.stale_raw_blocks.remove(&key)?;
     for (transaction, index) in block.transactions.iter().zip(0..) {
         tables.stale_transactions.remove(&stale_transactions::key(transaction.prefix, block.hash, index))?;
     }
@@ -324,7 +328,8 @@ fn not_unspent(
 pub(in crate::index) fn lowest_stale(
     tables: &Tables<'_>,
 ) -> Result<Option<(Height, BlockHash, stale_blocks::StaleBlock)>, IndexError> {
-    let Some((key, row)) = tables.stale_blocks.first()? else { return Ok(None) };
-    let (height, hash) = stale_blocks::split_key(key.value());
-    Ok(Some((height, hash, stale_blocks::StaleBlock::decode(row.value())?)))
+    let Some(key) = tables.stale_blocks.first()?.map(|(key, _)| *key.value()) else { return Ok(None) };
+    let (height, hash) = stale_blocks::split_key(&key);
+    let stale = stale_blocks::StaleBlock::read(&tables.stale_blocks, &tables.stale_raw_blocks, &key)?;
+    Ok(stale.map(|stale| (height, hash, stale)))
 }

@@ -13,6 +13,9 @@ use super::{Work, sorting};
 impl Work<'_> {
     pub(super) fn expect_stale_blocks(&mut self) -> Result<(), IndexError> {
         let parser = Parser { salt: self.snapshot.salt() };
+        if self.snapshot.stale_raw_block_count()? != self.snapshot.stale_block_count()? {
+            self.differences.add("stale_raw_blocks: it has other blocks than stale_blocks".to_owned());
+        }
         for (height, hash) in self.snapshot.stale_block_hashes()? {
             let Some(stale) = self.differences.record(self.snapshot.stale_block(height, hash))?.flatten() else {
                 continue;
@@ -31,7 +34,10 @@ impl Work<'_> {
             }
             let what_it_is = (block.hash, block.header, block.size(), block.stripped_size);
             let size = usize::try_from(stale.row.size).unwrap_or(usize::MAX);
-            if what_it_is != (stale.row.hash, stale.row.header, size, stale.row.stripped_size) {
+            let coinbase = self.differences.record(self.snapshot.stale_coinbase(height, hash))?.flatten();
+            let own = block.transactions.first().and_then(|own| block.bytes.get(own.raw.clone()));
+            let is_of_block = coinbase.as_deref() == own;
+            if !is_of_block || what_it_is != (stale.row.hash, stale.row.header, size, stale.row.stripped_size) {
                 self.differences.add(format!("stale_blocks: the row at height {height} does not match its block"));
             }
             let place = BlockPlace { height, membership: ChainMembership::Stale };

@@ -90,7 +90,7 @@ fn any_changed_byte_of_any_row_is_found() {
     let file = directory.path().join("index.redb");
     let whole = fs::read(&file).unwrap();
     let mut random = Rng::new(5);
-    let tables = [&CHAIN_TABLES[..], &["stale_blocks", "stale_transactions", "meta"]].concat();
+    let tables = [&CHAIN_TABLES[..], &["stale_blocks", "stale_raw_blocks", "stale_transactions", "meta"]].concat();
     for round in 0..300 {
         fs::write(&file, &whole).unwrap();
         let table = tables[round % tables.len()];
@@ -344,7 +344,7 @@ fn change_a_byte(file: &Path, table: &str, random: &mut Rng) -> String {
         "p2pk" => flip::<&[u8; 30], &[u8; 4]>(file, table, random),
         "miner_blocks" => flip::<&[u8; 6], &[u8; 24]>(file, table, random),
         "block_filters" => flip::<&[u8; 4], &[u8; 32]>(file, table, random),
-        "stale_blocks" => flip::<&[u8; 36], &[u8]>(file, table, random),
+        "stale_blocks" | "stale_raw_blocks" => flip::<&[u8; 36], &[u8]>(file, table, random),
         "stale_transactions" => flip::<&[u8; 42], ()>(file, table, random),
         "meta" => {
             let database = Database::open(file).unwrap();
@@ -382,7 +382,7 @@ pub(crate) fn flip<K: redb::Key + 'static, V: redb::Value + 'static>(
         table.remove(K::from_bytes(&key)).unwrap();
         // the running totals in a stale block's row are of a chain that is not kept: what is checked lies around them
         at = match name {
-            "stale_blocks" => [random.below(36 + 112), (key.len() + value.len()) as u64 - 1 - random.below(200)]
+            "stale_blocks" => [random.below(36 + 112), (key.len() + value.len()) as u64 - 1 - random.below(80)]
                 [usize::try_from(random.below(2)).unwrap()],
             _ => random.below((key.len() + value.len()) as u64),
         };

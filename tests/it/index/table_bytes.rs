@@ -45,6 +45,7 @@ fn the_bytes_of_tables_are_those_of_their_rows() {
         ("history", bytes_of::<&[u8; 14], &[u8; 44]>(&transaction, "history")),
         ("mempool", bytes_of::<&[u8; 32], &[u8]>(&transaction, "mempool")),
         ("stale_blocks", bytes_of::<&[u8; 36], &[u8]>(&transaction, "stale_blocks")),
+        ("stale_raw_blocks", bytes_of::<&[u8; 36], &[u8]>(&transaction, "stale_raw_blocks")),
         ("transactions", bytes_of::<&[u8; 4], &[u8]>(&transaction, "transactions")),
         ("txids", bytes_of::<&[u8; 10], ()>(&transaction, "txids")),
         ("unspent", bytes_of::<&[u8; 17], &[u8; 9]>(&transaction, "unspent")),

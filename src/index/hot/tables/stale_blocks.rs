@@ -1,9 +1,12 @@
-//! `stale_blocks`: height (4) ‖ block hash (32) → its `blocks` row (fixed width) ‖ raw block. Blocks that
+//! `stale_blocks`: height (4) ‖ block hash (32) → its `blocks` row (fixed width) ‖ serialised coinbase. Blocks that
 //! were disconnected from the active chain; the highest are kept, up to the number in the settings.
+//!
+//! `stale_raw_blocks`: the same key → raw block. Whoever reads one key of a table reads whole values beside it, and stale blocks
+//! are listed and counted without their bytes.
 
 use bitcoin::BlockHash;
 use bitcoin::hashes::Hash;
-use redb::TableDefinition;
+use redb::{ReadableTable, TableDefinition};
 
 use super::super::super::codec::{Decoder, Encoder};
 use super::super::super::error::IndexError;
@@ -13,6 +16,7 @@ use crate::chain::Height;
 use crate::chain::raw::RawBlock;
 
 pub(in crate::index) const TABLE: TableDefinition<'static, &[u8; 36], &[u8]> = TableDefinition::new("stale_blocks");
+pub(in crate::index) const RAW: TableDefinition<'static, &[u8; 36], &[u8]> = TableDefinition::new("stale_raw_blocks");
 
 pub(in crate::index) type StaleBlockKey = [u8; 36];
 
@@ -46,26 +50,43 @@ pub(in crate::index) fn first_key(position: u64) -> StaleBlockKey {
 }
 
 impl StaleBlock {
-    pub(in crate::index) fn encode(&self) -> Vec<u8> {
+    /// The value of its row in `stale_blocks`.
+    ///
+    /// Errors: [`IndexError::Corrupt`] if its bytes do not begin with a header and a coinbase.
+    pub(in crate::index) fn encode_row(&self) -> Result<Vec<u8>, IndexError> {
+        let coinbase = RawBlock::coinbase(&self.raw).map_err(|error| {
+            IndexError::corrupt("stale_blocks", format!("{} does not begin with a coinbase: {error}", self.row.hash))
+        })?;
         let (row, mut encoder) = (self.row.encode(), Encoder::default());
-        encoder.bytes(&row).bytes(&self.raw);
-        encoder.finish()
+        encoder.bytes(&row).bytes(coinbase.bytes());
+        Ok(encoder.finish())
     }
 
-    pub(in crate::index) fn decode(value: &[u8]) -> Result<Self, IndexError> {
-        let mut decoder = Decoder::new("stale_blocks", value);
-        let row = BlockRow::decode_from(&mut decoder)?;
-        Ok(Self { row, raw: decoder.rest().to_vec() })
+    /// The `blocks` row in a row of `stale_blocks`.
+    pub(in crate::index) fn decode_row(value: &[u8]) -> Result<BlockRow, IndexError> {
+        BlockRow::decode_from(&mut Decoder::new("stale_blocks", value))
     }
 
-    /// The serialised coinbase of the block in a row, without a copy of the other transactions.
+    /// The serialised coinbase in a row of `stale_blocks`.
     pub(in crate::index) fn decode_coinbase(value: &[u8]) -> Result<Vec<u8>, IndexError> {
         let mut decoder = Decoder::new("stale_blocks", value);
-        let row = BlockRow::decode_from(&mut decoder)?;
-        let coinbase = RawBlock::coinbase(decoder.rest()).map_err(|error| {
-            IndexError::corrupt("stale_blocks", format!("row {} does not begin with a coinbase: {error}", row.hash))
+        BlockRow::decode_from(&mut decoder)?;
+        Ok(decoder.rest().to_vec())
+    }
+
+    /// The block at a key of both tables, `None` if they do not have it.
+    ///
+    /// Errors: storage errors; [`IndexError::Corrupt`] if one of them has it alone.
+    pub(in crate::index) fn read(
+        rows: &impl ReadableTable<&'static StaleBlockKey, &'static [u8]>,
+        raw: &impl ReadableTable<&'static StaleBlockKey, &'static [u8]>,
+        key: &StaleBlockKey,
+    ) -> Result<Option<Self>, IndexError> {
+        let Some(row) = rows.get(key)? else { return Ok(None) };
+        let raw = raw.get(key)?.ok_or_else(|| {
+            IndexError::corrupt("stale_raw_blocks", format!("the bytes of {} are missing", split_key(key).1))
         })?;
-        Ok(coinbase.bytes().to_vec())
+        Ok(Some(Self { row: Self::decode_row(row.value())?, raw: raw.value().to_vec() }))
     }
 }
 
@@ -77,21 +98,17 @@ mod tests {
 
     #[test]
     fn a_row_survives_its_encoding() {
-        let stale = StaleBlock { row: BlockRow::example(), raw: b"raw block".to_vec() };
-        assert_eq!(StaleBlock::decode(&stale.encode()).unwrap(), stale);
-        let place = (Height::from(5), BlockHash::from_byte_array([4; 32]));
-        assert_eq!(split_key(&key(place.0, place.1)), place);
-    }
-
-    #[test]
-    fn the_coinbase_is_read_without_what_is_behind_it() {
         let block = bitcoin::constants::genesis_block(bitcoin::Network::Bitcoin);
         let (coinbase, row) = (serialize(&block.txdata[0]), BlockRow::example());
         let stale = StaleBlock { row, raw: [serialize(&block), b"no transaction".to_vec()].concat() };
-        assert_eq!(StaleBlock::decode_coinbase(&stale.encode()).unwrap(), coinbase);
+        let value = stale.encode_row().unwrap();
+        assert_eq!(StaleBlock::decode_row(&value).unwrap(), stale.row);
+        assert_eq!(StaleBlock::decode_coinbase(&value).unwrap(), coinbase);
         let cut = StaleBlock { raw: stale.raw[..100].to_vec(), ..stale };
-        let error = StaleBlock::decode_coinbase(&cut.encode()).unwrap_err().to_string();
+        let error = cut.encode_row().unwrap_err().to_string();
         assert!(error.contains("does not begin with a coinbase: the bytes end early"), "{error}");
+        let place = (Height::from(5), BlockHash::from_byte_array([4; 32]));
+        assert_eq!(split_key(&key(place.0, place.1)), place);
     }
 
     #[test]
