@@ -112,6 +112,13 @@ impl Snapshot {
         Ok(())
     }
 
+    /// The newest copies of these txids on the active chain, `None` for one that it does not have. Many are looked up at a time.
+    ///
+    /// Errors: storage errors; [`IndexError::Threads`].
+    pub fn newest_positions(&self, txids: &[Txid]) -> Result<Vec<Option<TxNum>>, IndexError> {
+        self.generations.look_up_several(txids, |txid| Ok(self.positions(txid)?.last().copied()))
+    }
+
     /// The row of a block that left the active chain, without its bytes.
     pub fn stale_block_row(&self, height: Height, hash: BlockHash) -> Result<Option<BlockRow>, IndexError> {
         let Some(row) = self.stale_blocks.get(&stale_blocks::key(height, hash))? else { return Ok(None) };

@@ -44,9 +44,9 @@ use bitcoin::Network;
 
 use crate::chain::Height;
 use byte_budget::ByteBudget;
+use together::WantedTogether;
 #[cfg(test)]
 pub(crate) use together::wait_once;
-use together::{WantedSpender, WantedTogether};
 
 pub use addresses::FoundAddress;
 pub use block::Block;
@@ -103,8 +103,7 @@ pub struct View {
     state: SyncState,
     node_client: NodeClient,
     read_set: ReadSet,
-    wanted_transactions: WantedTogether<WantedTransaction>,
-    wanted_spenders: WantedTogether<WantedSpender>,
+    wanted: WantedTogether,
 }
 
 impl View {
@@ -118,9 +117,8 @@ impl View {
     #[must_use]
     pub fn with_budget(head: Arc<Head>, bytes: usize) -> Self {
         let (state, node_client, read_set) = (SyncState::default(), NodeClient::default(), ReadSet::default());
-        let (wanted_transactions, wanted_spenders) = (WantedTogether::default(), WantedTogether::default());
-        let budget = ByteBudget::new(bytes);
-        Self { head, budget, state, node_client, read_set, wanted_transactions, wanted_spenders }
+        let wanted = WantedTogether::default();
+        Self { head, budget: ByteBudget::new(bytes), state, node_client, read_set, wanted }
     }
 
     /// Records the reads of this view in `read_set`.

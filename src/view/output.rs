@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bitcoin::constants::COINBASE_MATURITY;
-use bitcoin::{OutPoint, Script};
+use bitcoin::{OutPoint, Script, TxOut};
 
 use super::{Block, Transaction, View};
 use crate::chain::Height;
@@ -74,21 +74,10 @@ impl View {
         self.spender_of_copy(place.txnum, vout, transaction.is_newest)
     }
 
-    /// As [`spender`](Self::spender), looked up together with what other fields ask for.
-    pub async fn spender_for_field(&self, transaction: &Transaction, vout: u32) -> Result<Option<Spender>, IndexError> {
-        let Some(place) = transaction.place else { return Ok(None) };
-        let found = self.spender_together(place.txnum, vout).await?;
-        found.map(|found| self.placed_spender(found, transaction.is_newest)).transpose()
-    }
-
     fn spender_of_copy(&self, funding: TxNum, vout: u32, is_newest: bool) -> Result<Option<Spender>, IndexError> {
-        let found = self.head.chain.spender(funding, vout)?;
-        found.map(|found| self.placed_spender(found, is_newest)).transpose()
-    }
-
-    fn placed_spender(&self, spender: SpendingInput, is_newest: bool) -> Result<Spender, IndexError> {
+        let Some(spender) = self.head.chain.spender(funding, vout)? else { return Ok(None) };
         let height = self.head.chain.occurrence(spender.txnum)?.height;
-        Ok(Spender { txnum: spender.txnum, vin: spender.vin, height, is_newest })
+        Ok(Some(Spender { txnum: spender.txnum, vin: spender.vin, height, is_newest }))
     }
 
     /// The input on the active chain that spends an output, `None` while there is none. For a txid that the chain
@@ -115,20 +104,17 @@ impl View {
     }
 
     /// The current status of this output, the mempool included; `None` if it is neither in a block of the active chain
-    /// nor in the mempool. What spends it is looked up together with what other fields ask for.
-    pub async fn spend_status(&self, transaction: &Transaction, vout: u32) -> Result<Option<SpendStatus>, IndexError> {
+    /// nor in the mempool.
+    pub fn spend_status(&self, transaction: &Transaction, vout: u32) -> Result<Option<SpendStatus>, IndexError> {
         let Some(output) = usize::try_from(vout).ok().and_then(|vout| transaction.parts.output.get(vout)) else {
             return Ok(None);
         };
         // the newest copy is the one that counts at the tip, so that no other need be looked up (BIP30)
         let newest = transaction.place.filter(|place| transaction.is_newest && place.txnum != TxNum(0));
-        let can_be_spent = !never_spendable(&output.script_pubkey);
         let status = match newest {
-            Some(_) if !can_be_spent => Some(SpendStatus::Unspendable),
-            Some(place) if self.spender_together(place.txnum, vout).await?.is_some() => Some(SpendStatus::Spent),
-            Some(_) => Some(SpendStatus::Unspent),
-            None if transaction.unconfirmed.is_none() => self.spend_status_at(transaction, vout, &self.tip_block()?)?,
-            None => Some(if can_be_spent { SpendStatus::Unspent } else { SpendStatus::Unspendable }),
+            Some(place) => Some(status_of(output, || self.head.chain.spender(place.txnum, vout))?),
+            None if transaction.unconfirmed.is_some() => Some(status_of(output, || Ok(None))?),
+            None => self.spend_status_at(transaction, vout, &self.tip_block()?)?,
         };
         let is_spent = status == Some(SpendStatus::Unspent) && self.spender_in_mempool(transaction, vout).is_some();
         Ok(if is_spent { Some(SpendStatus::SpentInMempool) } else { status })
@@ -184,6 +170,18 @@ impl View {
         !transaction.parts.is_coinbase()
             || transaction.mature_at().is_some_and(|height| height <= self.tip().height.next())
     }
+}
+
+/// The status of an output of the newest copy of its transaction. `spender` looks up the input of the active chain that spends it,
+/// unless none can.
+fn status_of(
+    output: &TxOut,
+    spender: impl FnOnce() -> Result<Option<SpendingInput>, IndexError>,
+) -> Result<SpendStatus, IndexError> {
+    if never_spendable(&output.script_pubkey) {
+        return Ok(SpendStatus::Unspendable);
+    }
+    Ok(if spender()?.is_some() { SpendStatus::Spent } else { SpendStatus::Unspent })
 }
 
 fn unspendable_script(script: &Script) -> Option<UnspendableReason> {

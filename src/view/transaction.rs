@@ -282,16 +282,20 @@ impl View {
         let mut raw = Vec::new();
         let rows = self.head.chain.read_transactions(TxNum(first), end.saturating_sub(indices.start), &mut raw)?;
         let mut rest = raw.as_slice();
-        for ((txid, fee), (index, txnum)) in rows.into_iter().zip((indices.start..end).zip(first..)) {
+        let txids: Vec<_> = rows.iter().map(|(txid, _)| *txid).collect();
+        let newest = self.head.chain.newest_positions(&txids)?;
+        for (((txid, fee), latest), (index, txnum)) in
+            rows.into_iter().zip(newest).zip((indices.start..end).zip(first..))
+        {
             let (parts, length) = deserialize_partial(rest)
                 .map_err(|error| corrupt("transactions", format!("{txid} is not a transaction: {error}")))?;
             let (raw, behind) = rest.split_at(length);
             rest = behind;
             let place = ConfirmedPlace { txnum: TxNum(txnum), height: block.height, index, fee };
             let own = Transaction::on_chain(txid, parts, raw.to_vec(), place);
-            let newest = match self.latest_position(&txid)? {
-                Some(latest) if latest != place.txnum => self.newest_at(latest)?,
-                _ => Transaction { is_newest: true, ..own },
+            let newest = match latest.filter(|latest| *latest != place.txnum) {
+                Some(latest) => self.newest_at(latest)?,
+                None => Transaction { is_newest: true, ..own },
             };
             self.count(newest.bytes_read)?;
             found.push(newest);
