@@ -30,6 +30,8 @@
 //! | compares the mining pools of a range | 1 for each pool of the table | two seeks in a table of running totals | as some 25 |
 //! | finds each block without payments | [`BISECTION`] for each | every row counts those up to it | the same |
 //! | reads rows that lie together | 1 for each [`ROWS_IN_A_ROW`] | they share pages, and nothing is written of them | the same |
+//! | goes from a transaction to those that it spends or that spend it | 1 for each input or output | each is looked up | as usual, for each that is listed |
+//! | looks at the spent outputs of a transaction: features, signature operations, coin days | 1 for each input | they are looked up | as usual |
 //! | finds out which outputs are a ledger's | 1 for each [`HASHED_SCRIPTS`] | their scripts are hashed | nothing |
 //! | finds out which inputs are a ledger's | 1 for each | the outputs that they spend are looked up | as usual |
 //! | makes a ledger of several scripts | 1 more for each | each has rows of its own | and each hundred as if asked alone |
@@ -84,8 +86,10 @@ pub(crate) const TRANSACTIONS: usize = 3_000;
 pub(crate) const PERIOD: usize = 5;
 /// How many headers a list is taken to have at most: `limits.headers` by default. Each is charged as it is read.
 pub(crate) const HEADERS: usize = 2_000;
-/// Reading the rows of the blocks of a day.
-pub(crate) const DAY_OF_BLOCKS: usize = 200;
+/// How many blocks a day is taken to have at most; networks for tests may have more.
+pub(crate) const MOST_BLOCKS_OF_DAY: u32 = 10_000;
+/// How many points a series is taken to have at most: `limits.points` by default. More are refused.
+pub(crate) const POINTS: usize = 2_000;
 /// Looking for a row among all of one script: about 30 rows.
 pub(crate) const BISECTION: usize = 10;
 /// Reading the coinbase of each of the last hundred blocks.
@@ -214,6 +218,11 @@ pub(crate) fn compact_filter(transactions: u32, inputs: u32) -> usize {
 pub(crate) fn list(items: impl TryInto<usize>, per_item: usize) -> usize {
     // a negative count is refused before any item is read
     items.try_into().unwrap_or(0).saturating_mul(per_item.saturating_add(1)).saturating_add(1)
+}
+
+/// What reading so many rows that lie together costs.
+pub(crate) fn rows_in_a_row(rows: u32) -> usize {
+    usize::try_from(rows).unwrap_or(usize::MAX).div_ceil(ROWS_IN_A_ROW.unsigned_abs() as usize)
 }
 
 /// What a short list costs: what the node reports, or what the bytes of its parent say.

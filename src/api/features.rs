@@ -67,7 +67,7 @@ impl Feature {
             Self::OpReturns => "index.op_returns",
             Self::BlockFilters => "index.block_filters",
             Self::BlockTemplate => "server.block_template",
-            Self::Rates => "rates.file",
+            Self::Rates => "rates.file or rates.url",
         }
     }
 }

@@ -59,5 +59,5 @@ pub(super) fn check(settings: &RatesSettings, merged: &Merged) -> Result<(), Set
             "must begin with https://, or set rates.allow_private for a host of your own network",
         );
     }
-    Ok(())
+    url.fault(settings.allow_private).map_or(Ok(()), |fault| invalid("rates.url", &fault))
 }

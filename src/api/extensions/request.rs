@@ -231,15 +231,19 @@ impl Extension for RequestExtension {
         let is_mutation = self.is_mutation.load(Ordering::Relaxed);
         let WorstCase { complexity, depth } = self.worst_case(&result);
         self.limits.check_depth(depth).map_err(|error| vec![error.into()])?;
-        if let Err(error) = self.limits.check_worst_case(complexity, is_mutation) {
-            let longest = self.sent.get().and_then(|sent| {
-                sent.longest_list(self.counted.get().map(CountedDocument::document), &ctx.schema_env.registry)
-            });
-            return Err(vec![with_list(error, longest)]);
-        }
+        let refused = |error| {
+            let counted = self.counted.get().map(CountedDocument::document);
+            let longest = self.sent.get().and_then(|sent| sent.longest_list(counted, &ctx.schema_env.registry));
+            vec![with_list(error, longest)]
+        };
+        self.limits.check_worst_case(complexity, is_mutation).map_err(refused)?;
         if let Some(account) = ctx.data_opt::<Arc<Account>>() {
             let worst_case = u64::try_from(complexity).unwrap_or(u64::MAX);
-            account.reserve(worst_case, self.limits.answer_cost()).map_err(|error| vec![error.into()])?;
+            account.reserve(worst_case, self.limits.answer_cost()).map_err(|error| match error.code() {
+                // the budget never has as much
+                code::QUERY_LIMIT_EXCEEDED => refused(error),
+                _ => vec![error.into()],
+            })?;
         }
         self.missing.get().map_or(Ok(result), |error| Err(vec![error.clone()]))
     }

@@ -59,6 +59,8 @@ pub(crate) enum GlobalId {
     Reorg(BlockHash),
     /// By the SHA-256 of the script.
     Script(sha256::Hash),
+    /// A script that is not known, by its SHA-256.
+    ScriptHash(sha256::Hash),
     /// By its first block.
     DifficultyEpoch(BlockHash),
     /// By a hash of its entries.
@@ -112,6 +114,7 @@ fn read(id: &str, network: Network) -> Option<GlobalId> {
         }
         "Reorg" => GlobalId::Reorg(hash(content)?),
         "Script" => GlobalId::Script(hash(content)?),
+        "ScriptHash" => GlobalId::ScriptHash(hash(content)?),
         "DifficultyEpoch" => GlobalId::DifficultyEpoch(hash(content)?),
         "AddressSet" => GlobalId::AddressSet(hash(content)?),
         "DescriptorAccount" => GlobalId::DescriptorAccount(hash(content)?),
@@ -154,6 +157,7 @@ impl fmt::Display for GlobalId {
             Self::Address(address) => address_id(address),
             Self::Reorg(new_tip) => reorg_id(*new_tip),
             Self::Script(hash) => script_id(hash),
+            Self::ScriptHash(hash) => script_hash_id(hash),
             Self::DifficultyEpoch(first) => difficulty_epoch_id(*first),
             Self::AddressSet(hash) => address_set_id(hash),
             Self::DescriptorAccount(hash) => descriptor_account_id(hash),
@@ -221,6 +225,11 @@ pub(crate) fn script_id(hash: &sha256::Hash) -> String {
     format!("Script:{hash}")
 }
 
+/// The hash is written in natural byte order.
+pub(crate) fn script_hash_id(hash: &sha256::Hash) -> String {
+    format!("ScriptHash:{hash}")
+}
+
 #[cfg(test)]
 mod tests {
     use bitcoin::hashes::Hash;
@@ -246,6 +255,7 @@ mod tests {
             (format!("Output:{HASH}:7+{HASH}"), GlobalId::Output(OutPoint { txid, vout: 7 }, submitted)),
             (format!("Reorg:{HASH}"), GlobalId::Reorg(block)),
             (format!("Script:{HASH}"), GlobalId::Script(HASH.parse().unwrap())),
+            (format!("ScriptHash:{HASH}"), GlobalId::ScriptHash(HASH.parse().unwrap())),
             (format!("DifficultyEpoch:{HASH}"), GlobalId::DifficultyEpoch(block)),
             (format!("AddressSet:{HASH}"), GlobalId::AddressSet(HASH.parse().unwrap())),
             (format!("DescriptorAccount:{HASH}"), GlobalId::DescriptorAccount(HASH.parse().unwrap())),
@@ -338,6 +348,7 @@ mod tests {
                 GlobalId::Output(OutPoint { txid, vout }, variant),
                 GlobalId::Reorg(block),
                 GlobalId::Script(sha256::Hash::from_byte_array(bytes)),
+                GlobalId::ScriptHash(sha256::Hash::from_byte_array(bytes)),
             ] {
                 prop_assert_eq!(GlobalId::parse("id", &id.to_string(), Network::Bitcoin), Ok(id));
             }

@@ -334,16 +334,16 @@ mod tests {
             (None, Some(i32::MAX), "QUERY_LIMIT_EXCEEDED"),
         ] {
             assert_eq!(take(first, last, 100).unwrap_err().code(), code);
-            assert_eq!(cost(first, last, 7), 1);
+            assert_eq!(cost(first, last, 7), 3 + 7, "no rows, and what is asked of the page");
         }
         assert_eq!(take(Some(101), None, 100).unwrap_err().code(), "QUERY_LIMIT_EXCEEDED");
         assert_eq!(take(None, None, 100), Ok(Take::First(25)));
         assert_eq!(take(None, None, 10), Ok(Take::First(10)));
         assert_eq!(take(Some(0), None, 100), Ok(Take::First(0)));
         assert_eq!(take(None, Some(100), 100), Ok(Take::Last(100)));
-        assert_eq!(cost(Some(10), None, 7), 71);
+        assert_eq!(cost(Some(10), None, 7), 73);
         assert_eq!(cost(None, None, usize::MAX), usize::MAX);
-        assert_eq!((list_cost(10_i32, 7), list_cost(-1_i32, 7), list_cost(2, usize::MAX)), (71, 1, usize::MAX));
+        assert_eq!((list_cost(10_i32, 7), list_cost(-1_i32, 7), list_cost(2, usize::MAX)), (81, 1, usize::MAX));
     }
 
     fn order() -> impl Strategy<Value = SortOrder> {

@@ -23,7 +23,7 @@ use crate::api::types::transaction::{Output, Transaction};
 use crate::view::{self, View};
 
 /// How many branches the node is taken to know, to estimate what its answer costs.
-const BRANCHES: usize = 25;
+const BRANCHES: usize = 100;
 
 /// Tells of the server, and finds things by their ids.
 pub(crate) struct OperationsQuery {
@@ -71,7 +71,13 @@ impl OperationsQuery {
             GlobalId::Reorg(new_tip) => {
                 Reorg::maybe(&view, view.reorg_to(new_tip)).transpose().map(|found| found.map(NodeInterface::Reorg))
             }
-            GlobalId::Script(hash) => Script::with_hash(&view, hash).map(NodeInterface::Script).map(Some),
+            GlobalId::Script(hash) => {
+                Ok(Some(Script::with_hash(&view, hash)?).filter(Script::is_known).map(NodeInterface::Script))
+            }
+            GlobalId::ScriptHash(hash) => {
+                let found = Script::with_hash(&view, hash)?;
+                Ok((!found.is_known()).then_some(NodeInterface::Script(found)))
+            }
             GlobalId::DifficultyEpoch(first) => {
                 Ok(DifficultyEpochObject::beginning_with(&view, first)?.map(NodeInterface::DifficultyEpoch))
             }
@@ -154,8 +160,8 @@ impl OperationsQuery {
         Some(BitcoinNode::ask(&ask).await)
     }
 
-    /// The tips of all branches of the block tree that the Bitcoin node knows, including its main chain, queried now.
-    /// NODE_UNAVAILABLE if the node does not respond.
+    /// The tips of all branches of the block tree that the Bitcoin node knows, including its main chain, queried now: one for
+    /// each branch. NODE_UNAVAILABLE if the node does not respond.
     /// Example: `{ chainTips { height hash status branchLength } }`.
     #[graphql(complexity = "costs::list(BRANCHES, child_complexity).saturating_add(costs::NODE)")]
     async fn chain_tips(&self, ctx: &Context<'_>) -> Option<Result<Vec<ChainTipObject>, ApiError>> {

@@ -50,6 +50,11 @@ pub(crate) fn explain(message: &mut String, value: Option<&Value>, kind: Option<
             message.push_str(part);
         }
     }
+    if let (Some(MetaType::Enum { enum_values, .. }), true) = (kind, message.contains(" does not contain the value ")) {
+        message.push_str(": give one of ");
+        message.push_str(&joined(enum_values.keys()));
+        return;
+    }
     let expected = message.strip_suffix('"').and_then(|message| message.rsplit_once("expected type \""));
     let Some((_, expected)) = expected else { return };
     let Some(rule) = rule(expected).map(str::to_owned).or_else(|| kind.and_then(rule_of)) else { return };

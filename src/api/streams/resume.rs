@@ -200,7 +200,7 @@ impl LedgerCursor {
         place().ok_or_else(|| {
             let fault = format!(
                 "is {}, which is not a cursor of {} with these arguments: give one from an event of this subscription, \
-                 with the same addresses, scripts, descriptors and depths, or `snapshot.cursor` of a query",
+                 with the same addresses, scripts, descriptors, gap limits and depths, or `snapshot.cursor` of a query",
                 shown(cursor),
                 Self::STREAM
             );

@@ -429,8 +429,8 @@ impl Block {
         Some(CompactFilterObject::find(ctx, &self.view, &self.block, costs::NODE).await)
     }
 
-    /// The txids of all transactions of the block, in block order, coinbase first. `transactions` returns the
-    /// transactions page by page.
+    /// The txids of all transactions of the block, in block order, coinbase first. `transactions` returns the transactions page
+    /// by page. As many as `txCount`.
     #[graphql(complexity = "costs::list(TXIDS, 0)")]
     async fn txids(&self, ctx: &Context<'_>) -> Result<List<Txid>, ApiError> {
         let count = usize::try_from(self.block.row.transactions).unwrap_or(usize::MAX);

@@ -90,26 +90,29 @@ impl BlockAuditObject {
         self.audit.match_rate()
     }
 
-    /// Projected transactions that are not in the block, without those of `fresh`. Not sorted by any rule that lasts.
+    /// Projected transactions that are not in the block, without those of `fresh`. Not sorted by any rule that lasts. At most
+    /// as many as the projected block had.
     #[graphql(complexity = "costs::list(TXIDS, 0)")]
     async fn missing(&self, ctx: &Context<'_>) -> Result<Vec<Txid>, ApiError> {
         self.txids(ctx, &self.audit.missing)
     }
 
-    /// Projected transactions that are not in the block and arrived within the last three minutes before it, so that its
-    /// miner may not have had them.
+    /// Projected transactions that are not in the block and arrived within the last three minutes before it, so that its miner
+    /// may not have had them. At most as many as the projected block had.
     #[graphql(complexity = "costs::list(TXIDS, 0)")]
     async fn fresh(&self, ctx: &Context<'_>) -> Result<Vec<Txid>, ApiError> {
         self.txids(ctx, &self.audit.fresh)
     }
 
-    /// Transactions of the block that were in the mempool and not projected, in block order.
+    /// Transactions of the block that were in the mempool and not projected, in block order. At most as many as
+    /// `Block.txCount`.
     #[graphql(complexity = "costs::list(TXIDS, 0)")]
     async fn unexpected(&self, ctx: &Context<'_>) -> Result<Vec<Txid>, ApiError> {
         self.mined(ctx, &self.audit.unexpected)
     }
 
-    /// Transactions of the block that were not in the mempool, in block order, without the coinbase.
+    /// Transactions of the block that were not in the mempool, in block order, without the coinbase. At most as many as
+    /// `Block.txCount`.
     #[graphql(complexity = "costs::list(TXIDS, 0)")]
     async fn unseen(&self, ctx: &Context<'_>) -> Result<Vec<Txid>, ApiError> {
         self.mined(ctx, &self.audit.unseen)
@@ -117,7 +120,7 @@ impl BlockAuditObject {
 
     /// Transactions of `unexpected` and `unseen` that stand in the block ahead of transactions with a higher effective feerate,
     /// in block order: their miner prefers them for another reason than their fees. The longest part of the block whose
-    /// effective feerates never rise is taken for its order. Null for a stale block.
+    /// effective feerates never rise is taken for its order. Null for a stale block. At most as many as `Block.txCount`.
     #[graphql(complexity = "costs::contents(costs::list(TXIDS, 0))")]
     async fn prioritised(&self, ctx: &Context<'_>) -> Option<Result<Vec<Txid>, ApiError>> {
         self.out_of_order(ctx).transpose()

@@ -11,8 +11,6 @@ use crate::api::types::enums::SeriesGroupEnum;
 use crate::chain::Height;
 use crate::view::{Dependency, View};
 
-/// How many points a series is taken to have at most: `limits.points` by default.
-const POINTS: usize = 2_000;
 /// How many years of a chain a series is taken to have where its range does not say so.
 const YEARS: usize = 25;
 /// Halvings until the subsidy is zero, and what comes behind them.
@@ -51,7 +49,7 @@ pub(crate) struct TimeRange {
 /// How many points a series of all blocks has at most.
 fn points_of_all(group: SeriesGroupEnum) -> usize {
     match group {
-        SeriesGroupEnum::Block | SeriesGroupEnum::Hour | SeriesGroupEnum::Day => POINTS,
+        SeriesGroupEnum::Block | SeriesGroupEnum::Hour | SeriesGroupEnum::Day => costs::POINTS,
         SeriesGroupEnum::Week => YEARS * 53,
         SeriesGroupEnum::Month => YEARS * 12,
         // of 2,016 blocks in ten minutes each

@@ -100,7 +100,7 @@ fn vsize(weight: u64) -> Result<Value, ApiError> {
 /// block, from 0 for the coinbase. Far cheaper than `transactions`, for treemaps and charts of whole blocks.
 #[Object]
 impl BlockSummary {
-    /// The txids.
+    /// The txids. As many as `Block.txCount`.
     #[graphql(complexity = "costs::column()")]
     async fn txids(&self, ctx: &Context<'_>) -> Result<Column<Txid>, ApiError> {
         let others = self.contents.paying.iter().map(|transaction| Ok(Txid(transaction.txid).to_value()));

@@ -28,8 +28,10 @@ impl ChainSummary {
 
     fn median_of_blocks(&self, ctx: &Context<'_>) -> Result<Option<Sats>, ApiError> {
         let mut medians = Vec::new();
-        for height in self.day.from.to_u32()..=self.day.to.to_u32() {
-            costs::spend(ctx, 1)?;
+        let heights = self.day.from.to_u32()..=self.day.to.to_u32();
+        let count = heights.end().abs_diff(*heights.start()).saturating_add(1);
+        costs::spend(ctx, costs::rows_in_a_row(count))?;
+        for height in heights {
             self.view.count(size_of::<BlockRow>())?;
             let row = self.view.main_block(height.into())?.row;
             if row.transactions > 1 {
@@ -69,7 +71,7 @@ impl ChainSummary {
 
     /// The median fee of the last 24 hours, in satoshis: the median of the median fees (`BlockFeeStats.medianFee`) of the blocks
     /// with more than a coinbase; of an even number the lower of the two middle ones. Null if there is no such block.
-    #[graphql(name = "medianFee24h", complexity = "costs::more(costs::DAY_OF_BLOCKS, 0)")]
+    #[graphql(name = "medianFee24h", complexity = "costs::more(costs::rows_in_a_row(costs::MOST_BLOCKS_OF_DAY), 0)")]
     async fn median_fee_24h(&self, ctx: &Context<'_>) -> Option<Result<Sats, ApiError>> {
         self.median_of_blocks(ctx).transpose()
     }

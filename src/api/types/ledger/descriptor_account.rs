@@ -25,12 +25,9 @@ use crate::api::scalars::{UInt53, int, int_of};
 use crate::api::types::block::{Block, BlockAt, BlockRangeInput};
 use crate::api::types::enums::{ScriptTypeEnum, SeriesGroupEnum, SortOrder};
 use crate::chain;
-use crate::chain::descriptor::OutputDescriptor;
+use crate::chain::descriptor::{MOST_BRANCHES, OutputDescriptor};
 use crate::limits::Limits;
 use crate::view::View;
-
-/// How many branches an account is taken to have where their number is not known.
-const BRANCHES: usize = 2;
 
 /// The used scripts of a descriptor as one ledger.
 #[derive(Clone)]
@@ -188,7 +185,7 @@ impl DescriptorAccount {
 
     /// The branches: one for each path of the multipath step `<…>`, one without such a step. `combo` has as many for each type
     /// of scripts: P2PK, P2PKH and, with a compressed key, P2WPKH and P2SH-P2WPKH. At most 16.
-    #[graphql(complexity = "costs::list(BRANCHES, child_complexity)")]
+    #[graphql(complexity = "costs::list(MOST_BRANCHES, child_complexity)")]
     async fn branches(&self) -> Vec<DescriptorBranch> {
         DescriptorBranch::all(&self.view, &self.account)
     }

@@ -368,8 +368,8 @@ impl LedgerEntry {
         self.moved.ways() == (true, true)
     }
 
-    /// The ledger's addresses that the transaction pays or spends, in alphabetical order. For a script without an
-    /// address, the scriptPubKey in hexadecimal.
+    /// The ledger's addresses that the transaction pays or spends, in alphabetical order. For a script without an address, the
+    /// scriptPubKey in hexadecimal. At most as many as the transaction has inputs and outputs.
     #[graphql(complexity = "costs::list(TOUCHED, 0)")]
     async fn touched(&self) -> Vec<String> {
         let names = self.moved.scripts().iter().filter_map(|script| self.holdings.name(*script));

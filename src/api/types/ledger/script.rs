@@ -15,7 +15,7 @@ use crate::api::costs;
 use crate::api::engine::List;
 use crate::api::error::ApiError;
 use crate::api::pagination::connection::Connection;
-use crate::api::pagination::global_id::script_id;
+use crate::api::pagination::global_id::{script_hash_id, script_id};
 use crate::api::pagination::page::PageArgs;
 use crate::api::scalars::{Hash256, Hex};
 use crate::api::types::block::{Block, BlockAt, BlockRangeInput};
@@ -42,6 +42,11 @@ impl Script {
         Self { view: view.clone(), hash, bytes: Some(script), holdings }
     }
 
+    /// Whether more than its hash is known.
+    pub(crate) fn is_known(&self) -> bool {
+        self.bytes.is_some()
+    }
+
     /// The script with this SHA-256.
     pub(crate) fn with_hash(view: &Arc<View>, hash: sha256::Hash) -> Result<Self, ApiError> {
         Ok(match view.script_of_hash::<ApiError>(&hash)? {
@@ -55,9 +60,10 @@ impl Script {
 /// bare multisig, nonstandard) are available here.
 #[Object]
 impl Script {
-    /// `Script:` followed by the SHA-256 of the script in natural byte order.
+    /// `Script:` followed by the SHA-256 of the script in natural byte order, or `ScriptHash:` if no more than this hash is
+    /// known. `node` returns null for the id of a script that the index does not know, such as one that can never be spent.
     pub(crate) async fn id(&self) -> ID {
-        script_id(&self.hash).into()
+        if self.is_known() { script_id(&self.hash) } else { script_hash_id(&self.hash) }.into()
     }
 
     /// The scriptPubKey. Null if only its hash was given and no spendable output ever used the script.
@@ -97,7 +103,7 @@ impl Script {
         Hash256::new(self.hash.to_byte_array())
     }
 
-    /// The address of the script. Null for types without an address (P2PK, bare multisig, OP_RETURN, ...).
+    /// The address of the script. Null for types without an address (P2PK, bare multisig, OP_RETURN, ...), and if `hex` is.
     async fn address(&self) -> Option<String> {
         address_of(self.bytes.as_ref()?, self.view.network())
     }

@@ -24,7 +24,7 @@ pub(crate) struct BlockTemplateObject {
     tx_count: i32,
     /// The total weight of the transactions, in weight units.
     weight: i32,
-    /// The txids of the transactions, in block order.
+    /// The txids of the transactions, in block order. At most as many as fit into a block.
     #[graphql(complexity = "costs::list(costs::TRANSACTIONS, 0)")]
     txids: Vec<Txid>,
     /// When the node returned the template, by this server's clock.

@@ -220,7 +220,7 @@ impl Mempool {
     /// stores one sample per minute, for 400 days by default. Steps without a sample are omitted: the server was not
     /// running, or the node was away.
     #[graphql(
-        complexity = "costs::list(sample::steps(range.unwrap_or_default().ends_within(DAY), step_seconds), child_complexity)"
+        complexity = "costs::list(sample::most_steps(range.unwrap_or_default().ends_within(DAY), step_seconds), child_complexity)"
     )]
     async fn history(
         &self,
@@ -241,7 +241,7 @@ impl Mempool {
     /// those blocks took, by the rule of `FeeEstimate.hitRate`: a record for each target. Each step of time has one estimate,
     /// that of its newest sample (`history`). Blocks of the main chain of now are compared.
     #[graphql(
-        complexity = "costs::list(sample::steps(range.unwrap_or_default().ends_within(DAY), step_seconds), 1).saturating_add(child_complexity)"
+        complexity = "costs::more(sample::most_steps(range.unwrap_or_default().ends_within(DAY), step_seconds), costs::few(child_complexity))"
     )]
     async fn fee_track_record(
         &self,

@@ -59,6 +59,11 @@ pub(crate) fn steps((from, to): (DateTime, DateTime), step: Option<i32>) -> usiz
     seconds.map_or(0, |seconds| usize::try_from(seconds / step).unwrap_or(usize::MAX).saturating_add(1))
 }
 
+/// How many steps there are at most that are not refused.
+pub(crate) fn most_steps(ends: (DateTime, DateTime), step: Option<i32>) -> usize {
+    steps(ends, step).min(costs::POINTS)
+}
+
 /// The newest sample of each step as an object, the oldest first.
 ///
 /// Errors: those of [`read`].

@@ -190,7 +190,7 @@ impl DecodedPsbt {
         Some(build())
     }
 
-    /// The extended public keys of which keys of the inputs and outputs are derived, by their bytes.
+    /// The extended public keys of which keys of the inputs and outputs are derived, by their bytes. As many as the PSBT has.
     #[graphql(complexity = "costs::few(child_complexity)")]
     async fn global_xpubs(&self) -> Result<Vec<PsbtXpub>, ApiError> {
         self.view.count(self.content.psbt.xpub.len().saturating_mul(KEY_BYTES))?;

@@ -107,7 +107,7 @@ impl PsbtInput {
         Ok(self.part()?.sighash_type.map(SighashType::from))
     }
 
-    /// The public keys of the input, and where they come from.
+    /// The public keys of the input, and where they come from. As many as the PSBT has for the input.
     #[graphql(complexity = "costs::few(child_complexity)")]
     async fn derivations(&self) -> Result<Vec<PsbtDerivation>, ApiError> {
         let part = self.part()?;
@@ -115,7 +115,7 @@ impl PsbtInput {
         Ok(PsbtDerivation::all(&part.bip32_derivation, &part.tap_key_origins))
     }
 
-    /// The signatures. Usually empty once the input is finalized.
+    /// The signatures. Usually empty once the input is finalized. As many as the PSBT has for the input.
     #[graphql(complexity = "costs::few(child_complexity)")]
     async fn signatures(&self) -> Result<Vec<PsbtSignature>, ApiError> {
         let part = self.part()?;
@@ -130,7 +130,8 @@ impl PsbtInput {
     }
 
     /// The public keys that can sign and have not: of a multisig script also those that are not needed. Of scripts other than
-    /// single keys and multisig, the keys in `derivations`. Empty once the input is finalized.
+    /// single keys and multisig, the keys in `derivations`. Empty once the input is finalized. As many as the PSBT has for the
+    /// input.
     #[graphql(complexity = "costs::few(child_complexity)")]
     async fn unsigned_keys(&self) -> Result<Vec<Hex>, ApiError> {
         let keys = &self.known()?.state.missing.signatures;
@@ -177,7 +178,7 @@ impl PsbtInput {
         }))
     }
 
-    /// The preimages of hashes in the script, by hash function and hash.
+    /// The preimages of hashes in the script, by hash function and hash. As many as the PSBT has for the input.
     #[graphql(complexity = "costs::few(child_complexity)")]
     async fn preimages(&self) -> Result<Vec<PsbtPreimage>, ApiError> {
         PsbtPreimage::all(&self.view, self.part()?)
@@ -193,14 +194,14 @@ impl PsbtInput {
         Ok(self.part()?.tap_merkle_root.map(|root| Hex::new(root.to_byte_array())))
     }
 
-    /// The taproot scripts by which the output may be spent, by their control blocks.
+    /// The taproot scripts by which the output may be spent, by their control blocks. As many as the PSBT has for the input.
     #[graphql(complexity = "costs::few(child_complexity)")]
     async fn taproot_scripts(&self) -> Result<Vec<PsbtTapLeaf>, ApiError> {
         PsbtTapLeaf::of_input(&self.view, self.part()?)
     }
 
     /// The entries of types that this server does not know, by their keys, and those of taproot (BIP371) whose x-only key is no
-    /// point of the curve (BIP340).
+    /// point of the curve (BIP340). As many as the PSBT has for the input.
     #[graphql(complexity = "costs::few(child_complexity)")]
     async fn unknown_entries(&self) -> Result<Vec<PsbtUnknownEntry>, ApiError> {
         PsbtUnknownEntry::all(&self.view, &self.part()?.unknown)

@@ -63,7 +63,7 @@ impl PsbtOutput {
         Ok(self.script_object(self.part()?.witness_script.as_ref()))
     }
 
-    /// The public keys of the output, and where they come from.
+    /// The public keys of the output, and where they come from. As many as the PSBT has for the output.
     #[graphql(complexity = "costs::few(child_complexity)")]
     async fn derivations(&self) -> Result<Vec<PsbtDerivation>, ApiError> {
         let part = self.part()?;

@@ -43,7 +43,8 @@ impl DatabaseInfo {
         self.pinned.view.as_ref()?.file_bytes().map(UInt53::new)
     }
 
-    /// The tables that grow with the chain, with their sizes. Fails with NOT_READY while the index is not ready.
+    /// The tables that grow with the chain, with their sizes. Fails with NOT_READY while the index is not ready. Fewer than
+    /// fifty.
     #[graphql(complexity = "costs::list(costs::TABLES, child_complexity)")]
     async fn tables(&self) -> Option<Result<Vec<TableInfo>, ApiError>> {
         Some(self.table_rows())

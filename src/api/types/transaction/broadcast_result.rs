@@ -101,8 +101,8 @@ impl BroadcastResult {
         self.find().transpose()
     }
 
-    /// The txids of the transactions that left the mempool because of this one: those that spend the same outputs, and
-    /// their descendants. Empty unless the outcome is ACCEPTED.
+    /// The txids of the transactions that left the mempool because of this one: those that spend the same outputs, and their
+    /// descendants. Empty unless the outcome is ACCEPTED. As many as the node allows: some hundred.
     #[graphql(complexity = "costs::few(child_complexity)")]
     async fn replaced(&self) -> Vec<Txid> {
         self.replaced.iter().copied().map(Txid).collect()

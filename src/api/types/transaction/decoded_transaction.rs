@@ -54,8 +54,8 @@ impl DecodedTransaction {
         self.missing.is_empty()
     }
 
-    /// The outputs that the transaction spends and that neither the main chain nor the mempool contains, in
-    /// input order. For the other outputs, `spendStatus` reports whether they are spent.
+    /// The outputs that the transaction spends and that neither the main chain nor the mempool contains, in input order. For
+    /// the other outputs, `spendStatus` reports whether they are spent. At most as many as the transaction has inputs.
     #[graphql(complexity = "costs::few(child_complexity)")]
     async fn missing_inputs(&self) -> Result<Vec<OutPointObject>, ApiError> {
         OutPointObject::all(&self.missing)

@@ -122,7 +122,7 @@ impl Input {
         Ok(Hex::new(script.to_bytes()))
     }
 
-    /// The items of the witness stack, bottom first (BIP141). Empty if there is no witness.
+    /// The items of the witness stack, bottom first (BIP141). Empty if there is no witness. As many as the input has.
     #[graphql(complexity = "costs::few(child_complexity)")]
     async fn witness(&self) -> Result<List<Hex>, ApiError> {
         let witness = &self.part()?.witness;

@@ -68,19 +68,19 @@ impl Output {
         &self.transaction
     }
 
-    async fn spender(&self) -> Result<Option<view::Spender>, ApiError> {
-        Ok(self.view.spender_for_field(&self.transaction, self.vout).await?)
+    fn spender(&self) -> Result<Option<view::Spender>, ApiError> {
+        Ok(self.view.spender(&self.transaction, self.vout)?)
     }
 
     fn reason(&self) -> Result<Option<UnspendableReasonEnum>, ApiError> {
         Ok(self.view.unspendable(&self.transaction, self.vout)?.map(UnspendableReasonEnum::from))
     }
 
-    async fn status(&self, at: Option<BlockAt>) -> Result<Option<SpendStatusEnum>, ApiError> {
+    fn status(&self, at: Option<BlockAt>) -> Result<Option<SpendStatusEnum>, ApiError> {
         let status = match at {
             None => {
                 self.view.read_set().depends_on(Dependency::Head);
-                self.view.spend_status(&self.transaction, self.vout).await?
+                self.view.spend_status(&self.transaction, self.vout)?
             }
             at => self.view.spend_status_at(&self.transaction, self.vout, &BlockAt::resolve(at, &self.view)?)?,
         };
@@ -191,7 +191,7 @@ impl Output {
         )]
         at: Option<BlockAt>,
     ) -> Option<Result<SpendStatusEnum, ApiError>> {
-        self.status(at).await.transpose()
+        self.status(at).transpose()
     }
 
     /// Why the output can never be spent. Null if it can be, or already was.
@@ -201,7 +201,7 @@ impl Output {
 
     /// The main chain input that spends the output. Null if there is none.
     async fn spent_by(&self) -> Option<Result<Input, ApiError>> {
-        let spender = self.spender().await.transpose()?;
+        let spender = self.spender().transpose()?;
         Some(spender.and_then(|spender| Input::spending(&self.view, spender)))
     }
 
@@ -230,6 +230,6 @@ impl Output {
 
     /// The height of the block that spends the output. Null if there is none.
     async fn spent_height(&self) -> Option<Result<i32, ApiError>> {
-        Some(self.spender().await.transpose()?.and_then(|spender| int(spender.height.to_u32())))
+        Some(self.spender().transpose()?.and_then(|spender| int(spender.height.to_u32())))
     }
 }

@@ -30,7 +30,7 @@ impl PackageResult {
         &self.results
     }
 
-    /// The txids of the transactions that left the mempool because of the package.
+    /// The txids of the transactions that left the mempool because of the package. As many as the node allows: some hundred.
     #[graphql(complexity = "costs::few(child_complexity)")]
     async fn replaced(&self) -> Vec<Txid> {
         self.replaced.iter().copied().map(Txid).collect()

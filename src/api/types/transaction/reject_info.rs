@@ -93,15 +93,16 @@ impl RejectInfo {
         Some(self.refusal.message.as_str()).filter(|message| *message != self.refusal.reason)
     }
 
-    /// The outputs that the transaction spends and that are not available, in input order: they do not exist, or another main chain
-    /// transaction spends them. An output that only another mempool transaction spends is not listed.
+    /// The outputs that the transaction spends and that are not available, in input order: they do not exist, or another main
+    /// chain transaction spends them. An output that only another mempool transaction spends is not listed. At most as many as
+    /// the transaction has inputs.
     #[graphql(complexity = "costs::few(child_complexity)")]
     async fn missing_inputs(&self) -> Result<Vec<OutPointObject>, ApiError> {
         OutPointObject::all(&self.obstacles()?.missing)
     }
 
-    /// The txids of other transactions, in the mempool and on the main chain, that spend an output that this
-    /// transaction spends.
+    /// The txids of other transactions, in the mempool and on the main chain, that spend an output that this transaction
+    /// spends. At most as many as the transaction has inputs.
     #[graphql(complexity = "costs::few(child_complexity)")]
     async fn conflicts_with(&self) -> Result<Vec<Txid>, ApiError> {
         Ok(self.obstacles()?.conflicting.into_iter().map(Txid).collect())

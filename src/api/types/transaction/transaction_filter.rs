@@ -82,6 +82,10 @@ impl TransactionFilter {
         let rate = if given.min_fee_rate.is_some() { "minFeeRate" } else { "maxFeeRate" };
         let only_coinbases = given.asks_for_rate() && given.is_coinbase == Some(true);
         check_not_both(only_coinbases, ("isCoinbase: true", rate), "a coinbase pays no fee")?;
+        let of_spent =
+            given.features.iter().flatten().any(|feature| chain::StructuralFeature::from(*feature).needs_prevouts());
+        let spending_coinbases = of_spent && given.is_coinbase == Some(true);
+        check_not_both(spending_coinbases, ("isCoinbase: true", "features"), "a coinbase spends no output")?;
         Ok(Some(given))
     }
 

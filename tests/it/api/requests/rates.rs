@@ -42,7 +42,7 @@ fn without_a_table_each_field_of_rates_is_disabled() {
         ),
     ] {
         let error = api.ask(&document)["errors"][0].take();
-        let expected = json!({ "code": "FEATURE_DISABLED", "feature": "RATES", "setting": "rates.file" });
+        let expected = json!({ "code": "FEATURE_DISABLED", "feature": "RATES", "setting": "rates.file or rates.url" });
         assert_eq!(error["extensions"], expected, "{document}");
     }
     assert!(!has_rates(&api));

@@ -21,7 +21,7 @@ use crate::view::{ScriptKey, View};
 pub(crate) struct LedgerEvent {
     /// The number of this event in its stream. It goes on from `after`: 1 more than that of the event before it.
     seq: UInt53,
-    /// The cursor of this event. Pass it as `after`, with the same addresses, scripts, descriptors and depths, to resume
+    /// The cursor of this event. Pass it as `after`, with the same addresses, scripts, descriptors, gap limits and depths, to resume
     /// after this event.
     cursor: String,
     /// What happened.
