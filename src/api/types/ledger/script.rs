@@ -21,7 +21,7 @@ use crate::api::scalars::{Hash256, Hex};
 use crate::api::types::block::{Block, BlockAt, BlockRangeInput};
 use crate::api::types::enums::{ScriptTypeEnum, SeriesGroupEnum, SortOrder};
 use crate::chain::{ScriptType, address_of, asm};
-use crate::view::View;
+use crate::view::{Dependency, View};
 
 /// A scriptPubKey, or the hash of one that never appeared.
 #[derive(Clone)]
@@ -47,8 +47,9 @@ impl Script {
         self.bytes.is_some()
     }
 
-    /// The script with this SHA-256.
+    /// The script with this SHA-256. Whether it is known depends on the newest block and the mempool.
     pub(crate) fn with_hash(view: &Arc<View>, hash: sha256::Hash) -> Result<Self, ApiError> {
+        view.read_set().depends_on(Dependency::Head);
         Ok(match view.script_of_hash::<ApiError>(&hash)? {
             Some(script) => Self::of(view, script),
             None => Self { view: view.clone(), hash, bytes: None, holdings: Holdings::new(view, script_id(&hash), []) },

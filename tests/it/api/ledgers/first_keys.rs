@@ -68,11 +68,22 @@ fn the_ledger_of_the_first_payer_is_found_by_script_and_by_its_hash_in_either_by
     }
     // in the other order it is the hash of something that never was
     let other = api.data(&format!(
-        "{{ script(electrumScriptHash: \"{natural}\") {{ hex scriptHash stats {{ used }} balance {{ confirmed }} }} }}"
+        "{{ script(electrumScriptHash: \"{natural}\") {{ id hex scriptHash stats {{ used }} balance {{ confirmed }} }} }}"
     ));
+    let unknown = format!("ScriptHash:{reversed}");
     assert_eq!(
         other["script"],
-        json!({ "hex": null, "scriptHash": reversed, "stats": { "used": false }, "balance": { "confirmed": 0 } })
+        json!({ "id": unknown, "hex": null, "scriptHash": reversed, "stats": { "used": false }, "balance": { "confirmed": 0 } })
+    );
+    // no two objects have one id and different content
+    let node =
+        |id: &str| api.data(&format!("{{ node(id: \"{id}\") {{ id ... on Script {{ hex }} }} }}"))["node"].clone();
+    assert_eq!(node(&unknown), json!({ "id": unknown, "hex": null }));
+    assert_eq!(node(&format!("Script:{reversed}")), Value::Null);
+    assert_eq!(node(&format!("ScriptHash:{natural}")), Value::Null);
+    assert_eq!(
+        node(&format!("Script:{natural}")),
+        json!({ "id": format!("Script:{natural}"), "hex": format!("{script:x}") })
     );
 }
 

@@ -245,6 +245,19 @@ fn an_object_of_an_argument_is_refused_with_the_fields_that_it_may_have() {
         let message = format!("Invalid value for argument \"{path}\", expected type \"{kind}\": {expected}");
         assert_eq!(refused(&api, document, variables).0, message, "{document}");
     }
+    for (document, message) in [
+        (
+            "{ blocks(order: UP) { totalCount } }",
+            "argument \"order\", enumeration type \"SortOrder\" does not contain the value \"UP\": give one of ASC, DESC",
+        ),
+        (
+            "{ transactions(filter: { scriptTypes: [P2SH, PSH] }) { totalCount } }",
+            "does not contain the value \"PSH\": give one of P2PK, P2PKH, P2SH,",
+        ),
+    ] {
+        let found = refused(&api, document, &none).0;
+        assert!(found.contains(message), "{found}");
+    }
     let refused = api.first_event("subscription { unconfirmedTransaction(filter: 7) { txid } }");
     let message = "Invalid value for argument \"filter\", expected type \"TransactionFilter\": an object, got 7";
     assert_eq!(refused["errors"][0]["message"], message);

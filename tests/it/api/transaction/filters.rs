@@ -165,6 +165,10 @@ fn conditions_that_no_transaction_can_meet_are_refused() {
             "isCoinbase: true, maxFeeRate: 1",
             "filter.isCoinbase: true and filter.maxFeeRate exclude each other: a coinbase pays no fee",
         ),
+        (
+            "isCoinbase: true, features: [WITNESS, MULTISIG_SPEND]",
+            "filter.isCoinbase: true and filter.features exclude each other: a coinbase spends no output",
+        ),
     ] {
         for (path, open, close) in [
             (json!(["transactions"]), "{", "}"),
