@@ -1,13 +1,17 @@
 //! What answers cost: the fields that are resolved, and more for those that do more.
 
-use async_graphql::{Request, Variables};
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_graphql::{Executor, Request, Variables};
+use btcgraph::api::{Account, Budget, BudgetExhausted, Include};
 use btcgraph::chain::StructuralFeature;
 use btcgraph::limits::Limits;
 use btcgraph::sim::{Hostile, SimChain};
 use serde_json::{Value, json};
 
 use crate::api::mempool::projected::{chain_with_coins, paying};
-use crate::support::api::Api;
+use crate::support::api::{Api, response_json};
 
 fn chain(blocks: u32) -> SimChain {
     let (mut chain, mut hostile) = (SimChain::new(140), Hostile::new(140));
@@ -77,6 +81,43 @@ fn a_nested_query_with_default_pages_is_answered_though_full_pages_would_cost_mo
     let answer = Api::of_chain(&chain).ask(query);
     assert_eq!(answer.get("errors"), None);
     assert_eq!(answer["data"]["blocks"]["nodes"].as_array().unwrap().len(), 25);
+}
+
+/// A budget that never holds what a large document needs.
+struct SmallBudget;
+
+impl Budget for SmallBudget {
+    fn take(&self, cost: u64) -> Result<u64, BudgetExhausted> {
+        let limit = 1_000;
+        limit.checked_sub(cost).ok_or(BudgetExhausted { limit, wait: Duration::ZERO })
+    }
+
+    fn give_back(&self, cost: u64) -> u64 {
+        cost
+    }
+
+    fn charge(&self, _: u64) -> u64 {
+        0
+    }
+}
+
+#[test]
+fn a_document_that_no_budget_of_the_client_pays_for_is_refused_with_its_longest_list() {
+    let api = Api::of_chain(&chain(3));
+    let ask = |document: &str| {
+        let account = Arc::new(Account::new(true, Include::default(), Some(Arc::new(SmallBudget))));
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        response_json(runtime.block_on(api.schema.execute(Request::new(document).data(account))))
+    };
+    assert_eq!(ask("{ tip { transactions(first: 100) { nodes { txid } } } }").get("errors"), None);
+    let refused = ask("{ tip { transactions(first: 100) { nodes { txid outputs(first: 50) { nodes { value } } } } } }");
+    let extensions = json!({
+        "code": "QUERY_LIMIT_EXCEEDED", "which": "costPerMinute", "limit": 1_000, "actual": 1 + 3 + 100 * (2 + 3 + 50 * 2),
+        "field": "tip.transactions.nodes.outputs",
+    });
+    assert_eq!(refusal(&refused), extensions);
+    let message = refused["errors"][0]["message"].as_str().unwrap();
+    assert!(message.ends_with("is the longest list: request smaller pages or fewer fields"), "{message}");
 }
 
 #[test]
