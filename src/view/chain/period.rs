@@ -17,36 +17,45 @@ pub struct Period {
     pub seconds: Option<(u32, u32)>,
 }
 
-/// The periods of a range of blocks, which is not empty.
+/// The periods of a range of blocks, and of the calendar those without blocks around it that are asked for.
 pub(in crate::view) struct Periods<'v> {
     view: &'v View,
     blocks: Range<u32>,
     group: SeriesGroup,
     /// The mean of the seconds between two blocks, by which the next period is guessed.
     interval: u32,
-    /// The median time past of the first block and of the last.
+    /// The second that the first period contains, and that of the last: the median time past of the first block and of the last,
+    /// unless more is asked for.
     times: (u32, u32),
 }
 
 impl<'v> Periods<'v> {
-    /// `None` without blocks.
+    /// Of periods of the calendar those without blocks count from the one second to the other of `within`, but for what is before
+    /// the genesis block and after the tip; without it, between the blocks. `None` if there is no period.
     pub(in crate::view) fn of(
         view: &'v View,
         blocks: &Range<Height>,
         group: SeriesGroup,
+        within: Option<(u32, u32)>,
     ) -> Result<Option<Self>, IndexError> {
         let blocks = blocks.start.to_u32()..blocks.end.to_u32();
-        if blocks.is_empty() {
-            return Ok(None);
+        let mut around = None;
+        if let (Some((from, to)), SeriesGroup::Calendar(_)) = (within, group) {
+            let (genesis, tip) = (view.median_time(0)?, view.median_time(view.tip().height.to_u32())?);
+            around = Some((from.max(genesis), to.min(tip))).filter(|(from, to)| from <= to);
         }
-        let times = (view.median_time(blocks.start)?, view.median_time(blocks.end - 1)?);
-        let interval = times.1.saturating_sub(times.0) / (blocks.end - blocks.start);
+        if blocks.is_empty() {
+            return Ok(around.map(|times| Self { view, blocks, group, interval: 1, times }));
+        }
+        let (first, last) = (view.median_time(blocks.start)?, view.median_time(blocks.end - 1)?);
+        let interval = last.saturating_sub(first) / (blocks.end - blocks.start);
+        let times = around.map_or((first, last), |(from, to)| (from.min(first), to.max(last)));
         Ok(Some(Self { view, blocks, group, interval: interval.max(1), times }))
     }
 
     /// How many there are, those without blocks among them.
     pub(in crate::view) fn count(&self) -> u32 {
-        let (first, last) = (self.blocks.start, self.blocks.end - 1);
+        let (first, last) = (self.blocks.start, self.blocks.end.saturating_sub(1));
         let before = match self.group {
             SeriesGroup::Block => last - first,
             SeriesGroup::Calendar(unit) => unit.index(self.times.1).saturating_sub(unit.index(self.times.0)),
@@ -57,20 +66,25 @@ impl<'v> Periods<'v> {
 
     /// The last.
     pub(in crate::view) fn last(&self) -> Result<Period, IndexError> {
-        self.ending_before(self.blocks.end)
+        match self.group {
+            SeriesGroup::Calendar(unit) => self.of_calendar(unit, unit.index(self.times.1), self.blocks.end),
+            _ => Ok(self.counted(self.blocks.end - 1)),
+        }
+    }
+
+    /// The last with blocks; `None` if there is none.
+    pub(in crate::view) fn last_with_blocks(&self) -> Result<Option<Period>, IndexError> {
+        if self.blocks.is_empty() { Ok(None) } else { self.ending_before(self.blocks.end).map(Some) }
     }
 
     /// The one before this, whether it has blocks or not; `None` in front of the first.
     pub(in crate::view) fn before(&self, period: &Period) -> Result<Option<Period>, IndexError> {
         let end = period.blocks.start.to_u32();
-        if end <= self.blocks.start {
-            return Ok(None);
-        }
         let (SeriesGroup::Calendar(unit), Some((start, _))) = (self.group, period.seconds) else {
-            return self.ending_before(end).map(Some);
+            return if end <= self.blocks.start { Ok(None) } else { self.ending_before(end).map(Some) };
         };
-        let Some(second) = start.checked_sub(1) else { return Ok(None) };
-        self.of_calendar(unit, unit.index(second), end).map(Some)
+        let second = start.checked_sub(1).filter(|second| unit.index(*second) >= unit.index(self.times.0));
+        second.map(|second| self.of_calendar(unit, unit.index(second), end)).transpose()
     }
 
     /// The newest one with blocks before this; `None` in front of the first.

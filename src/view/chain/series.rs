@@ -34,7 +34,9 @@ impl View {
         shape: SeriesShape,
         mut may_read: impl FnMut() -> Result<(), E>,
     ) -> Result<Result<Vec<ChainPeriod>, TooManyPeriods>, E> {
-        let Some(periods) = Periods::of(self, blocks, shape.group)? else { return Ok(Ok(Vec::new())) };
+        let Some(periods) = Periods::of(self, blocks, shape.group, shape.empty_within)? else {
+            return Ok(Ok(Vec::new()));
+        };
         // only periods of the calendar can be without blocks
         let counts_all = shape.include_empty || !matches!(shape.group, SeriesGroup::Calendar(_));
         if counts_all && periods.count() > shape.most {
@@ -46,7 +48,8 @@ impl View {
         loop {
             may_read()?;
             let period = match found.last() {
-                None => Some(periods.last()?),
+                None if shape.include_empty => Some(periods.last()?),
+                None => periods.last_with_blocks()?,
                 Some(newer) if shape.include_empty => periods.before(&newer.period)?,
                 Some(newer) => periods.before_with_blocks(&newer.period)?,
             };

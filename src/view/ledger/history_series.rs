@@ -43,6 +43,8 @@ pub struct SeriesShape {
     pub group: SeriesGroup,
     /// Whether periods count in which nothing changed.
     pub include_empty: bool,
+    /// From the one second to the other periods without blocks count, too, if any do; between the blocks if not given.
+    pub empty_within: Option<(u32, u32)>,
     /// The most periods.
     pub most: u32,
 }
@@ -81,7 +83,9 @@ impl View {
         shape: SeriesShape,
         mut may_read: impl FnMut(SeriesRead) -> Result<(), E>,
     ) -> Result<Result<Vec<LedgerPeriod>, TooManyPeriods>, E> {
-        let Some(periods) = Periods::of(self, blocks, shape.group)? else { return Ok(Ok(Vec::new())) };
+        let Some(periods) = Periods::of(self, blocks, shape.group, shape.empty_within)? else {
+            return Ok(Ok(Vec::new()));
+        };
         if shape.include_empty && periods.count() > shape.most {
             return Ok(Err(TooManyPeriods(periods.count())));
         }

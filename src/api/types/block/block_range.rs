@@ -117,6 +117,12 @@ impl BlockRangeInput {
         }
     }
 
+    /// The seconds that the range is given in, if it is.
+    pub(crate) fn seconds(&self) -> Option<(u32, u32)> {
+        let Self::Times(TimeRange { from, to }) = self else { return None };
+        Some((from.map_or(0, DateTime::to_unix), to.map_or(u32::MAX, DateTime::to_unix)))
+    }
+
     /// The heights of those of these blocks that exist; of all blocks without a range. Which they are is as lasting as the
     /// block that ends them. `name` is that of the argument, with its path.
     ///

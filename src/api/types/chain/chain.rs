@@ -153,7 +153,8 @@ impl Chain {
             SeriesGroupEnum,
         >,
         #[graphql(
-            desc = "Whether to include the periods without blocks: a point for each, as a chart needs.",
+            desc = "Whether to include the periods without blocks: a point for each, as a chart needs; with \
+                    `range.times` from its start to its end, but for what is before the genesis block and after the tip.",
             default_with = "Some(false)"
         )]
         include_empty: Option<bool>,

@@ -146,7 +146,9 @@ impl Holdings {
         let limits = limits(ctx)?;
         let group = group.unwrap_or_default().into();
         let blocks = BlockRangeInput::heights("range", range, &self.view)?;
-        let shape = SeriesShape { group, include_empty: include_empty.unwrap_or_default(), most: limits.points };
+        let include_empty = include_empty.unwrap_or_default();
+        let empty_within = range.filter(|_| include_empty).and_then(|range| range.seconds());
+        let shape = SeriesShape { group, include_empty, empty_within, most: limits.points };
         let spend = |read| {
             costs::spend(ctx, if read == SeriesRead::Period { costs::PERIOD } else { 1 })?;
             Ok::<_, ApiError>(self.view.count(ROW_BYTES)?)

@@ -71,7 +71,8 @@ use crate::view::{self, Dependency, Movements, Pending, ScriptKey, TxNum, View};
             name = "include_empty",
             ty = "Option<bool>",
             desc = "Whether to include the periods in which no transaction paid or spent the ledger: a point for each, as \
-                    a chart needs.",
+                    a chart needs; with `range.times` from its start to its end, but for what is before the \
+                    genesis block and after the tip.",
             default_with = "Some(false)"
         ),
     ),

@@ -144,7 +144,8 @@ impl Script {
         >,
         #[graphql(
             desc = "Whether to include the periods in which no transaction paid or spent the ledger: a point for each, as \
-                    a chart needs.",
+                    a chart needs; with `range.times` from its start to its end, but for what is before the \
+                    genesis block and after the tip.",
             default_with = "Some(false)"
         )]
         include_empty: Option<bool>,

@@ -134,7 +134,8 @@ impl Miner {
             SeriesGroupEnum,
         >,
         #[graphql(
-            desc = "Whether to include the periods in which the chain has no block: a point for each, as a chart needs.",
+            desc = "Whether to include the periods in which the chain has no block: a point for each, as a chart needs; with \
+                    `range.times` from its start to its end, but for what is before the genesis block and after the tip.",
             default_with = "Some(false)"
         )]
         include_empty: Option<bool>,

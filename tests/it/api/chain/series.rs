@@ -383,6 +383,56 @@ fn a_series_has_as_many_points_as_the_limits_allow() {
     assert_eq!(none["chain"]["series"], json!([]));
 }
 
+/// The genesis block of regtest is of 2011, and the blocks of a simulated chain are years later.
+#[test]
+fn a_range_by_time_has_its_empty_periods_up_to_its_ends() {
+    let mut chain = SimChain::new(96);
+    chain.mine_empty(30).unwrap();
+    let api = Api::of_chain(&chain);
+    let ask = |from: &str, to: &str, include_empty: bool| {
+        let range = format!("{{ times: {{ from: \"{from}T00:00:00Z\", to: \"{to}T00:00:00Z\" }} }}");
+        let arguments = format!("range: {range}, group: MONTH, includeEmpty: {include_empty}");
+        let found = api.data(&format!(
+            "{{ chain {{ series({arguments}) {{ startAt blockCount utxoSet {{ height }} }} }}
+                script(scriptPubKey: \"51\") {{ balanceHistory({arguments}) {{ startAt blockCount balanceAfter }} }} }}"
+        ));
+        let series = found["chain"]["series"].as_array().unwrap().clone();
+        let history = found["script"]["balanceHistory"].as_array().unwrap();
+        if include_empty {
+            let of = |points: &[Value]| points.iter().map(|point| point["startAt"].clone()).collect::<Vec<_>>();
+            assert_eq!(of(&series), of(history), "{arguments}");
+        }
+        series
+    };
+    let months = |series: &[Value]| -> Vec<(String, u64)> {
+        let month = |point: &Value| point["startAt"].as_str().unwrap()[..7].to_owned();
+        series.iter().map(|point| (month(point), point["blockCount"].as_u64().unwrap())).collect()
+    };
+    let expected = |months: &[(&str, u64)]| -> Vec<_> {
+        months.iter().map(|(month, count)| ((*month).to_owned(), *count)).collect()
+    };
+    let within = ask("2011-03-05", "2011-06-05", true);
+    assert_eq!(months(&within), expected(&[("2011-03", 0), ("2011-04", 0), ("2011-05", 0), ("2011-06", 0)]));
+    // as after the block in front
+    let height = within[0]["utxoSet"]["height"].as_u64().unwrap();
+    assert_eq!(ask("2011-03-05", "2011-06-05", false), Vec::<Value>::new());
+    // not in front of the genesis block
+    let early = months(&ask("2009-01-01", "2011-04-05", true));
+    assert_eq!(early, expected(&[("2011-02", height + 1), ("2011-03", 0), ("2011-04", 0)]));
+    assert_eq!(ask("2009-01-01", "2010-01-01", true), Vec::<Value>::new());
+    // and not behind the tip
+    let tip = api.data("{ tip { height medianTime } }");
+    let late = months(&ask("2011-03-05", "2100-01-01", true));
+    let (last, count) = late.last().unwrap();
+    assert_eq!(
+        (late[0].clone(), &last[..]),
+        (("2011-03".to_owned(), 0), &tip["tip"]["medianTime"].as_str().unwrap()[..7])
+    );
+    let counted: u64 = late.iter().map(|(_, count)| count).sum();
+    assert!(*count > 0 && counted == tip["tip"]["height"].as_u64().unwrap() - height);
+    assert_eq!(ask("2099-01-01", "2100-01-01", true), Vec::<Value>::new());
+}
+
 #[test]
 fn the_utxo_set_is_that_after_any_block_of_the_main_chain() {
     let (mut chain, mut hostile) = (SimChain::new(94), Hostile::new(94));
