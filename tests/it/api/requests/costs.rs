@@ -88,7 +88,7 @@ struct SmallBudget;
 
 impl Budget for SmallBudget {
     fn take(&self, cost: u64) -> Result<u64, BudgetExhausted> {
-        let limit = 1_000;
+        let limit = 1_000_u64;
         limit.checked_sub(cost).ok_or(BudgetExhausted { limit, wait: Duration::ZERO })
     }
 
