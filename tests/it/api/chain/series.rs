@@ -386,7 +386,7 @@ fn a_series_has_as_many_points_as_the_limits_allow() {
 /// The genesis block of regtest is of 2011, and the blocks of a simulated chain are years later.
 #[test]
 fn a_range_by_time_has_its_empty_periods_up_to_its_ends() {
-    let mut chain = SimChain::new(96);
+    let mut chain = SimChain::new(96).with_clock(FIRST, 40_000);
     chain.mine_empty(30).unwrap();
     let api = Api::of_chain(&chain);
     let ask = |from: &str, to: &str, include_empty: bool| {
