@@ -267,11 +267,11 @@ pub(crate) fn account(text: &str, gap_limit: Option<i32>, default_gap_limit: i32
         Some(paths) => paths.split(';').count(),
         None => 1,
     };
-    let (scripts, derived) = match is_key || text.contains('*') {
-        true => {
-            (gap_limit, gap_limit.saturating_add(DERIVED_TOGETHER as usize).next_multiple_of(DERIVED_TOGETHER as usize))
-        }
-        false => (1, 1),
+    let batch = DERIVED_TOGETHER as usize;
+    let (scripts, derived) = if is_key || text.contains('*') {
+        (gap_limit, gap_limit.saturating_add(batch).next_multiple_of(batch))
+    } else {
+        (1, 1)
     };
     let [scripts, derived] = [scripts, derived].map(|of_branch| of_branch.saturating_mul(branches));
     let derived = derived.saturating_mul(keys(text).max(1)).saturating_mul(DERIVED_SCRIPT);

@@ -40,7 +40,7 @@ impl SeriesPoint {
         let blocks = BlockRangeInput::heights("range", range, view)?;
         let include_empty = include_empty.unwrap_or_default();
         let empty_within = range.filter(|_| include_empty).and_then(|range| range.seconds());
-        let shape = SeriesShape { group, include_empty, empty_within, most: most };
+        let shape = SeriesShape { group, include_empty, empty_within, most };
         let found = view.series(&blocks, shape, || {
             costs::spend(ctx, costs::PERIOD)?;
             Ok::<_, ApiError>(view.count(POINT_BYTES)?)
