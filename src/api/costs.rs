@@ -58,7 +58,7 @@ use crate::api::extensions::account::Account;
 use crate::api::extensions::spec_fixes::names_at;
 use crate::api::pagination::page::{DEFAULT_PARTS, Take, take};
 use crate::chain::{address_beginning, parse_any_address};
-use crate::limits::HIGHEST_PAGE_SIZE;
+use crate::limits::{DERIVED_TOGETHER, HIGHEST_PAGE_SIZE};
 
 /// A round trip to the node.
 pub(crate) const NODE: usize = 50;
@@ -102,9 +102,7 @@ const PARSED_KEY: usize = 50;
 const RAW_KEY_DIGITS: usize = 64;
 /// Deriving a script of one key and looking for its history.
 pub(crate) const DERIVED_SCRIPT: usize = 10;
-/// Scripts of a branch that are derived together.
-pub(crate) const DERIVED_TOGETHER: u32 = 64;
-/// Deriving so many scripts of one key.
+/// Deriving the scripts of one key that are derived together.
 pub(crate) const DERIVED_BATCH: usize = DERIVED_TOGETHER as usize * DERIVED_SCRIPT;
 /// How many scripts a key has in `combo` at most (BIP384).
 const COMBO_SCRIPTS: usize = 4;

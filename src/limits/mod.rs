@@ -23,6 +23,9 @@ pub(crate) use declarations::declarations;
 /// if it had this many.
 pub const HIGHEST_PAGE_SIZE: u32 = 1_000;
 
+/// How many scripts of a branch of a descriptor are derived together.
+pub(crate) const DERIVED_TOGETHER: u32 = 64;
+
 const fn widen(number: u32) -> u64 {
     number as u64
 }

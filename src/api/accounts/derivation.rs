@@ -11,13 +11,13 @@ use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 
 use crate::api::blocking::BlockingPool;
-use crate::api::costs;
 use crate::api::error::ApiError;
 use crate::chain::address_of;
 use crate::chain::descriptor::{DescriptorError, INDEX_END, OutputDescriptor};
+use crate::limits::DERIVED_TOGETHER;
 
 /// Scripts in a batch.
-pub(crate) const BATCH: u32 = costs::DERIVED_TOGETHER;
+pub(crate) const BATCH: u32 = DERIVED_TOGETHER;
 /// Bytes that a batch typically weighs.
 const TYPICAL: u64 = 12_000;
 /// The longest text that is parsed where the request is; a longer one is parsed on a thread of its own.
