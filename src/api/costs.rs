@@ -261,10 +261,10 @@ pub(crate) fn account(text: &str, gap_limit: Option<i32>, default_gap_limit: i32
     let paths = text.split('<').nth(1).and_then(|step| step.split('>').next());
     let branches = match paths {
         _ if is_key => 2, // a receive and a change chain
-        _ if text.contains("combo") => COMBO_SCRIPTS,
         Some(paths) => paths.split(';').count(),
         None => 1,
     };
+    let branches = if text.contains("combo") { branches.saturating_mul(COMBO_SCRIPTS) } else { branches };
     let batch = DERIVED_TOGETHER as usize;
     let (scripts, derived) = if is_key || text.contains('*') {
         (gap_limit, gap_limit.saturating_add(batch).next_multiple_of(batch))

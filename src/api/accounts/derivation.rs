@@ -16,8 +16,6 @@ use crate::chain::address_of;
 use crate::chain::descriptor::{DescriptorError, INDEX_END, OutputDescriptor};
 use crate::limits::DERIVED_TOGETHER;
 
-/// Scripts in a batch.
-pub(crate) const BATCH: u32 = DERIVED_TOGETHER;
 /// Bytes that a batch typically weighs.
 const TYPICAL: u64 = 12_000;
 /// The longest text that is parsed where the request is; a longer one is parsed on a thread of its own.
@@ -91,7 +89,7 @@ impl DerivationCache {
         self.pool.run(move || Ok(OutputDescriptor::parse(&text, network))).await
     }
 
-    /// The scripts of a branch from index [`BATCH`] times `batch` on, up to the end of the batch or the last index that
+    /// The scripts of a branch from index [`DERIVED_TOGETHER`] times `batch` on, up to the end of the batch or the last index that
     /// there is. A descriptor that is not ranged has one script.
     pub(crate) async fn batch(
         &self,
@@ -109,8 +107,9 @@ impl DerivationCache {
             .pool
             .run(move || {
                 let deriver = descriptor.branch(branch).map_err(|error| ApiError::internal(&error.to_string()))?;
-                let first = batch.saturating_mul(BATCH);
-                let end = if descriptor.is_ranged() { first.saturating_add(BATCH).min(INDEX_END) } else { 1 };
+                let first = batch.saturating_mul(DERIVED_TOGETHER);
+                let end =
+                    if descriptor.is_ranged() { first.saturating_add(DERIVED_TOGETHER).min(INDEX_END) } else { 1 };
                 let scripts = (first..end).map(|index| {
                     let script = deriver.script(index).map_err(|error| ApiError::internal(&error.to_string()))?;
                     Ok(DerivedScript::new(script, network))

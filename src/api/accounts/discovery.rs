@@ -3,11 +3,11 @@
 
 use std::sync::Arc;
 
-use super::derivation::{BATCH, DerivationCache, DerivedScript};
+use super::derivation::{DerivationCache, DerivedScript};
 use crate::api::costs;
 use crate::api::error::ApiError;
 use crate::chain::descriptor::{INDEX_END, OutputDescriptor};
-use crate::limits::Limits;
+use crate::limits::{DERIVED_TOGETHER, Limits};
 use crate::view::View;
 
 /// The gap limit that wallets use (BIP44).
@@ -37,7 +37,7 @@ pub(crate) struct AccountBranch {
 
 /// What deriving a batch of scripts costs, whether or not it is cached.
 pub(crate) fn batch_cost(descriptor: &OutputDescriptor) -> usize {
-    let scripts = if descriptor.is_ranged() { usize::try_from(BATCH).unwrap_or(usize::MAX) } else { 1 };
+    let scripts = if descriptor.is_ranged() { usize::try_from(DERIVED_TOGETHER).unwrap_or(usize::MAX) } else { 1 };
     scripts.saturating_mul(descriptor.keys().max(1)).saturating_mul(costs::DERIVED_SCRIPT)
 }
 
@@ -54,7 +54,8 @@ impl AccountBranch {
 
     /// The script at an index below [`derived`](Self::derived).
     pub(crate) fn script(&self, index: u32) -> Option<&DerivedScript> {
-        let (batch, place) = (usize::try_from(index / BATCH).ok()?, usize::try_from(index % BATCH).ok()?);
+        let (batch, place) =
+            (usize::try_from(index / DERIVED_TOGETHER).ok()?, usize::try_from(index % DERIVED_TOGETHER).ok()?);
         self.batches.get(batch)?.get(place).filter(|_| index < self.derived)
     }
 
@@ -88,10 +89,11 @@ impl DiscoveredAccount {
             let mut branch = AccountBranch { path: descriptor.path(number), ..AccountBranch::default() };
             let mut end = if descriptor.is_ranged() { gap_limit } else { 1 };
             while branch.derived < end {
-                let place = branch.derived % BATCH;
+                let place = branch.derived % DERIVED_TOGETHER;
                 if place == 0 {
                     spend(batch_cost(&descriptor))?;
-                    let scripts = cache.batch(&descriptor, number, branch.derived / BATCH, view.network()).await?;
+                    let scripts =
+                        cache.batch(&descriptor, number, branch.derived / DERIVED_TOGETHER, view.network()).await?;
                     branch.batches.push(scripts);
                 }
                 let scripts = branch.batches.last().map(|scripts| &scripts[..]).unwrap_or_default();

@@ -11,6 +11,6 @@ mod derivation;
 mod discovery;
 mod watching;
 
-pub(crate) use derivation::{BATCH, DerivationCache, DerivedScript};
+pub(crate) use derivation::{DerivationCache, DerivedScript};
 pub(crate) use discovery::{AccountBranch, DEFAULT_GAP_LIMIT, DiscoveredAccount, batch_cost};
 pub(crate) use watching::{HistoryEnd, WatchedBranch, WatchedBranches, WatchedScriptSlots};

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use bitcoin::BlockHash;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::derivation::{BATCH, DerivationCache, DerivedScript};
+use super::derivation::{DerivationCache, DerivedScript};
 use crate::api::error::ApiError;
 use crate::chain::descriptor::{INDEX_END, OutputDescriptor};
-use crate::limits::Limits;
+use crate::limits::{DERIVED_TOGETHER, Limits};
 use crate::view::{TxNum, View};
 
 /// After so many look-ups others have their turn.
@@ -78,7 +78,8 @@ impl WatchedBranch {
 
     /// The script at an index that is derived.
     pub(crate) fn script(&self, index: u32) -> Option<&DerivedScript> {
-        let (batch, place) = (usize::try_from(index / BATCH).ok()?, usize::try_from(index % BATCH).ok()?);
+        let (batch, place) =
+            (usize::try_from(index / DERIVED_TOGETHER).ok()?, usize::try_from(index % DERIVED_TOGETHER).ok()?);
         self.batches.get(batch)?.get(place)
     }
 
@@ -96,7 +97,7 @@ impl WatchedBranch {
         spend: &impl Fn(&OutputDescriptor) -> Result<(), ApiError>,
     ) -> Result<(), ApiError> {
         while let batch = u32::try_from(self.batches.len()).unwrap_or(u32::MAX)
-            && batch.saturating_mul(BATCH) < end
+            && batch.saturating_mul(DERIVED_TOGETHER) < end
         {
             spend(&self.descriptor)?;
             let scripts = cache.batch(&self.descriptor, self.number, batch, view.network()).await?;

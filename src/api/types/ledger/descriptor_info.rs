@@ -6,7 +6,7 @@ use bitcoin::{Network, NetworkKind};
 use super::derived_address::DerivedAddress;
 use super::descriptor_branch::branch_place;
 use super::descriptor_error::DescriptorErrorObject;
-use crate::api::accounts::{BATCH, DerivationCache, batch_cost};
+use crate::api::accounts::{DerivationCache, batch_cost};
 use crate::api::context::{ServingContext, limits};
 use crate::api::costs;
 use crate::api::error::ApiError;
@@ -15,6 +15,7 @@ use crate::api::scalars::int_of;
 use crate::api::types::enums::ScriptTypeEnum;
 use crate::chain;
 use crate::chain::descriptor::{DescriptorError, OutputDescriptor};
+use crate::limits::DERIVED_TOGETHER;
 use crate::view::View;
 
 /// The networks that extended keys are for.
@@ -68,8 +69,8 @@ impl DescriptorInfo {
         let (mut index, network) = (from, self.view.network());
         while derived.len() < count {
             costs::spend(ctx, batch_cost(descriptor))?;
-            let scripts = self.serving.derivation.batch(descriptor, branch, index / BATCH, network).await?;
-            let place = usize::try_from(index % BATCH).unwrap_or(usize::MAX);
+            let scripts = self.serving.derivation.batch(descriptor, branch, index / DERIVED_TOGETHER, network).await?;
+            let place = usize::try_from(index % DERIVED_TOGETHER).unwrap_or(usize::MAX);
             let Some(scripts) = scripts.get(place..).filter(|scripts| !scripts.is_empty()) else { break };
             for script in scripts.iter().take(count.saturating_sub(derived.len())) {
                 derived.push(DerivedAddress::new(&self.view, script, path.as_deref(), (branch, index)));

@@ -1,8 +1,8 @@
 //! `stale_blocks`: height (4) ‖ block hash (32) → its `blocks` row (fixed width) ‖ serialised coinbase. Blocks that
 //! were disconnected from the active chain; the highest are kept, up to the number in the settings.
 //!
-//! `stale_raw_blocks`: the same key → raw block. Whoever reads one key of a table reads whole values beside it, and stale blocks
-//! are listed and counted without their bytes.
+//! `stale_raw_blocks`: the same key → raw block. It is a table of its own because a page is read with its whole values, and
+//! stale blocks are listed and counted without their bytes.
 
 use bitcoin::BlockHash;
 use bitcoin::hashes::Hash;

@@ -23,7 +23,7 @@ type Events = BoxStream<'static, Response>;
 
 /// The least time between two events of most of them, and a little more.
 const PAUSE: Duration = Duration::from_millis(1_100);
-/// How long an event may take that is there: its execution ends its turn now and then.
+/// How long an event may take that has happened: its execution may yield several times.
 const YIELDS: Duration = Duration::from_millis(20);
 
 fn subscribe(api: &Api, field: &str) -> Events {
