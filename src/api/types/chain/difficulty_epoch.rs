@@ -16,13 +16,14 @@ use crate::api::types::enums::SortOrder;
 use crate::chain::difficulty::difficulty;
 use crate::chain::difficulty::retarget::{EpochSoFar, change};
 use crate::chain::{self, BLOCKS_PER_EPOCH, Height};
-use crate::view::{self, BlockRange, Dependency, View};
+use crate::view::{self, BlockRange, BlockRow, Dependency, View};
 
 /// An epoch of the difficulty, as far as its blocks are there.
 #[derive(Clone)]
 pub(crate) struct DifficultyEpochObject {
     view: Arc<View>,
     epoch: chain::DifficultyEpoch,
+    first: Arc<BlockRow>,
     blocks: Arc<BlockRange>,
 }
 
@@ -43,7 +44,8 @@ impl DifficultyEpochObject {
             view.read_set().depends_on(Dependency::Chain);
         }
         let blocks = Arc::new(view.range(epoch.first(), epoch.last().min(tip))?);
-        Ok(Some(Self { view: view.clone(), epoch, blocks }))
+        let first = view.main_block(epoch.first())?.row;
+        Ok(Some(Self { view: view.clone(), epoch, first, blocks }))
     }
 
     /// The epoch that this block of the main chain is the first of; `None` if it is not the first of any.
@@ -61,7 +63,7 @@ impl DifficultyEpochObject {
 
     /// Its blocks so far, to see what they make of the difficulty.
     pub(crate) fn so_far(&self) -> Result<EpochSoFar, ApiError> {
-        let (first, last) = (&self.blocks.first.header, &self.blocks.last.header);
+        let (first, last) = (&self.first.header, &self.blocks.last.header);
         let is_first = self.epoch.first() == Height::GENESIS && self.blocks.blocks() > 1;
         let second = is_first.then(|| self.view.main_block(Height::GENESIS.next())).transpose()?;
         Ok(EpochSoFar {
@@ -77,7 +79,7 @@ impl DifficultyEpochObject {
 
     /// A page of its blocks so far. The row at a position is the block at that height.
     fn blocks_page(&self, ctx: &Context<'_>, args: &PageArgs, order: SortOrder) -> Result<Connection<Block>, ApiError> {
-        let id = difficulty_epoch_id(self.blocks.first.header.block_hash());
+        let id = difficulty_epoch_id(self.first.header.block_hash());
         let scope = Scope::new("blocks", id).filtered(format!("{order:?}"));
         let (start, count) = (u64::from(self.epoch.first().to_u32()), self.blocks.blocks());
         let page = args.read(&scope, &self.view, limits(ctx)?)?.of(start..start.saturating_add(count.into()), order);
@@ -103,7 +105,7 @@ impl DifficultyEpochObject {
     pub(crate) fn change_at_start(&self) -> Result<Option<f64>, ApiError> {
         let Some(before) = self.epoch.first().previous() else { return Ok(None) };
         let before = self.view.main_block(chain::DifficultyEpoch::of(before).first())?;
-        Ok(Some(change(before.row.header.bits, self.blocks.first.header.bits)))
+        Ok(Some(change(before.row.header.bits, self.first.header.bits)))
     }
 }
 
@@ -113,7 +115,7 @@ impl DifficultyEpochObject {
 impl DifficultyEpochObject {
     /// `DifficultyEpoch:` followed by the hash of its first block.
     pub(crate) async fn id(&self) -> ID {
-        difficulty_epoch_id(self.blocks.first.header.block_hash()).into()
+        difficulty_epoch_id(self.first.header.block_hash()).into()
     }
 
     /// The index of the epoch: the number of epochs before it.
@@ -133,7 +135,7 @@ impl DifficultyEpochObject {
 
     /// The header timestamp of the first block.
     async fn started_at(&self) -> DateTime {
-        DateTime::from_unix(self.blocks.first.header.time)
+        DateTime::from_unix(self.first.header.time)
     }
 
     /// The header timestamp of the last block. Null until that block exists.
@@ -144,12 +146,12 @@ impl DifficultyEpochObject {
     /// The target of the first block in compact form. On test networks, individual blocks of the epoch may have an
     /// easier target.
     async fn bits(&self) -> UInt53 {
-        self.blocks.first.header.bits.to_consensus().into()
+        self.first.header.bits.to_consensus().into()
     }
 
     /// The difficulty of the first block.
     async fn difficulty(&self) -> f64 {
-        difficulty(self.blocks.first.header.bits)
+        difficulty(self.first.header.bits)
     }
 
     /// The change of the difficulty from the previous epoch to this one, as a fraction: 0.05 means 5 % harder. Null for
@@ -161,7 +163,7 @@ impl DifficultyEpochObject {
     /// The time from the first block to the last, in seconds; it spans 2,015 intervals. The next difficulty scales with
     /// two weeks divided by this time. Null until the last block exists.
     async fn actual_timespan(&self) -> Option<Result<Int53, ApiError>> {
-        let seconds = || i64::from(self.blocks.last.header.time) - i64::from(self.blocks.first.header.time);
+        let seconds = || i64::from(self.blocks.last.header.time) - i64::from(self.first.header.time);
         self.has_ended().then(|| Int53::new(seconds()))
     }
 

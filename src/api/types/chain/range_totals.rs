@@ -50,7 +50,7 @@ impl RangeTotals {
 
     /// The median time past of the first block.
     async fn started_at(&self) -> DateTime {
-        DateTime::from_unix(self.0.first.median_time)
+        DateTime::from_unix(self.0.started_at)
     }
 
     /// The median time past of the last block.

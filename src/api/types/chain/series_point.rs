@@ -15,8 +15,8 @@ use crate::chain::Height;
 use crate::chain::difficulty::difficulty;
 use crate::view::{BlockRange, BlockRow, ChainPeriod, SeriesShape, TooManyPeriods, View};
 
-/// Rows of blocks that a point has: that of its last block, and that of its first. The one before it is of the point before.
-const POINT_BYTES: usize = 2 * size_of::<BlockRow>();
+/// The row that a point has: that of its last block. The one before it is of the point before.
+const POINT_BYTES: usize = size_of::<BlockRow>();
 
 /// A period of the chain.
 pub(crate) struct SeriesPoint {
@@ -63,7 +63,7 @@ impl SeriesPoint {
 
     /// The beginning of the period.
     pub(crate) fn start(&self) -> DateTime {
-        let first = || self.found.blocks.as_ref().map_or(&self.found.last, |blocks| &blocks.first).median_time;
+        let first = || self.found.blocks.as_ref().map_or(self.found.last.median_time, |blocks| blocks.started_at);
         DateTime::from_unix(self.found.period.seconds.map_or_else(first, |(start, _)| start))
     }
 
@@ -123,6 +123,6 @@ impl SeriesPoint {
     /// The UTXO set right after the last block: `Chain.utxoSet(at:)` of that block. Of a period without blocks, that after the
     /// block before it.
     async fn utxo_set(&self) -> UtxoSetObject {
-        UtxoSetObject::after(self.last_height(), self.found.last.clone())
+        UtxoSetObject::after(&self.view, self.last_height(), self.found.last.clone())
     }
 }
