@@ -77,6 +77,6 @@ pub use optional::{NamedTable, OptionalTable, OptionalTables};
 pub use published::{FrozenFile, FrozenFiles, JoinedFile};
 pub use raw::{RawBlocks, RawFiles, RawProgress, RawStorage};
 pub use snapshot::{Occurrence, Snapshot, SpendingInput, StoredTransaction, WantedTransaction};
-pub use statistics::feerate_quantiles;
+pub use statistics::STORED_PERCENTS;
 pub use table_rows::TableRows;
 pub use verify::{IndexFile, Report, TableReport, UtxoSet, VerifyOptions, VerifyProgress, WatchFile, verify};

@@ -8,8 +8,8 @@ use super::error::IndexError;
 use super::hot::tables::blocks::{BlockRow, ChainTotals, QUANTILES};
 use crate::chain::{Feerate, Height, ScriptType};
 
-/// The points of the distributions, in percent.
-const PERCENT: [u64; QUANTILES] = [0, 10, 25, 50, 75, 90, 100];
+/// The points of the distributions that rows have, in percent.
+pub const STORED_PERCENTS: [u32; QUANTILES] = [0, 10, 25, 50, 75, 90, 100];
 
 /// What a block says about itself. Sizes in bytes.
 #[derive(Clone, Copy, Debug)]
@@ -216,25 +216,24 @@ impl Tally {
 /// at 50.
 fn fee_quantiles(sorted: &[u64]) -> [u64; QUANTILES] {
     let Some(last) = sorted.len().checked_sub(1) else { return [0; QUANTILES] };
-    PERCENT.map(|percent| {
+    STORED_PERCENTS.map(|percent| {
         if percent == 50 && sorted.len().is_multiple_of(2) {
             let (low, high) = (sorted[sorted.len() / 2 - 1], sorted[sorted.len() / 2]);
             return low + (high - low) / 2;
         }
         // nearest rank: ceil(percent / 100 * count), the first for 0 percent
-        let rank = (u64::try_from(sorted.len()).unwrap_or(u64::MAX).saturating_mul(percent)).div_ceil(100);
+        let rank = (u64::try_from(sorted.len()).unwrap_or(u64::MAX).saturating_mul(percent.into())).div_ceil(100);
         usize::try_from(rank).map_or(sorted[last], |rank| sorted[rank.saturating_sub(1).min(last)])
     })
 }
 
 /// The quantiles of feerates, which are given in ascending order, each with the weight that pays it: the feerate at which each
 /// share of the weight is reached, as in Core's `CalculatePercentilesByWeight`.
-#[must_use]
-pub fn feerate_quantiles(sorted: &[(u64, u64)]) -> [u64; QUANTILES] {
+fn feerate_quantiles(sorted: &[(u64, u64)]) -> [u64; QUANTILES] {
     let total: u64 = sorted.iter().map(|(_, weight)| weight).sum();
     let (mut behind, mut transactions) = (0, sorted.iter());
     let mut at = (0, 0);
-    PERCENT.map(|percent| {
+    STORED_PERCENTS.map(|percent| {
         // behind / total < percent / 100, in whole numbers
         while behind == 0 || u128::from(behind) * 100 < u128::from(total) * u128::from(percent) {
             let Some(next) = transactions.next() else { break };

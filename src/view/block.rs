@@ -24,6 +24,26 @@ pub struct Block {
     stale: OnceLock<StaleBytes>,
 }
 
+/// Which time of a block counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BlockTime {
+    /// The median time past (BIP113), which never falls along a chain.
+    MedianTimePast,
+    /// The time in the header, which may be earlier than that of the block in front.
+    Header,
+}
+
+impl BlockTime {
+    /// The time of a block by this clock, in seconds since 1970.
+    #[must_use]
+    pub fn of(self, row: &BlockRow) -> u32 {
+        match self {
+            Self::MedianTimePast => row.median_time,
+            Self::Header => row.header.time,
+        }
+    }
+}
+
 /// A serialised stale block. It is parsed once for all its transactions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct StaleBytes {
@@ -242,6 +262,27 @@ impl View {
             }
         }
         Ok(Height::from(low))
+    }
+
+    /// The height of the first block from which on every block is later than this second by the clock; one above the tip if there
+    /// is none.
+    pub fn first_height_later(&self, clock: BlockTime, seconds: u32) -> Result<Height, IndexError> {
+        let mut height = self.first_height_after(seconds)?;
+        if clock == BlockTime::MedianTimePast {
+            return Ok(height);
+        }
+        // a header is later than the median of the eleven in front of it (Core `ContextualCheckBlockHeader`), so all above `height`
+        // are later; and most of the eleven below it are not: these steps are few
+        if height <= self.tip().height && self.main_block(height)?.row.header.time <= seconds {
+            return Ok(height.next());
+        }
+        while let Some(below) = height.previous() {
+            if self.main_block(below)?.row.header.time <= seconds {
+                break;
+            }
+            height = below;
+        }
+        Ok(height)
     }
 
     /// The number of blocks, itself included, that confirm a block at this height of the active chain.

@@ -5,10 +5,11 @@ use std::collections::{HashMap, HashSet};
 use bitcoin::{Amount, ScriptBuf, TxOut, Txid};
 
 use super::{Block, BudgetExceeded, View, corrupt};
+use crate::chain::float::to_f64;
 use crate::chain::raw::{RawTransaction, split_transactions};
 use crate::chain::script::never_spendable;
 use crate::chain::wide;
-use crate::index::{IndexError, QUANTILES, TxNum, feerate_quantiles};
+use crate::index::{IndexError, TxNum};
 use crate::mempool::{Coins, FeeFraction, MinedClusters, PayingTransaction, ScriptTotals};
 
 /// The figures of the transactions of a block.
@@ -32,14 +33,32 @@ pub struct CoinbaseFigures {
 }
 
 impl BlockContents {
-    /// The feerates at which shares of the weight that pays are reached, in sat per 1,000 vbytes, as in the rows of blocks, but
-    /// by effective feerates: those of the transactions without the coinbase.
+    /// The feerates of the transactions without the coinbase, each by itself.
     #[must_use]
-    pub fn quantiles(&self, effective: &[FeeFraction]) -> [u64; QUANTILES] {
-        let rates = effective.iter().map(|rate| rate.to_feerate().to_sat_per_kvb());
+    pub fn own_feerates(&self) -> Vec<FeeFraction> {
+        self.paying.iter().map(|transaction| FeeFraction::new(transaction.fee, transaction.weight)).collect()
+    }
+
+    /// The feerates at which these shares, in percent, of the transactions without the coinbase are reached, in sat per 1,000
+    /// vbytes: shares of their weight, as in the rows of blocks, or of their number. Zeros if there are none. `feerates` has that
+    /// of each transaction.
+    #[must_use]
+    pub fn feerates_at(&self, percents: &[f64], feerates: &[FeeFraction], is_weighted: bool) -> Vec<u64> {
+        let rates = feerates.iter().map(|rate| rate.to_feerate().to_sat_per_kvb());
         let mut by_rate: Vec<_> = rates.zip(self.paying.iter().map(|transaction| transaction.weight)).collect();
         by_rate.sort_unstable();
-        feerate_quantiles(&by_rate)
+        let mut sum = 0_u64;
+        let sums = by_rate.iter().map(|(_, weight)| {
+            sum = sum.saturating_add(if is_weighted { *weight } else { 1 });
+            sum
+        });
+        let sums: Vec<_> = sums.collect();
+        let at = |percent: &f64| {
+            // products of whole numbers below 2^53 are exact
+            let reached = sums.partition_point(|behind| to_f64(*behind) * 100.0 < to_f64(sum) * percent);
+            by_rate.get(reached).or(by_rate.last()).map_or(0, |(rate, _)| *rate)
+        };
+        percents.iter().map(at).collect()
     }
 
     /// The clusters of the transactions without the coinbase.

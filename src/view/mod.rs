@@ -49,7 +49,7 @@ use together::WantedTogether;
 pub(crate) use together::wait_once;
 
 pub use addresses::FoundAddress;
-pub use block::Block;
+pub use block::{Block, BlockTime};
 pub use block_contents::{BlockContents, ScriptChange};
 pub use byte_budget::BudgetExceeded;
 pub use chain::figures::OutputAge;
@@ -80,7 +80,7 @@ pub use transaction::{ConfirmedPlace, Transaction, TransactionState, state_after
 pub use crate::index::{
     BlockRow, ChainMembership, ChainTotals, CountAndValue, DeadTransaction, DiskShortage, FORMAT_VERSION, IndexError,
     MinerTotals, OpReturnPosition, OptionalTable, OptionalTables, OutputPosition, QUANTILES, Reorg, SHORTEST_DATA,
-    ScriptKey, TableRows, Tip, TxNum, TypeTotals, WantedTransaction,
+    STORED_PERCENTS, ScriptKey, TableRows, Tip, TxNum, TypeTotals, WantedTransaction,
 };
 pub use crate::mempool::{
     ArrivalRate, BlockAudit, Coins, Departed, Departure, Entry, FeeBin, FeeBins, FeeFraction, FeerateKind,

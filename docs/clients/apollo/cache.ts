@@ -44,7 +44,7 @@ export const typePolicies: TypePolicies = {
   Block: {
     keyFields: ['id'],
     fields: {
-      balanceChanges: connection(),
+      balanceChanges: connection('minAbs'),
       silentPaymentTweaks: connection(),
       transactions: connection('filter'),
     },
@@ -163,6 +163,7 @@ export const typePolicies: TypePolicies = {
   },
   MempoolEntry: { keyFields: false, merge: true },
   MempoolSample: { keyFields: false, merge: true },
+  MempoolSeriesPoint: { keyFields: false, merge: true },
   MempoolStats: { keyFields: false, merge: true },
   MerkleProof: { keyFields: false, merge: true },
   Miner: {

@@ -77,6 +77,7 @@ export const keys: KeyingConfig = {
   LostBlock: isPart,
   MempoolEntry: isPart,
   MempoolSample: isPart,
+  MempoolSeriesPoint: isPart,
   MempoolStats: isPart,
   MerkleProof: isPart,
   MinerSeriesPoint: isPart,

@@ -133,7 +133,7 @@ const FIELD_CACHEABILITY: &[(&str, Cacheability, &str)] = &[
     ("BlockConnection", Immutable, "edges nodes pageInfo totalCount"),
     ("BlockDisconnected", Never, "seq cursor block reorg"),
     ("BlockEdge", Immutable, "cursor node"),
-    ("BlockFeeStats", Immutable, "totalFees averageFee medianFee minFee maxFee medianFeeRate averageFeeRate feeRatePercentiles effectiveFeeRatePercentiles"),
+    ("BlockFeeStats", Immutable, "totalFees averageFee medianFee minFee maxFee medianFeeRate averageFeeRate feeRatePercentiles"),
     ("BlockHeader", Immutable, "hash height hex version previousBlockHash merkleRoot time timestamp bits nonce"),
     ("BlockSummary", Immutable, "txids txFees vsizes totalOutputValues feeRates effectiveFeeRates"),
     (
@@ -191,7 +191,7 @@ const FIELD_CACHEABILITY: &[(&str, Cacheability, &str)] = &[
         "DescriptorInfo",
         Immutable,
         "isValid error descriptor checksum keyNetwork scriptType isRanged isMultipath branchCount isSolvable \
-         isPrivate addresses",
+         isPrivate derivedAddresses",
     ),
     ("DescriptorMatch", Immutable, "descriptorIndex derived"),
     (
@@ -255,6 +255,7 @@ const FIELD_CACHEABILITY: &[(&str, Cacheability, &str)] = &[
     ),
     ("MempoolEvent", Never, "seq cursor"),
     ("MempoolSample", UntilNextHead, "takenAt txCount totalVsize totalFees minFeeRate txPerSecond vbytesPerSecond vsizeByFeeRate"),
+    ("MempoolSeriesPoint", UntilNextHead, "startAt endAt sample"),
     (
         "MempoolStats",
         UntilNextHead,
@@ -427,7 +428,7 @@ const FIELD_CACHEABILITY: &[(&str, Cacheability, &str)] = &[
     ("TransactionAdded", Never, "seq cursor txid transaction"),
     ("TransactionConnection", Immutable, "edges nodes pageInfo totalCount"),
     ("TransactionEdge", Immutable, "cursor node"),
-    ("TransactionHop", Immutable, "transaction depth outpoint"),
+    ("TransactionHop", Immutable, "transaction depth outpoint value"),
     ("TransactionRemoved", Never, "seq cursor txid reason replacedByTxid isCorrection block"),
     ("TransactionStatusEvent", Never, "txid state replacedByTxid confirmations projectedBlockIndex transaction"),
     ("TurnoverTotals", Immutable, "received spent txCount"),
@@ -443,6 +444,8 @@ const FIELD_CACHEABILITY: &[(&str, Cacheability, &str)] = &[
     ("UtxoConnection", Immutable, "edges nodes pageInfo totalCount totalValue"),
     ("UtxoEdge", Immutable, "cursor node"),
     ("UtxoSet", Immutable, "height unspentCount totalValue byType"),
+    // the node may get an index, or lose it
+    ("UtxoSet", Never, "muhash"),
     ("UtxoTypeCount", Immutable, "type unspentCount totalValue"),
     ("WtxidProof", Immutable, "position merkleBranch witnessRoot reservedValue commitment coinbaseHex coinbaseProof"),
 ];

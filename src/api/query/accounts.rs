@@ -65,7 +65,7 @@ impl AccountQuery {
     /// checksum, and its first addresses.
     /// Example: `{ validateDescriptor(text:
     /// "wpkh(xpub661MyMwAqRbcFtXgS5sYJABqqG9YLmC4Q1Rdap9gSE8NqtwybGhePY2gZ29ESFjqJoCu1Rupje8YtGqsefD265TMg7usUDFdp6W1EGMcet8/0/*)")
-    /// { isValid error { code message position } descriptor addresses(first: 3) { address } } }`.
+    /// { isValid error { code message position } descriptor derivedAddresses(first: 3) { address } } }`.
     #[graphql(complexity = "costs::validated_descriptor(&text, child_complexity)")]
     async fn validate_descriptor(
         &self,

@@ -14,7 +14,7 @@ use crate::api::pagination::cursor::Scope;
 use crate::api::pagination::page::{PageArgs, height_at};
 use crate::api::scalars::{BlockHash, DateTime};
 use crate::api::types::block::{
-    Block, BlockAt, BlockFilter, BlockHeader, BlockRangeInput, CompactFilterObject, height_of,
+    Block, BlockClock, BlockFilter, BlockHeader, BlockRangeInput, CompactFilterObject, TimeLookup, height_of,
 };
 use crate::api::types::chain::Reorg;
 use crate::api::types::enums::SortOrder;
@@ -34,12 +34,6 @@ impl BlockQuery {
             _ => return Err(ApiError::bad_user_input("give hash or height, exactly one of them")),
         };
         Ok(found.map(|block| Block::new(&view, block)))
-    }
-
-    fn at_time(&self, ctx: &Context<'_>, time: DateTime) -> Result<Option<Block>, ApiError> {
-        let view = self.0.view(ctx)?;
-        costs::spend(ctx, costs::BISECTION)?;
-        Ok(BlockAt::at_time(time, &view)?.map(|block| Block::new(&view, block)))
     }
 
     fn page(
@@ -187,17 +181,27 @@ impl BlockQuery {
         self.find(ctx, hash, height).transpose()
     }
 
-    /// The block of the main chain that was the tip at a time: the highest block whose median time past (BIP113) is at or before
-    /// it. Header timestamps may go back from one block to the next, and the median time past never does. Null before the
-    /// genesis block, and the tip for any time after its own.
+    /// The block of the main chain at a time: by default the one that was the tip, the highest block whose median time past (BIP113)
+    /// is at or before it. Null if there is no block on that side of the time.
     /// Example: `{ blockAtTime(time: "2009-01-12T06:00:00Z") { height hash medianTime } }`.
-    #[graphql(complexity = "costs::more(costs::BISECTION, child_complexity)")]
+    #[graphql(complexity = "costs::more(TimeLookup::cost(mode), child_complexity)")]
     async fn block_at_time(
         &self,
         ctx: &Context<'_>,
         #[graphql(desc = "The time.")] time: DateTime,
+        #[graphql(desc = "Which time of a block counts.", default_with = "Some(BlockClock::MedianTime)")] clock: Option<
+            BlockClock,
+        >,
+        #[graphql(desc = "On which side of the time to look.", default_with = "Some(TimeLookup::AtOrBefore)")]
+        mode: Option<TimeLookup>,
     ) -> Option<Result<Block, ApiError>> {
-        self.at_time(ctx, time).transpose()
+        let find = || {
+            let view = self.0.view(ctx)?;
+            costs::spend(ctx, TimeLookup::cost(mode))?;
+            let found = mode.unwrap_or_default().find(clock.unwrap_or_default(), time, &view)?;
+            Ok(found.map(|block| Block::new(&view, block)))
+        };
+        find().transpose()
     }
 
     /// The blocks of the main chain, or of a part of it.

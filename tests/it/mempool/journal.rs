@@ -203,11 +203,16 @@ async fn the_mempool_reports_its_history() {
     let (from, to) = (moment(now() / 60 * 60 - 3_600), moment(now() + 3_600));
     let history = |arguments: String| {
         format!(
-            "{{ mempool {{ history({arguments}) {{ takenAt txCount totalVsize totalFees minFeeRate vsizeByFeeRate {{ fromRate txCount totalVsize }} }} }} }}"
+            "{{ mempool {{ history({arguments}) {{ startAt endAt sample {{ takenAt txCount totalVsize totalFees minFeeRate
+                vsizeByFeeRate {{ fromRate txCount totalVsize }} }} }} }} }}"
         )
     };
     let found = ask(&schema, history(format!("range: {{ from: \"{from}\", to: \"{to}\" }}, stepSeconds: 7200"))).await;
-    let [sample] = &found["mempool"]["history"].as_array().unwrap()[..] else { panic!("{found}") };
+    let [point] = &found["mempool"]["history"].as_array().unwrap()[..] else { panic!("{found}") };
+    let start: jiff::Timestamp = from.parse().unwrap();
+    let end = start + jiff::SignedDuration::from_secs(7_199);
+    assert_eq!((&point["startAt"], &point["endAt"]), (&json!(from), &json!(end.to_string())), "the first of two steps");
+    let sample = &point["sample"];
     let totals = head.mempool.totals();
     assert_eq!(
         (&sample["txCount"], &sample["totalVsize"], &sample["totalFees"]),
@@ -217,7 +222,18 @@ async fn the_mempool_reports_its_history() {
     let empty = ask(&schema, history(format!("range: {{ from: \"{from}\", to: \"{from}\" }}"))).await;
     assert_eq!(empty["mempool"]["history"], json!([]));
     let day = ask(&schema, history("stepSeconds: 86400".to_owned())).await;
-    assert_eq!(day["mempool"]["history"], found["mempool"]["history"], "the day up to now, without a range");
+    assert_eq!(day["mempool"]["history"][0]["sample"], *sample, "the day up to now, without a range");
+    let steps = format!("range: {{ from: \"{from}\", to: \"{to}\" }}, stepSeconds: 1800, includeEmpty: true");
+    let steps = ask(&schema, history(steps)).await;
+    let steps = steps["mempool"]["history"].as_array().unwrap();
+    let samples: Vec<_> = steps.iter().filter(|point| !point["sample"].is_null()).collect();
+    assert_eq!((steps.len(), samples.len()), (5, 1), "{steps:?}");
+    assert_eq!(samples[0]["sample"], *sample);
+    for (point, number) in steps.iter().zip(0..) {
+        let first = start + jiff::SignedDuration::from_secs(number * 1_800);
+        let last = (first + jiff::SignedDuration::from_secs(1_799)).min(to.parse().unwrap());
+        assert_eq!((&point["startAt"], &point["endAt"]), (&json!(first.to_string()), &json!(last.to_string())));
+    }
     for (arguments, code) in [
         (format!("range: {{ from: \"{to}\", to: \"{from}\" }}"), "BAD_USER_INPUT"),
         (format!("range: {{ from: \"{from}\", to: \"{to}\" }}, stepSeconds: 59"), "BAD_USER_INPUT"),
@@ -248,13 +264,14 @@ async fn past_estimates_are_compared_with_the_blocks_after_them() {
     let moment = jiff::Timestamp::from_second(i64::from(minute) * 60).unwrap();
     let of_sample = format!("range: {{ from: \"{moment}\", to: \"{moment}\" }}, stepSeconds: 60");
     let fields = "targetBlocks estimateCount enoughCount averageFeeRate averageNeededFeeRate";
-    let asked =
-        format!("{{ mempool {{ history({of_sample}) {{ minFeeRate }} feeTrackRecord({of_sample}) {{ {fields} }} }} }}");
+    let asked = format!(
+        "{{ mempool {{ history({of_sample}) {{ sample {{ minFeeRate }} }} feeTrackRecord({of_sample}) {{ {fields} }} }} }}"
+    );
     let record = async || ask(&schema, asked.clone()).await["mempool"].take();
     let nothing = |target: u32| json!({ "targetBlocks": target, "estimateCount": 0, "enoughCount": 0, "averageFeeRate": null, "averageNeededFeeRate": null });
     let found = record().await;
     // one transaction fills no block: the minimum is recommended for each target, and is what was needed
-    let minimum = found["history"][0]["minFeeRate"].clone();
+    let minimum = found["history"][0]["sample"]["minFeeRate"].clone();
     assert!(minimum.as_f64().unwrap() > 0.0, "{found}");
     let enough = |target: u32| json!({ "targetBlocks": target, "estimateCount": 1, "enoughCount": 1, "averageFeeRate": minimum, "averageNeededFeeRate": minimum });
     assert_eq!(found["feeTrackRecord"], json!([nothing(1), nothing(3), nothing(6)]), "no block came yet");

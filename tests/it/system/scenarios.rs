@@ -73,6 +73,7 @@ scenarios! {
         payments_chained_in_one_block_are_told_apart: "payments-within-a-block",
         payments_confirmed_later_and_in_another_order_are_told_so: "reorg-later-block",
         payments_that_wait_stand_on_each_other: "unconfirmed-chains",
+        an_explorer_shows_the_chain_over_time_and_where_coins_go: "pages-of-an-explorer",
         replaced_and_evicted_payments_were_never_made: "replaced-and-evicted",
         restarted_it_goes_on_where_it_was: "restart-between",
         several_addresses_are_one_ledger: "several-addresses",

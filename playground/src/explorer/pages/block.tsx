@@ -110,7 +110,7 @@ function Shown({ block, more }: { block: Shown; more: (after: string | null) => 
               ['Median fee', block.txCount > 1 && <Amount sats={feeStats.medianFee} />],
             ]}
           />
-          {block.txCount > 1 && <Percentiles rates={feeStats.feeRatePercentiles} />}
+          {block.txCount > 1 && feeStats.feeRatePercentiles && <Percentiles rates={feeStats.feeRatePercentiles} />}
         </Panel>
         <Panel title="Header">
           <Facts

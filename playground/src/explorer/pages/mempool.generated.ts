@@ -30,7 +30,7 @@ export type MempoolPageQueryVariables = Exact<{
 }>;
 
 
-export type MempoolPageQuery = { mempool: { id: string, stats: { txCount: number, totalVsize: number, totalFees: number, memoryUsage: number, maxMemory: number, minFeeRate: number, minRelayFeeRate: number, incrementalFeeRate: number, txPerSecond: number, vbytesPerSecond: number, outputCount: number, loaded: boolean }, feeHistogram: Array<{ fromRate: number, toRate: number | null, totalVsize: number, txCount: number }> | null, projectedBlocks: Array<{ index: number, maxWeight: number, txCount: number, vsize: number, weight: number, totalFees: number, medianFeeRate: number, feeRatePercentiles: Array<number> }> | null, history: Array<{ takenAt: string, txCount: number, totalVsize: number, vbytesPerSecond: number, vsizeByFeeRate: Array<{ fromRate: number, toRate: number | null, totalVsize: number }> }> | null, replacements: { nodes: Array<{ txid: string, fee: number | null, vsize: number | null, seenAt: string | null, isFullRbf: boolean, isMined: boolean, replacedNodes: Array<{ txid: string, fee: number | null, vsize: number | null }> }> } | null, transactions: { totalCount: number | null, pageInfo: { hasNextPage: boolean, hasPreviousPage: boolean, startCursor: string | null, endCursor: string | null }, edges: Array<{ cursor: string, node: { id: string, txid: string, vsize: number, fee: number | null, feeRate: number | null, effectiveFeeRate: number | null, inputCount: number, outputCount: number, totalOutputValue: number, firstSeenAt: string | null, mempoolEntry: { projectedBlockIndex: number | null } | null } }> } | null } | null };
+export type MempoolPageQuery = { mempool: { id: string, stats: { txCount: number, totalVsize: number, totalFees: number, memoryUsage: number, maxMemory: number, minFeeRate: number, minRelayFeeRate: number, incrementalFeeRate: number, txPerSecond: number, vbytesPerSecond: number, outputCount: number, loaded: boolean }, feeHistogram: Array<{ fromRate: number, toRate: number | null, totalVsize: number, txCount: number }> | null, projectedBlocks: Array<{ index: number, maxWeight: number, txCount: number, vsize: number, weight: number, totalFees: number, medianFeeRate: number, feeRatePercentiles: Array<number> }> | null, history: Array<{ startAt: string, sample: { takenAt: string, txCount: number, totalVsize: number, vbytesPerSecond: number, vsizeByFeeRate: Array<{ fromRate: number, toRate: number | null, totalVsize: number }> } | null }> | null, replacements: { nodes: Array<{ txid: string, fee: number | null, vsize: number | null, seenAt: string | null, isFullRbf: boolean, isMined: boolean, replacedNodes: Array<{ txid: string, fee: number | null, vsize: number | null }> }> } | null, transactions: { totalCount: number | null, pageInfo: { hasNextPage: boolean, hasPreviousPage: boolean, startCursor: string | null, endCursor: string | null }, edges: Array<{ cursor: string, node: { id: string, txid: string, vsize: number, fee: number | null, feeRate: number | null, effectiveFeeRate: number | null, inputCount: number, outputCount: number, totalOutputValue: number, firstSeenAt: string | null, mempoolEntry: { projectedBlockIndex: number | null } | null } }> } | null } | null };
 
 export type MempoolChangesSubscriptionVariables = Exact<{ [key: string]: never; }>;
 
@@ -71,15 +71,18 @@ query MempoolPage($from: DateTime!, $to: DateTime!, $step: Int!, $order: Mempool
       medianFeeRate
       feeRatePercentiles
     }
-    history(range: { from: $from, to: $to }, stepSeconds: $step) {
-      takenAt
-      txCount
-      totalVsize
-      vbytesPerSecond
-      vsizeByFeeRate {
-        fromRate
-        toRate
+    history(range: { from: $from, to: $to }, stepSeconds: $step, includeEmpty: true) {
+      startAt
+      sample {
+        takenAt
+        txCount
         totalVsize
+        vbytesPerSecond
+        vsizeByFeeRate {
+          fromRate
+          toRate
+          totalVsize
+        }
       }
     }
     replacements(first: 8) {

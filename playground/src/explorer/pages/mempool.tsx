@@ -45,7 +45,7 @@ export default function MempoolPage() {
               title="Virtual size by feerate"
               aside={<Choices name="Time span" options={Object.keys(SPANS).map((name) => [name, name])} value={span} choose={(name) => setSpan(name as keyof typeof SPANS)} />}
             >
-              <History samples={mempool.history ?? []} />
+              <History points={mempool.history ?? []} />
             </Panel>
             <Panel title="Now">
               <div className="figures">
@@ -70,26 +70,28 @@ export default function MempoolPage() {
   );
 }
 
-/** Layers from the dearest class of feerates at the bottom to the cheapest on top. */
-function History({ samples }: { samples: NonNullable<Shown['history']> }) {
-  if (samples.length < 2) return <Empty>The server notes the mempool once a minute; the first line is drawn in a few minutes.</Empty>;
-  const layers = samples.map(({ vsizeByFeeRate }) => {
+/** Layers from the dearest class of feerates at the bottom to the cheapest on top. Where the server noted nothing there is a gap. */
+function History({ points }: { points: NonNullable<Shown['history']> }) {
+  const noted = points.slice(points.findIndex(({ sample }) => sample), points.findLastIndex(({ sample }) => sample) + 1);
+  if (noted.filter(({ sample }) => sample).length < 2) return <Empty>The server notes the mempool once a minute; the first line is drawn in a few minutes.</Empty>;
+  const layers = noted.map(({ sample }) => {
+    if (!sample) return null;
     const byClass = Array<number>(9).fill(0);
-    for (const { fromRate, totalVsize } of vsizeByFeeRate) byClass[feeClass(fromRate)]! += totalVsize;
+    for (const { fromRate, totalVsize } of sample.vsizeByFeeRate) byClass[feeClass(fromRate)]! += totalVsize;
     return byClass;
   });
-  const used = [0, 1, 2, 3, 4, 5, 6, 7, 8].filter((index) => layers.some((byClass) => byClass[index]! > 0));
+  const used = [0, 1, 2, 3, 4, 5, 6, 7, 8].filter((index) => layers.some((byClass) => byClass && byClass[index]! > 0));
   const least = (index: number) => (index === 0 ? 0 : 2 ** (index - 1));
   return (
     <Suspense fallback={<div className="chart" />}>
       <Chart
         label="Virtual size of the mempool over time, in layers by feerate"
-        times={samples.map(({ takenAt }) => Date.parse(takenAt) / 1_000)}
+        times={noted.map(({ sample, startAt }) => Date.parse(sample?.takenAt ?? startAt) / 1_000)}
         series={used.map((from) => ({
           label: `${least(from)}+ sat/vB`,
           colour: `--fee-${from}`,
           isFilled: true,
-          values: layers.map((byClass) => byClass.slice(from).reduce((sum, vsize) => sum + vsize, 0)),
+          values: layers.map((byClass) => byClass && byClass.slice(from).reduce((sum, vsize) => sum + vsize, 0)),
         }))}
         format={(value) => scaled(value, 'vB')}
         height={260}

@@ -32,19 +32,6 @@ impl BlockAt {
         Ok(block)
     }
 
-    /// The newest block whose median time past is at or before this time; `None` if that is before the genesis block. As
-    /// lasting as the block after it.
-    pub(crate) fn at_time(time: DateTime, view: &View) -> Result<Option<view::Block>, ApiError> {
-        let block = view.block_before(time.to_unix())?;
-        let later = block.as_ref().map_or(Height::GENESIS, |block| block.height.next());
-        if later <= view.tip().height {
-            view.note_chain_up_to(later);
-        } else {
-            view.read_set().depends_on(Dependency::Chain);
-        }
-        Ok(block)
-    }
-
     /// Messages name the argument `at`, as all fields call it.
     fn find(at: Option<Self>, view: &View) -> Result<view::Block, ApiError> {
         let tip = view.tip().height;

@@ -10,10 +10,13 @@ use crate::api::error::ApiError;
 use crate::api::scalars::Sats;
 use crate::chain::Feerate;
 use crate::chain::float::to_f64;
-use crate::view::{self, QUANTILES, View};
+use crate::view::{self, QUANTILES, STORED_PERCENTS, View};
 
 /// Where the middle of a distribution stands.
 const MIDDLE: usize = QUANTILES / 2;
+
+/// The most percents of one list: whole ones, from 0 to 100.
+const MOST_PERCENTS: usize = 101;
 
 /// The fees of a block.
 pub(crate) struct BlockFeeStats {
@@ -25,6 +28,30 @@ impl BlockFeeStats {
     pub(crate) fn of(view: &Arc<View>, block: &Arc<view::Block>) -> Self {
         Self { view: view.clone(), block: block.clone() }
     }
+
+    /// Percentiles that the row does not have; `None` for a stale block.
+    fn read_percentiles(
+        &self,
+        ctx: &Context<'_>,
+        at: Option<Vec<f64>>,
+        is_weighted: bool,
+        is_effective: bool,
+    ) -> Result<Option<List<f64>>, ApiError> {
+        let at = at.unwrap_or_else(|| STORED_PERCENTS.map(f64::from).to_vec());
+        if at.len() > MOST_PERCENTS {
+            let fault = format!("has {} percents, at most {MOST_PERCENTS} are allowed", at.len());
+            return Err(ApiError::bad_argument("at", fault));
+        }
+        if let Some((place, percent)) = at.iter().enumerate().find(|(_, percent)| !(0.0..=100.0).contains(*percent)) {
+            let fault = format!("is {percent}, and it must be 0 to 100");
+            return Err(ApiError::bad_argument(format!("at[{place}]"), fault));
+        }
+        let Some(contents) = read_contents(ctx, &self.view, &self.block)? else { return Ok(None) };
+        costs::spend(ctx, at.len())?;
+        let feerates = if is_effective { effective_rates(ctx, &contents)? } else { contents.own_feerates() };
+        let found = contents.feerates_at(&at, &feerates, is_weighted);
+        Ok(Some(found.into_iter().map(sat_per_vb).collect::<Vec<_>>().into()))
+    }
 }
 
 /// The median fee of the transactions of a block but its coinbase, in satoshis.
@@ -34,6 +61,17 @@ pub(crate) fn median_fee(row: &view::BlockRow) -> u64 {
 
 fn sat_per_vb(sat_per_kvb: u64) -> f64 {
     Feerate::from_sat_per_kvb(sat_per_kvb).to_sat_per_vb()
+}
+
+/// Whether the figures are those of the block's row.
+fn are_stored(at: Option<&Vec<f64>>, weighted: Option<bool>, effective: Option<bool>) -> bool {
+    at.is_none() && weighted != Some(false) && effective != Some(true)
+}
+
+/// What percentiles cost at most.
+fn percentiles_cost(at: Option<&Vec<f64>>, weighted: Option<bool>, effective: Option<bool>) -> usize {
+    let list = costs::list(at.map_or(costs::PERCENTILES, |at| at.len().min(MOST_PERCENTS)), 0);
+    if are_stored(at, weighted, effective) { list } else { costs::contents(costs::column().saturating_add(list)) }
 }
 
 /// The fees of a block's transactions, without the coinbase. Each transaction counts with its own fee and size, not as
@@ -84,20 +122,29 @@ impl BlockFeeStats {
         Ok(to_f64(self.block.row.fees) * 4.0 / to_f64(weight))
     }
 
-    /// The effective feerates at 0, 10, 25, 50, 75, 90 and 100 percent of the weight, in sat/vB, as `feeRatePercentiles`, but each
-    /// transaction counts with the package with which a miner includes it, where one transaction of the block pays for others.
-    /// Rounded down to a thousandth. Null for a stale block.
-    #[graphql(complexity = "costs::contents(costs::column())")]
-    async fn effective_fee_rate_percentiles(&self, ctx: &Context<'_>) -> Result<Option<List<f64>>, ApiError> {
-        let Some(contents) = read_contents(ctx, &self.view, &self.block)? else { return Ok(None) };
-        let effective = effective_rates(ctx, &contents)?;
-        Ok(Some(contents.quantiles(&effective).map(sat_per_vb).to_vec().into()))
-    }
-
-    /// The feerates at 0, 10, 25, 50, 75, 90 and 100 percent of the weight, in sat/vB: that share of the weight pays at
-    /// most this feerate. Rounded down to a thousandth.
-    #[graphql(complexity = "costs::list(costs::PERCENTILES, 0)")]
-    async fn fee_rate_percentiles(&self) -> List<f64> {
-        self.block.row.feerate_quantiles.map(sat_per_vb).to_vec().into()
+    /// The feerates at these percents of the weight, in sat/vB: that share of the weight pays at most this feerate. Rounded down to a
+    /// thousandth. With its defaults the figures are stored; any other argument reads the block, and is null for a stale one.
+    #[graphql(complexity = "percentiles_cost(at.as_ref(), weighted, effective)")]
+    async fn fee_rate_percentiles(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(desc = "The percents, 0 to 100, at most 101 of them. 0, 10, 25, 50, 75, 90 and 100 if not given.")]
+        at: Option<Vec<f64>>,
+        #[graphql(
+            desc = "Whether they are percents of the weight, as in the node's `getblockstats`, or of the number of transactions.",
+            default_with = "Some(true)"
+        )]
+        weighted: Option<bool>,
+        #[graphql(
+            desc = "Whether each transaction counts with the package with which a miner includes it, where one transaction of the \
+                    block pays for others.",
+            default_with = "Some(false)"
+        )]
+        effective: Option<bool>,
+    ) -> Option<Result<List<f64>, ApiError>> {
+        if are_stored(at.as_ref(), weighted, effective) {
+            return Some(Ok(self.block.row.feerate_quantiles.map(sat_per_vb).to_vec().into()));
+        }
+        self.read_percentiles(ctx, at, weighted.unwrap_or(true), effective.unwrap_or_default()).transpose()
     }
 }

@@ -167,7 +167,10 @@ impl BlockRangeInput {
         let blocks = Self::heights(name, range, view)?;
         let last = blocks.end.previous().filter(|last| *last >= blocks.start);
         let last = last.ok_or_else(|| {
-            let fault = "has no block: none has a median time past within them";
+            // only times can be such that no block is within them
+            let (from, to) = range.and_then(|range| range.seconds()).unwrap_or_default();
+            let (from, to) = (DateTime::from_unix(from), DateTime::from_unix(to));
+            let fault = format!("is {from} to {to}, and no block has a median time past within it");
             ApiError::bad_argument(format!("{name}.times"), fault)
         })?;
         Ok((blocks.start, last))

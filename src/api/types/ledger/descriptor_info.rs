@@ -163,7 +163,7 @@ impl DescriptorInfo {
     /// Addresses of a branch, in the order of their indexes, whether they were used or not. Empty if the descriptor is not
     /// valid; one at most if it is not ranged.
     #[graphql(complexity = "costs::derived_list(first, child_complexity)")]
-    async fn addresses(
+    async fn derived_addresses(
         &self,
         ctx: &Context<'_>,
         #[graphql(desc = "The number of the branch, from 0.", default_with = "Some(0)")] branch: Option<i32>,

@@ -12,6 +12,7 @@ use crate::api::context::limits;
 use crate::api::costs;
 use crate::api::error::ApiError;
 use crate::api::scalars::int;
+use crate::api::types::block::BlockRangeInput;
 use crate::api::types::chain::SnapshotObject;
 use crate::chain::Feerate;
 use crate::view::{EstimateMode, View};
@@ -67,29 +68,25 @@ pub(crate) struct FeeEstimateObject {
 
 #[ComplexObject]
 impl FeeEstimateObject {
-    /// The backtest of this feerate: the share of recent starting points, 0 to 1, from which a transaction at this
-    /// feerate would have been mined within `targetBlocks` blocks. A block counts as accepting the transaction if it
+    /// The backtest of this feerate: the share, 0 to 1, of all runs of `targetBlocks` consecutive blocks of the range within
+    /// which a transaction at this feerate would have been mined. A block counts as accepting the transaction if it
     /// has space left, or if at least a tenth of its weight pays at most this feerate; the threshold discounts
     /// transactions that the miner included for other reasons. A block with only a coinbase does not count. The figure
-    /// is computed from the blocks; `Mempool.feeTrackRecord` has past recommendations. Null if the chain is too short for
-    /// a single run of blocks.
-    #[graphql(complexity = "costs::more(hit_rate::cost(last_blocks), 0)")]
+    /// is computed from the blocks; `Mempool.feeTrackRecord` has past recommendations. Null if the range has fewer blocks than
+    /// `targetBlocks`.
+    #[graphql(complexity = "costs::more(hit_rate::cost(range), 0)")]
     async fn hit_rate(
         &self,
         ctx: &Context<'_>,
         #[graphql(
-            desc = "The number of starting points. The newest has `targetBlocks` blocks after it. 1 to \
-                    `server.limits.pages.pointsPerSeries`.",
-            default_with = "Some(hit_rate::LAST_BLOCKS)"
+            desc = "The blocks, at most `server.limits.pages.pointsPerSeries`. The last 1,008, those of a week, if not given."
         )]
-        last_blocks: Option<i32>,
+        range: Option<BlockRangeInput>,
     ) -> Option<Result<f64, ApiError>> {
-        let (last_blocks, target) = (last_blocks.unwrap_or(hit_rate::LAST_BLOCKS), self.target_blocks);
         let find = || {
-            let most = limits(ctx)?.points;
-            // more is refused
-            costs::spend(ctx, hit_rate::cost(Some(last_blocks.min(i32::try_from(most).unwrap_or(i32::MAX)))))?;
-            hit_rate::of(&self.view, self.fee_rate, target, last_blocks, most)
+            let blocks = hit_rate::blocks(&self.view, range, limits(ctx)?.points)?;
+            costs::spend(ctx, costs::rows_in_a_row(blocks.end.saturating_sub(blocks.start)))?;
+            hit_rate::of(&self.view, self.fee_rate, self.target_blocks, blocks)
         };
         find().transpose()
     }

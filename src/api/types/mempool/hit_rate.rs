@@ -2,17 +2,20 @@
 //!
 //! ```text
 //!   blocks     …  ✓  ✗  ✗  ✓  ✗ tip       ✓ took what pays this
-//!   within 2      └──┘  └──┘              from each starting point: is there a ✓ among the next 2?
+//!   within 2      └──┘  └──┘              of each two in a row: is there a ✓ among them?
 //! ```
+
+use std::ops::Range;
 
 use crate::api::costs;
 use crate::api::error::ApiError;
 use crate::api::pagination::page;
+use crate::api::types::block::BlockRangeInput;
 use crate::chain::{Feerate, Height};
 use crate::view::{BlockRow, View};
 
-/// How many starting points are looked at if nothing else is asked for: a week of blocks.
-pub(crate) const LAST_BLOCKS: i32 = 1_008;
+/// The blocks that are looked at if no others are asked for: those of a week.
+pub(crate) const RANGE: BlockRangeInput = BlockRangeInput::LastBlocks(1_008);
 
 /// From this weight on a block has no room left: a full one is made of what pays most, but for gaps that nothing fits.
 const FULL_WEIGHT: u32 = 3_900_000;
@@ -20,36 +23,33 @@ const FULL_WEIGHT: u32 = 3_900_000;
 /// Where 10 percent stands among the feerates of a row.
 const TENTH: usize = 1;
 
-/// What looking at so many blocks costs.
-pub(crate) fn cost(last_blocks: Option<i32>) -> usize {
-    costs::list(last_blocks.unwrap_or(LAST_BLOCKS) / costs::ROWS_IN_A_ROW, 0)
+/// What looking at these blocks costs at most.
+pub(crate) fn cost(range: Option<BlockRangeInput>) -> usize {
+    let most = range.unwrap_or(RANGE).most_blocks(costs::POINTS);
+    costs::rows_in_a_row(u32::try_from(most).unwrap_or(u32::MAX))
 }
 
-/// The share of the last `last_blocks` starting points behind which one of the next `target` blocks took what pays this
-/// feerate, in sat/vB. `None` if there is no starting point with so many blocks behind it.
+/// The blocks of a range: the genesis block has none in front of it, and waited for nothing.
 ///
-/// Errors: BAD_USER_INPUT for less than one, QUERY_LIMIT_EXCEEDED for more than `most` of them.
-pub(crate) fn of(
-    view: &View,
-    sat_per_vb: f64,
-    target: i32,
-    last_blocks: i32,
-    most: u32,
-) -> Result<Option<f64>, ApiError> {
-    let count = page::count_of("lastBlocks", last_blocks)?;
-    if count == 0 {
-        return Err(ApiError::bad_argument("lastBlocks", "is 0, and it must be at least 1"));
-    }
+/// Errors: those of [`BlockRangeInput::heights`], and QUERY_LIMIT_EXCEEDED for more than `most` of them.
+pub(crate) fn blocks(view: &View, range: Option<BlockRangeInput>, most: u32) -> Result<Range<u32>, ApiError> {
+    let heights = BlockRangeInput::heights("range", Some(range.unwrap_or(RANGE)), view)?;
+    let end = heights.end.to_u32();
+    let start = heights.start.to_u32().clamp(1, end.max(1));
+    let count = end.saturating_sub(start);
     if count > most {
         return Err(ApiError::limit_exceeded("pointsPerSeries", most.into(), count.into()));
     }
+    Ok(start..end)
+}
+
+/// The share of the runs of `target` consecutive blocks among these one of which took what pays this feerate, in sat/vB. `None`
+/// if there are fewer blocks.
+pub(crate) fn of(view: &View, sat_per_vb: f64, target: i32, blocks: Range<u32>) -> Result<Option<f64>, ApiError> {
     let feerate = Feerate::from_sat_per_vb(sat_per_vb)
         .ok_or_else(|| ApiError::internal("an estimate exceeds the coin supply"))?;
     let target = page::count_of("targetBlocks", target)?;
-    let end = view.tip().height.next().to_u32();
-    // the genesis block had nothing in front of it, and waits for nothing
-    let first = end.saturating_sub(count.saturating_add(target).saturating_sub(1)).max(1);
-    let took = (first..end).map(|height| Ok(takes(&view.main_block(Height::from(height))?.row, feerate)));
+    let took = blocks.map(|height| Ok(takes(&view.main_block(Height::from(height))?.row, feerate)));
     Ok(share(&took.collect::<Result<Vec<bool>, ApiError>>()?, target))
 }
 

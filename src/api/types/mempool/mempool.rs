@@ -7,7 +7,7 @@ use super::fee_bin::{self, FeeBinObject};
 use super::list::{self, MempoolOrder};
 use super::projected_block::ProjectedBlockObject;
 use super::rbf_node::{self, RbfNode};
-use super::sample::{self, MempoolSampleObject};
+use super::sample::{self, MempoolSeriesPoint};
 use super::script_delta::{self, ScriptDelta};
 use super::stats::MempoolStats;
 use super::track_record::{self, FeeTrackRecord};
@@ -216,9 +216,8 @@ impl Mempool {
         Some(rbf_node::page(&self.view, ctx, &args, full_rbf_only.unwrap_or_default()))
     }
 
-    /// The mempool over time, as this server saw it: the newest sample of each step, oldest step first. The server
-    /// stores one sample per minute, for 400 days by default. Steps without a sample are omitted: the server was not
-    /// running, or the node was away.
+    /// The mempool over time, as this server saw it: the newest sample of each step that has one, oldest step first. The server
+    /// stores one sample per minute, for 400 days by default. The points are those of `Chain.series`, by steps of time.
     #[graphql(
         complexity = "costs::list(sample::most_steps(range.unwrap_or_default().ends_within(DAY), step_seconds), child_complexity)"
     )]
@@ -232,9 +231,15 @@ impl Mempool {
         range: Option<TimeRange>,
         #[graphql(desc = "The length of a step, in seconds, at least 60.", default_with = "Some(STEP)")]
         step_seconds: Option<i32>,
-    ) -> Option<Result<Vec<MempoolSampleObject>, ApiError>> {
+        #[graphql(
+            desc = "Whether to include the steps without a sample: a point for each, as a chart needs.",
+            default_with = "Some(false)"
+        )]
+        include_empty: Option<bool>,
+    ) -> Option<Result<Vec<MempoolSeriesPoint>, ApiError>> {
         let (ends, step) = (range.unwrap_or_default().ends_within(DAY), step_seconds.unwrap_or(STEP));
-        Some(limits(ctx).and_then(|limits| sample::history(&self.view, limits, ends, step)))
+        let shape = (step, include_empty.unwrap_or_default());
+        Some(limits(ctx).and_then(|limits| sample::history(&self.view, limits, ends, shape)))
     }
 
     /// How past `recommendedFees` of this server for the next block and for one of the next three and six compare with what

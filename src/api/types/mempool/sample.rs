@@ -64,20 +64,46 @@ pub(crate) fn most_steps(ends: (DateTime, DateTime), step: Option<i32>) -> usize
     steps(ends, step).min(costs::POINTS)
 }
 
-/// The newest sample of each step as an object, the oldest first.
+/// A step of time, and the mempool in it.
+#[derive(SimpleObject)]
+pub(crate) struct MempoolSeriesPoint {
+    /// The beginning of the step.
+    start_at: DateTime,
+    /// The last second of the step, or the end of the range in the last step.
+    end_at: DateTime,
+    /// The newest sample of the step. Null if the step has none: the server was not running, or the node was away.
+    sample: Option<MempoolSampleObject>,
+}
+
+/// The steps with a sample, or all of them, the oldest first.
 ///
 /// Errors: those of [`read`].
 pub(crate) fn history(
     view: &Arc<View>,
     limits: &Limits,
     ends: (DateTime, DateTime),
-    step: i32,
-) -> Result<Vec<MempoolSampleObject>, ApiError> {
-    let samples = read(view, limits, ends, step)?;
-    samples.into_iter().map(|(minute, sample)| MempoolSampleObject::new(minute, sample)).collect()
+    (step, include_empty): (i32, bool),
+) -> Result<Vec<MempoolSeriesPoint>, ApiError> {
+    let steps = read(view, limits, ends, step)?.into_iter().filter(|step| include_empty || step.sample.is_some());
+    let point = |step: SampleStep| {
+        Ok(MempoolSeriesPoint {
+            start_at: DateTime::from_unix(step.start),
+            end_at: DateTime::from_unix(step.end),
+            sample: step.sample.map(|(minute, sample)| MempoolSampleObject::new(minute, sample)).transpose()?,
+        })
+    };
+    steps.map(point).collect()
 }
 
-/// The newest sample of each step with its minute since 1970, the oldest first.
+/// A step of time, in seconds since 1970, both included.
+pub(super) struct SampleStep {
+    start: u32,
+    end: u32,
+    /// The newest sample with its minute since 1970.
+    pub(super) sample: Option<(u32, view::MempoolSample)>,
+}
+
+/// The steps, the oldest first.
 ///
 /// Errors: BAD_USER_INPUT for times that are not in order and a step below a minute; QUERY_LIMIT_EXCEEDED for too many
 /// steps.
@@ -86,7 +112,7 @@ pub(super) fn read(
     limits: &Limits,
     (from, to): (DateTime, DateTime),
     step: i32,
-) -> Result<Vec<(u32, view::MempoolSample)>, ApiError> {
+) -> Result<Vec<SampleStep>, ApiError> {
     let step_seconds = count_of("stepSeconds", step)?;
     if step_seconds < MINUTE {
         return Err(ApiError::bad_argument("stepSeconds", format!("is {step}, and it must be at least 60")));
@@ -100,20 +126,16 @@ pub(super) fn read(
     if points > limits.points.into() {
         return Err(ApiError::limit_exceeded("pointsPerSeries", limits.points.into(), points));
     }
-    let mut samples = Vec::new();
-    let mut start = first;
+    let (mut found, mut start) = (Vec::new(), first);
     loop {
         let end = start.saturating_add(step_seconds - 1).min(last);
         // the minutes that begin within the step
         let minutes = start.div_ceil(MINUTE)..=end / MINUTE;
-        if !minutes.is_empty()
-            && let Some(sample) = view.mempool_sample(minutes)?
-        {
-            samples.push(sample);
-        }
+        let sample = if minutes.is_empty() { None } else { view.mempool_sample(minutes)? };
+        found.push(SampleStep { start, end, sample });
         match start.checked_add(step_seconds).filter(|next| *next <= last) {
             Some(next) => start = next,
-            None => return Ok(samples),
+            None => return Ok(found),
         }
     }
 }

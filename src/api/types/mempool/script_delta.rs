@@ -26,8 +26,12 @@ pub(crate) struct ScriptDelta {
 
 impl ScriptDelta {
     fn spent_sat(&self) -> u64 {
-        self.totals.spent_confirmed.value.saturating_add(self.totals.spent_unconfirmed.value)
+        spent_sat(&self.totals)
     }
+}
+
+fn spent_sat(totals: &ScriptTotals) -> u64 {
+    totals.spent_confirmed.value.saturating_add(totals.spent_unconfirmed.value)
 }
 
 /// The effect of transactions on the balance of one script: of those in the mempool, or of those of a block. Unspendable outputs
@@ -95,23 +99,27 @@ pub(crate) fn page(view: &Arc<View>, ctx: &Context<'_>, args: &PageArgs) -> Resu
     )
 }
 
-/// A page of the scripts whose balance a block changes, `None` for a stale block.
+/// A page of the scripts whose balance a block changes, by `min_abs` at least, `None` for a stale block.
 pub(crate) fn page_of_block(
     ctx: &Context<'_>,
     view: &Arc<View>,
     block: &Block,
+    min_abs: Option<Sats>,
     args: &PageArgs,
 ) -> Result<Option<Connection<ScriptDelta>>, ApiError> {
     if !block.is_main() {
         return Ok(None);
     }
     let (hash, row) = (block.row.hash, &block.row);
-    let scope = Scope::new("balanceChanges", block_id(hash));
+    let least = min_abs.map_or(0, Sats::to_sat);
+    // a cursor is a place among those that are left
+    let scope = Scope::new("balanceChanges", block_id(hash)).filtered(format!("{least}"));
     let request = args.read(&scope, view, limits(ctx)?)?;
     let cost = u64::from(row.transactions) + u64::from(row.inputs) + u64::from(row.outputs);
     costs::spend(ctx, usize::try_from(cost).unwrap_or(usize::MAX))?;
     view.count(row.size.try_into().unwrap_or(usize::MAX))?;
-    let Some(changes) = view.balance_changes::<ApiError>(block)? else { return Ok(None) };
+    let Some(mut changes) = view.balance_changes::<ApiError>(block)? else { return Ok(None) };
+    changes.retain(|change| change.totals.pending.value.abs_diff(spent_sat(&change.totals)) >= least);
     let count = UInt53::count(changes.len())?;
     let page = request.of(0..count.to_u64(), SortOrder::Asc);
     let delta = |position: u64, ()| {

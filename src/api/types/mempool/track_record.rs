@@ -73,12 +73,12 @@ pub(crate) fn read(
     ends: (DateTime, DateTime),
     step: i32,
 ) -> Result<Vec<FeeTrackRecord>, ApiError> {
-    let samples = sample::read(view, limits, ends, step)?;
+    let steps = sample::read(view, limits, ends, step)?;
     let tip = view.tip().height.to_u32();
     // many samples have the same next block
     let mut blocks: BTreeMap<u32, Option<Feerate>> = BTreeMap::new();
     let mut judged = SAMPLED_TARGETS.map(|target| (target, Vec::new()));
-    for (_, sample) in samples {
+    for (_, sample) in steps.into_iter().filter_map(|step| step.sample) {
         let Some(estimates) = sample.estimates else { continue };
         for ((target, judged), estimate) in judged.iter_mut().zip(estimates.feerates) {
             let first = estimates.tip.to_u32().saturating_add(1);

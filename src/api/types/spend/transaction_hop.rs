@@ -11,7 +11,7 @@ use crate::api::context::limits;
 use crate::api::costs;
 use crate::api::error::ApiError;
 use crate::api::pagination::page::{count_of, list_size};
-use crate::api::scalars::int_of;
+use crate::api::scalars::{Sats, int_of};
 use crate::api::types::transaction::{OutPointObject, Transaction};
 use crate::view::{self, View};
 
@@ -25,6 +25,8 @@ pub(crate) struct TransactionHop {
     /// The output of the last hop, the first one if there are several: of an ancestor its own output that is spent; of a
     /// descendant the output that it spends.
     outpoint: OutPointObject,
+    /// The value of that output, in satoshis.
+    value: Sats,
 }
 
 /// Which way to go.
@@ -69,10 +71,15 @@ pub(crate) fn hops(
                     HopDirection::Descendants => child(view, transaction, index)?,
                 };
                 let Some((outpoint, reached)) = hop.filter(|(_, reached)| seen.insert(reached.txid)) else { continue };
+                let funding = match direction {
+                    HopDirection::Ancestors => &reached,
+                    HopDirection::Descendants => transaction,
+                };
                 found.push(TransactionHop {
                     transaction: Transaction::new(view, reached.clone()),
                     depth: int_of(depth)?,
                     outpoint: OutPointObject::new(outpoint)?,
+                    value: value_of(funding, outpoint)?,
                 });
                 next.push(reached);
             }
@@ -84,6 +91,13 @@ pub(crate) fn hops(
         level = next;
     }
     Ok(found)
+}
+
+/// The value of an output of this transaction.
+fn value_of(funding: &view::Transaction, outpoint: OutPoint) -> Result<Sats, ApiError> {
+    let output = usize::try_from(outpoint.vout).ok().and_then(|vout| funding.parts.output.get(vout));
+    let output = output.ok_or_else(|| ApiError::internal("an output that is spent does not exist"))?;
+    Sats::new(output.value.to_sat())
 }
 
 /// The transaction whose output an input spends, if it is known and was not seen before.

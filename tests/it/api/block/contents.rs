@@ -118,7 +118,8 @@ fn packaged() -> (SimChain, Vec<Transaction>) {
 fn effective_feerates_are_those_of_packages_within_the_block() {
     let (chain, transactions) = packaged();
     let mut api = Api::of_chain(&chain);
-    let fields = "summary { feeRates effectiveFeeRates } feeStats { feeRatePercentiles effectiveFeeRatePercentiles }";
+    let fields = "summary { feeRates effectiveFeeRates } feeStats { feeRatePercentiles
+        effective: feeRatePercentiles(effective: true) }";
     let tip = api.data(&format!("{{ tip {{ {fields} }} }}"))["tip"].take();
     let rates: Vec<f64> =
         tip["summary"]["feeRates"].as_array().unwrap()[1..].iter().map(|rate| rate.as_f64().unwrap()).collect();
@@ -135,7 +136,7 @@ fn effective_feerates_are_those_of_packages_within_the_block() {
     // the lowest is that of the cheap one, and no longer that of the parent
     let percentiles = |name: &str| tip["feeStats"][name].as_array().unwrap().clone();
     let truncated = |rate: f64| (rate * 1_000.0).floor() / 1_000.0;
-    let effective = percentiles("effectiveFeeRatePercentiles");
+    let effective = percentiles("effective");
     assert_eq!(
         (effective.len(), &effective[0], &effective[6]),
         (7, &json!(truncated(rates[0])), &json!(truncated(rates[1])))
@@ -152,14 +153,61 @@ fn effective_feerates_are_those_of_packages_within_the_block() {
     );
 
     let expected = json!({ "summary": null, "feeStats": {
-        "feeRatePercentiles": tip["feeStats"]["feeRatePercentiles"], "effectiveFeeRatePercentiles": null,
+        "feeRatePercentiles": tip["feeStats"]["feeRatePercentiles"], "effective": null,
     }});
     let hash = chain.tip();
     api.change(1, []);
     let stale = api.data(&format!(
-        "{{ block(hash: \"{hash}\") {{ summary {{ feeRates }} feeStats {{ feeRatePercentiles effectiveFeeRatePercentiles }} }} }}"
+        "{{ block(hash: \"{hash}\") {{ summary {{ feeRates }} feeStats {{ feeRatePercentiles
+            effective: feeRatePercentiles(effective: true) }} }} }}"
     ));
     assert_eq!(stale["block"], expected);
+}
+
+#[test]
+fn feerates_stand_at_any_percent_of_the_weight_and_of_the_number() {
+    let (chain, transactions) = packaged();
+    let api = Api::of_chain(&chain);
+    let asked = "{ tip { summary { feeRates effectiveFeeRates } } }";
+    let summary = api.data(asked)["tip"]["summary"].take();
+    let weights: Vec<u64> = transactions.iter().map(|transaction| transaction.weight().to_wu()).collect();
+    let percents: Vec<f64> = (0..=100).map(f64::from).collect();
+    let reads = |arguments: &str| {
+        let asked = format!("{{ tip {{ feeStats {{ feeRatePercentiles({arguments}) }} }} }}");
+        let found = api.data(&asked)["tip"]["feeStats"]["feeRatePercentiles"].take();
+        found.as_array().unwrap().iter().map(|rate| rate.as_f64().unwrap()).collect::<Vec<_>>()
+    };
+    for (column, effective) in [("feeRates", false), ("effectiveFeeRates", true)] {
+        let rates: Vec<f64> = (1..=4).map(|place| summary[column][place].as_f64().unwrap()).collect();
+        for weighted in [true, false] {
+            // the lowest feerate that so much of the block pays at most
+            let share = |rate: f64| {
+                let paying = rates.iter().zip(&weights).filter(|(own, _)| **own <= rate);
+                paying.map(|(_, weight)| if weighted { *weight } else { 1 }).sum::<u64>()
+            };
+            let least = |percent: &f64| {
+                let enough = |rate: &f64| share(*rate) as f64 * 100.0 >= share(f64::MAX) as f64 * percent;
+                let mut enough: Vec<f64> = rates.iter().copied().filter(enough).collect();
+                enough.sort_unstable_by(f64::total_cmp);
+                (enough[0] * 1_000.0).floor() / 1_000.0
+            };
+            let shape = format!("weighted: {weighted}, effective: {effective}");
+            let expected: Vec<_> = percents.iter().map(least).collect();
+            assert_eq!(reads(&format!("at: {percents:?}, {shape}")), expected, "{shape}");
+            assert_eq!(reads(&format!("at: [99.5, 12.5], {shape}")), [least(&99.5), least(&12.5)], "{shape}");
+            let stored = [0, 10, 25, 50, 75, 90, 100].map(|percent: usize| expected[percent]);
+            assert_eq!(reads(&shape), stored, "{shape}");
+        }
+    }
+    for (arguments, name) in [
+        ("at: [50, 100.1]".to_owned(), "at[1]"),
+        ("at: [-0.5]".to_owned(), "at[0]"),
+        (format!("at: {:?}", vec![1.0; 102]), "at"),
+    ] {
+        let answer = api.ask(&format!("{{ tip {{ feeStats {{ feeRatePercentiles({arguments}) }} }} }}"));
+        assert_eq!(answer["errors"][0]["extensions"]["code"], json!("BAD_USER_INPUT"), "{arguments}");
+        assert_eq!(answer["errors"][0]["extensions"]["argument"], json!(name), "{arguments}");
+    }
 }
 
 #[test]
@@ -238,6 +286,23 @@ fn balance_changes_are_what_a_block_pays_and_spends() {
             }
             assert_eq!(found, expected, "at height {height}");
         }
+        let changes = |arguments: &str| {
+            let fields = "totalCount nodes { net } pageInfo { endCursor }";
+            format!("{{ block(height: {tip}) {{ balanceChanges({arguments}) {{ {fields} }} }} }}")
+        };
+        let all = api.data(&changes("first: 100"))["block"]["balanceChanges"]["nodes"].take();
+        let all: Vec<_> = all.as_array().unwrap().iter().map(|change| change["net"].as_i64().unwrap()).collect();
+        for least in all.iter().map(|net| net.abs()).chain([0, i64::MAX >> 11]) {
+            let asked = changes(&format!("minAbs: {least}, first: 100"));
+            let found = api.data(&asked)["block"]["balanceChanges"].take();
+            let expected: Vec<_> = all.iter().filter(|net| net.abs() >= least).collect();
+            assert_eq!(found["totalCount"], json!(expected.len()), "{least}");
+            let nets: Vec<_> = found["nodes"].as_array().unwrap().iter().map(|change| &change["net"]).collect();
+            assert_eq!(json!(nets), json!(expected), "{least}");
+        }
+        let cursor = api.data(&changes("first: 1"))["block"]["balanceChanges"]["pageInfo"]["endCursor"].take();
+        let refused = api.ask(&changes(&format!("minAbs: 1, after: {cursor}")));
+        assert_eq!(refused["errors"][0]["extensions"]["code"], json!("BAD_USER_INPUT"), "a cursor of another list");
         api.change(1, []);
         let stale =
             api.data(&format!("{{ block(hash: \"{}\") {{ balanceChanges {{ totalCount }} }} }}", block.block_hash()));

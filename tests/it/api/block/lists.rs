@@ -331,7 +331,7 @@ fn pages_of_stale_blocks_put_together_are_all_of_them_while_others_become_stale(
 #[test]
 fn the_block_at_a_time_is_the_last_with_that_median_time_past() {
     let Some(blocks) = real_chain("mainnet-0-4521.blk") else { return };
-    let blocks = &blocks[..500];
+    let blocks = &blocks[..2_600];
     let api = Api::of(Network::Bitcoin, blocks);
     // the naive rule: the middle one of the last eleven times, sorted
     let median = |height: usize| {
@@ -345,12 +345,38 @@ fn the_block_at_a_time_is_the_last_with_that_median_time_past() {
         let time = jiff::Timestamp::from_second(seconds.into()).unwrap();
         api.data(&format!("{{ blockAtTime(time: \"{time}\") {{ height hash }} }}"))["blockAtTime"].take()
     };
-    for seconds in medians.iter().step_by(7).flat_map(|median| [median - 1, *median, median + 1]) {
+    for seconds in medians.iter().step_by(37).flat_map(|median| [median - 1, *median, median + 1]) {
         let expected = medians.iter().rposition(|median| *median <= seconds);
         let expected =
             expected.map(|height| json!({ "height": height, "hash": blocks[height].block_hash().to_string() }));
         assert_eq!(at(seconds), expected.unwrap_or_default(), "at {seconds}");
     }
     assert_eq!(at(medians[0] - 1), Value::Null, "before the genesis block");
-    assert_eq!(at(u32::MAX)["height"], json!(499), "after the tip");
+    assert_eq!(at(u32::MAX)["height"], json!(2_599), "after the tip");
+
+    let headers: Vec<_> = blocks.iter().map(|block| block.header.time).collect();
+    let falls: Vec<_> = (1..headers.len()).filter(|height| headers[*height] < headers[height - 1]).collect();
+    assert_eq!(falls, [2_298, 2_513], "headers that go back in time");
+    let near = || falls.iter().flat_map(|height| height - 3..height + 3).chain((0..2_600).step_by(211));
+    for (clock, times) in [("MEDIAN_TIME", &medians), ("HEADER_TIME", &headers)] {
+        let ends = [medians[0] - 1, medians[0], u32::MAX];
+        for seconds in near().map(|height| times[height]).flat_map(|time| [time - 1, time, time + 1]).chain(ends) {
+            let before = times.iter().rposition(|time| *time <= seconds);
+            let after = times.iter().rposition(|time| *time < seconds).map_or(0, |last| last + 1);
+            let after = (after < times.len()).then_some(after);
+            let distance = |height: &usize| times[*height].abs_diff(seconds);
+            // the first of the least
+            let nearest = before.into_iter().chain(after).min_by_key(distance);
+            let time = jiff::Timestamp::from_second(seconds.into()).unwrap();
+            let fields = ["AT_OR_BEFORE", "AT_OR_AFTER", "NEAREST"].map(|mode| {
+                format!("{mode}: blockAtTime(time: \"{time}\", clock: {clock}, mode: {mode}) {{ height }}")
+            });
+            let height = |height: Option<usize>| height.map(|height| json!({ "height": height }));
+            assert_eq!(
+                api.data(&format!("{{ {} }}", fields.join(" "))),
+                json!({ "AT_OR_BEFORE": height(before), "AT_OR_AFTER": height(after), "NEAREST": height(nearest) }),
+                "{clock} at {seconds}"
+            );
+        }
+    }
 }

@@ -127,13 +127,13 @@ fn random_descriptors_are_those_of_the_node() {
             "{{ descriptor(text: {0}) {{ descriptor usedCount balance {{ confirmed }} utxos(first: 100) {{ nodes {{ outpoint {{ text }} }} }}
                     nextUnused {{ address }} }}
                 validateDescriptor(text: {0}) {{ isValid isRanged isSolvable isPrivate
-                    addresses(first: 61) {{ address }} change: addresses(branch: 1, first: 61) {{ address }} }}
+                    derivedAddresses(first: 61) {{ address }} change: derivedAddresses(branch: 1, first: 61) {{ address }} }}
                 first: validateDescriptor(text: {1}) {{ checksum isRanged isMultipath }} }}",
             json!(text),
             json!(single(text, 0))
         ));
         let (account, valid) = (&found["descriptor"], &found["validateDescriptor"]);
-        for (branch, field) in ["addresses", "change"].into_iter().enumerate() {
+        for (branch, field) in ["derivedAddresses", "change"].into_iter().enumerate() {
             let ours = with_checksum(&node, &single(text, branch));
             let theirs = node.must("deriveaddresses", &[json!(ours), json!([0, 60])]);
             let found: Vec<_> = valid[field].as_array().unwrap().iter().map(|node| node["address"].clone()).collect();
@@ -253,7 +253,7 @@ fn verdicts(node: &RealNode, api: &Api, texts: &[String]) -> (usize, usize) {
     for text in texts {
         let theirs = node.call("getdescriptorinfo", &[json!(text)]);
         let found = api.data(&format!(
-            "{{ validateDescriptor(text: {}) {{ isValid checksum addresses(first: 1) {{ address }} }} }}",
+            "{{ validateDescriptor(text: {}) {{ isValid checksum derivedAddresses(first: 1) {{ address }} }} }}",
             json!(text)
         ));
         let ours = &found["validateDescriptor"];
@@ -269,7 +269,7 @@ fn verdicts(node: &RealNode, api: &Api, texts: &[String]) -> (usize, usize) {
         let given = json!(canonical);
         // a bare script has no address
         let address = node.call("deriveaddresses", &[given]).map_or(Value::Null, |addresses| addresses[0].clone());
-        assert_eq!(ours["addresses"][0]["address"], address, "{text}");
+        assert_eq!(ours["derivedAddresses"][0]["address"], address, "{text}");
     }
     (accepted, refused)
 }
@@ -295,7 +295,7 @@ fn a_combo_has_the_scripts_and_outputs_that_the_node_finds() {
     api.follow(&client);
 
     let fields: String = (2..8)
-        .map(|branch| format!(" b{branch}: addresses(branch: {branch}, first: 6) {{ address path }}"))
+        .map(|branch| format!(" b{branch}: derivedAddresses(branch: {branch}, first: 6) {{ address path }}"))
         .collect::<Vec<_>>()
         .concat();
     let found = api.data(&format!(

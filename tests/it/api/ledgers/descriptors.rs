@@ -415,7 +415,7 @@ fn a_valid_text_is_described_with_its_first_addresses() {
     let api = Api::of_chain(&chain);
     let fields =
         "isValid error { code } descriptor checksum keyNetwork scriptType isRanged isMultipath branchCount isSolvable
-        isPrivate addresses(branch: 1, fromIndex: 63, first: 3) { index path address used }";
+        isPrivate derivedAddresses(branch: 1, fromIndex: 63, first: 3) { index path address used }";
     let found = api.data(&format!("{{ validateDescriptor(text: {}) {{ {fields} }} }}", json!(wallet())));
     let text = OutputDescriptor::parse(&wallet(), Network::Regtest).unwrap();
     let addresses: Vec<_> = (63..66)
@@ -426,15 +426,15 @@ fn a_valid_text_is_described_with_its_first_addresses() {
     let expected = json!({
         "isValid": true, "error": null, "descriptor": text.text(), "checksum": text.checksum(), "keyNetwork": "TEST",
         "scriptType": "P2WPKH", "isRanged": true, "isMultipath": true, "branchCount": 2, "isSolvable": true,
-        "isPrivate": false, "addresses": addresses,
+        "isPrivate": false, "derivedAddresses": addresses,
     });
     assert_eq!(found["validateDescriptor"], expected);
     let used = api.data(&format!(
-        "{{ validateDescriptor(text: {}) {{ addresses(fromIndex: 18, first: 3) {{ used }} end: addresses(fromIndex: 2147483646) {{ index }} }} }}",
+        "{{ validateDescriptor(text: {}) {{ derivedAddresses(fromIndex: 18, first: 3) {{ used }} end: derivedAddresses(fromIndex: 2147483646) {{ index }} }} }}",
         json!(wallet())
     ));
     let used = &used["validateDescriptor"];
-    assert_eq!(used["addresses"], json!([{ "used": false }, { "used": true }, { "used": false }]));
+    assert_eq!(used["derivedAddresses"], json!([{ "used": false }, { "used": true }, { "used": false }]));
     assert_eq!(used["end"], json!([{ "index": 2_147_483_646 }, { "index": 2_147_483_647 }]));
 }
 
@@ -458,7 +458,7 @@ fn an_invalid_text_is_described_with_its_fault() {
         (format!("wsh(pk({key}/*)"), "MALFORMED", Some(3), None, false),
     ] {
         let found = api.data(&format!(
-            "{{ validateDescriptor(text: {}) {{ isValid error {{ code message position }} keyNetwork isPrivate addresses {{ index }} }} }}",
+            "{{ validateDescriptor(text: {}) {{ isValid error {{ code message position }} keyNetwork isPrivate derivedAddresses {{ index }} }} }}",
             json!(text)
         ));
         let found = &found["validateDescriptor"];
@@ -470,7 +470,7 @@ fn an_invalid_text_is_described_with_its_fault() {
         } else {
             assert_eq!(found["error"]["code"], json!(code), "{text}: {found}");
             assert_eq!(found["error"]["position"], json!(position), "{text}: {found}");
-            assert_eq!(found["addresses"], json!([]));
+            assert_eq!(found["derivedAddresses"], json!([]));
         }
     }
 }

@@ -296,8 +296,8 @@ fn a_descriptor_owns_its_unused_scripts_up_to_the_gap_limit() {
     chain.mine_empty(100).unwrap();
     let api = Api::of_chain(&chain);
     let derived = api.data(&format!(
-        "{{ validateDescriptor(text: \"{DESCRIPTOR}\") {{ error {{ message }} addresses(first: 30) {{ scriptPubKey }}
-            change: addresses(branch: 1, first: 3) {{ scriptPubKey }} }} }}"
+        "{{ validateDescriptor(text: \"{DESCRIPTOR}\") {{ error {{ message }} derivedAddresses(first: 30) {{ scriptPubKey }}
+            change: derivedAddresses(branch: 1, first: 3) {{ scriptPubKey }} }} }}"
     ));
     let derived = &derived["validateDescriptor"];
     let script = |list: &str, index: usize| {
@@ -306,9 +306,9 @@ fn a_descriptor_owns_its_unused_scripts_up_to_the_gap_limit() {
     };
     let pays = |value, script_pubkey| TxOut { value: sat(value), script_pubkey };
     let outputs = vec![
-        pays(1, script("addresses", 0)),
-        pays(10, script("addresses", 19)),
-        pays(100, script("addresses", 20)),
+        pays(1, script("derivedAddresses", 0)),
+        pays(10, script("derivedAddresses", 19)),
+        pays(100, script("derivedAddresses", 20)),
         pays(1_000, script("change", 2)),
     ];
     let unsent = spend(&chain, SimChain::miner(), &[coinbase_output(&first, 0)], outputs);

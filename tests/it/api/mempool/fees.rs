@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use bitcoin::{OutPoint, Transaction};
+use btcgraph::limits::Limits;
 use btcgraph::mempool::NodeMempool;
 use btcgraph::sim::{Owner, ScriptKind, SimChain, SimNode, SimNodeOptions, World};
 use serde_json::{Value, json};
@@ -152,25 +153,41 @@ fn an_estimate_says_how_often_it_would_have_been_enough_before() {
         assert_eq!(answer["feeEstimate"]["feeRate"], json!(rate));
         answer["feeEstimate"]["hitRate"].clone()
     };
-    assert_eq!(hits(1.5, 1, "(lastBlocks: 5)"), json!(2.0 / 5.0));
-    assert_eq!(hits(10.0, 1, "(lastBlocks: 5)"), json!(3.0 / 5.0));
-    assert_eq!(hits(1.5, 2, "(lastBlocks: 4)"), json!(3.0 / 4.0));
-    assert_eq!(hits(1.5, 3, "(lastBlocks: 3)"), json!(1.0));
-    assert_eq!(hits(1.5, 1, "(lastBlocks: 1)"), json!(0.0));
+    let last = |count: u32| format!("(range: {{ lastBlocks: {count} }})");
+    assert_eq!(hits(1.5, 1, &last(5)), json!(2.0 / 5.0));
+    assert_eq!(hits(10.0, 1, &last(5)), json!(3.0 / 5.0));
+    assert_eq!(hits(1.5, 2, &last(5)), json!(3.0 / 4.0));
+    assert_eq!(hits(1.5, 3, &last(5)), json!(1.0));
+    assert_eq!(hits(1.5, 1, &last(1)), json!(0.0));
+    assert_eq!(hits(1.5, 2, &last(1)), Value::Null, "no two blocks");
+    let heights = format!("(range: {{ heights: {{ from: {}, to: {} }} }})", tip - 4, tip);
+    assert_eq!(hits(1.5, 2, &heights), json!(3.0 / 4.0));
+    assert_eq!(
+        hits(1.5, 1, "(range: { heights: { to: 0 } })"),
+        Value::Null,
+        "nothing is in front of the genesis block"
+    );
     // of a shorter chain, what there is: all blocks but the first
     let taken = 3.0; // two above, and the one that made the coins of these tests
     assert_eq!(hits(1.5, 1, ""), json!(taken / f64::from(tip)));
     assert_eq!(hits(1.5, 1_008, ""), Value::Null);
     for (argument, code) in [
-        ("lastBlocks: 0", "BAD_USER_INPUT"),
-        ("lastBlocks: -1", "BAD_USER_INPUT"),
-        ("lastBlocks: 2001", "QUERY_LIMIT_EXCEEDED"),
+        ("range: { lastBlocks: 0 }", "BAD_USER_INPUT"),
+        ("range: { lastBlocks: -1 }", "BAD_USER_INPUT"),
+        ("range: { heights: { from: 3, to: 2 } }", "BAD_USER_INPUT"),
     ] {
         let field = format!("feeEstimate(targetBlocks: 1, source: MEMPOOL_PROJECTION) {{ hitRate({argument}) }}");
         let response = api.ask(&format!("{{ {field} }}"));
         assert_eq!(response["data"], json!({ "feeEstimate": { "hitRate": null } }), "{argument}");
         assert_eq!(response["errors"][0]["extensions"]["code"], json!(code), "{argument}");
     }
+    let mut few = Api::of_chain_within(&chain, Limits { points: 4, ..Limits::default() });
+    few.set_node_mempool(NodeMempool { min_fee_rate: 1.5, ..NODE });
+    let asked = "{ feeEstimate(targetBlocks: 1, source: MEMPOOL_PROJECTION) { most: hitRate(range: { lastBlocks: 4 })
+        all: hitRate(range: { heights: {} }) } }";
+    let response = few.ask(asked);
+    assert_eq!(response["data"], json!({ "feeEstimate": { "most": 0.25, "all": null } }));
+    assert_eq!(response["errors"][0]["extensions"]["code"], json!("QUERY_LIMIT_EXCEEDED"));
 }
 
 /// A payment that pays 1 sat/vB.

@@ -49,14 +49,14 @@ fn an_error_names_the_argument_the_value_and_the_rule() {
         ("blocks(first: -1) { totalCount }".to_owned(), "first", "is -1, and a count cannot be negative"),
         (
             "validateDescriptor(text: \"pkh(0279be667ef9dcbbac55a06295ce870b07029bfcdb2dce28d959f2815b16f81798)\") \
-             { addresses(branch: -1) { index } }"
+             { derivedAddresses(branch: -1) { index } }"
                 .to_owned(),
             "branch",
             "is -1, and the descriptor has 1, counted from 0",
         ),
         (
             "validateDescriptor(text: \"pkh(0279be667ef9dcbbac55a06295ce870b07029bfcdb2dce28d959f2815b16f81798)\") \
-             { addresses(fromIndex: -1) { index } }"
+             { derivedAddresses(fromIndex: -1) { index } }"
                 .to_owned(),
             "fromIndex",
             "is -1, and an index cannot be negative",
@@ -128,7 +128,7 @@ fn an_error_names_the_argument_the_value_and_the_rule() {
              public key",
         ),
         (
-            "validateDescriptor(text: \"raw(51)\") { addresses(branch: 1, first: 1) { index } }".to_owned(),
+            "validateDescriptor(text: \"raw(51)\") { derivedAddresses(branch: 1, first: 1) { index } }".to_owned(),
             "branch",
             "is 1, and the descriptor has 1, counted from 0",
         ),

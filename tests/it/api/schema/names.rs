@@ -183,7 +183,6 @@ fn sums_over_blocks_are_big_and_other_amounts_are_not() {
 /// Names of fields that have several types, and why. Not listed are `node`, `nodes` and `edges`, as Relay has them.
 const SEVERAL_TYPES: &[(&str, &str)] = &[
     ("address", "a root field returns the object that all others name by its text"),
-    ("addresses", "an account has pages of them, a text that is validated the few that are asked for"),
     ("code", "each kind of error has codes of its own"),
     ("descriptor", "as `address`"),
     ("error", "each kind of input has errors of its own"),

@@ -200,14 +200,21 @@ fn ancestors_and_descendants_are_listed_by_their_distance() {
     let mut api = Api::of_chain(&chain);
     api.arrive([&joined]);
     let [coinbase, other] = [0, 1].map(|index: usize| coins[index].outpoint);
+    let outputs = [&first, &second].into_iter().flat_map(|transaction| {
+        (0..2).map(|vout| output(transaction, vout)).map(|coin| (coin.outpoint, coin.output.value.to_sat()))
+    });
+    let all: Vec<_> = outputs.chain(coins.iter().map(|coin| (coin.outpoint, coin.output.value.to_sat()))).collect();
     let hops = |field: &str, of: &Transaction, arguments: &str| {
         let txid = of.compute_txid();
-        let asked = format!("{field}{arguments} {{ depth transaction {{ txid }} outpoint {{ text }} }}");
+        let asked = format!("{field}{arguments} {{ depth transaction {{ txid }} outpoint {{ text }} value }}");
         let found =
             api.data(&format!("{{ transaction(txid: \"{txid}\") {{ {asked} }} }}"))["transaction"][field].take();
         let found = found.as_array().unwrap().iter().map(|hop| {
             let text = |value: &Value| value.as_str().unwrap().to_owned();
-            (hop["depth"].as_u64().unwrap(), text(&hop["transaction"]["txid"]), text(&hop["outpoint"]["text"]))
+            let outpoint = text(&hop["outpoint"]["text"]);
+            let funding = all.iter().find(|output| output.0.to_string() == outpoint).unwrap();
+            assert_eq!(hop["value"], json!(funding.1), "{outpoint}");
+            (hop["depth"].as_u64().unwrap(), text(&hop["transaction"]["txid"]), outpoint)
         });
         found.collect::<Vec<_>>()
     };
