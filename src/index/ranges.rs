@@ -24,6 +24,19 @@ impl Snapshot {
         heights.map(|height| self.block_hash(Height::from(height))).collect()
     }
 
+    /// The first of these heights of the active chain, upwards or downwards, whose block may have at least so many
+    /// transactions. `None` if there is none. Of blocks that are not frozen each may.
+    ///
+    /// Errors: storage errors; [`IndexError::Corrupt`] if a row is damaged.
+    pub fn next_large_block(
+        &self,
+        heights: Range<Height>,
+        transactions: u32,
+        upwards: bool,
+    ) -> Result<Option<Height>, IndexError> {
+        self.generations.next_large_block(heights, transactions, upwards)
+    }
+
     /// How many transactions these blocks have, all of which are live.
     ///
     /// Errors: storage errors; [`IndexError::Corrupt`] if a row is missing.

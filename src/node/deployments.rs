@@ -1,5 +1,4 @@
-//! The answers about soft forks (`getdeploymentinfo`), compact block filters (`getblockfilter`) and the UTXO set after a block
-//! (`gettxoutsetinfo`).
+//! The answers about soft forks (`getdeploymentinfo`) and compact block filters (`getblockfilter`).
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -131,13 +130,6 @@ pub struct CompactFilter {
     pub filter: String,
     /// The header of the filter (BIP157), byte-reversed, in hexadecimal digits.
     pub header: String,
-}
-
-/// The hash of the UTXO set after a block.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-pub struct UtxoSetHash {
-    /// The MuHash3072 of all unspent outputs, byte-reversed, in hexadecimal digits (Core `crypto/muhash.h`).
-    pub muhash: String,
 }
 
 #[cfg(test)]

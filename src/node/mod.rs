@@ -60,7 +60,7 @@ pub use block_files::{BlockFileError, BlockFileReader, BlockPosition, BlockPosit
 pub use block_source::{BlockBatches, BlockSource, BlockSourceKind, BlockSourceStatus};
 pub use broadcast::{MaxFees, MempoolAcceptance, PackageOutcome, Refusal, SubmittedTransaction, TestedTransaction};
 pub use deployments::{
-    CompactFilter, Deployment, DeploymentStatus, Deployments, SignalStatistics, SignalledDeployment, UtxoSetHash,
+    CompactFilter, Deployment, DeploymentStatus, Deployments, SignalStatistics, SignalledDeployment,
 };
 pub use error::NodeError;
 pub use fetcher::{BlockFetcher, FetchedBlock};

@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::answers::{ChainInfo, ChainTip, NetworkInfo};
-use super::deployments::{CompactFilter, Deployments, UtxoSetHash};
+use super::deployments::{CompactFilter, Deployments};
 use super::error::NodeError;
 use super::http::ResponseLimits;
 use super::mempool::{EstimateMode, FeeEstimate};
@@ -41,8 +41,6 @@ pub enum Question {
     Deployments(BlockHash),
     /// The basic compact filter of a block (BIP158).
     CompactFilter(BlockHash),
-    /// The hash of the UTXO set after a block.
-    UtxoSetHash(BlockHash),
 }
 
 /// The code of the error that a node without an index of compact filters returns, and one whose index lacks the block yet
@@ -68,13 +66,7 @@ pub enum Answer {
     Deployments(Arc<Deployments>),
     /// Of the block that was asked about.
     CompactFilter(Arc<CompactFilter>),
-    /// After the block that was asked about; `None` if the node has no index of it (`-coinstatsindex`), or the index lacks the block
-    /// yet.
-    UtxoSetHash(Option<Arc<UtxoSetHash>>),
 }
-
-/// What the refusals of a node name that has no index of the UTXO set, or is still building it (Core `rpc/blockchain.cpp`).
-const UTXO_SET_INDEX: &str = "coinstatsindex";
 
 impl Question {
     /// The RPC method and its parameters.
@@ -88,8 +80,6 @@ impl Question {
             Question::HasBlock(hash) => ("getblockheader", vec![json!(hash), json!(false)]),
             Question::Deployments(block) => ("getdeploymentinfo", vec![json!(block)]),
             Question::CompactFilter(block) => ("getblockfilter", vec![json!(block), json!("basic")]),
-            // with a block the node never scans its UTXO set: it answers from its index, or refuses
-            Question::UtxoSetHash(block) => ("gettxoutsetinfo", vec![json!("muhash"), json!(block)]),
         }
     }
 
@@ -103,18 +93,13 @@ impl Question {
             Question::HasBlock(_) => Answer::HasBlock(true),
             Question::Deployments(_) => Answer::Deployments(self.parse(answer)?),
             Question::CompactFilter(_) => Answer::CompactFilter(self.parse(answer)?),
-            Question::UtxoSetHash(_) => Answer::UtxoSetHash(Some(self.parse(answer)?)),
         })
     }
 
-    /// What the node's answer says. That it does not know a block is no failure where that is asked, and neither is the lack of an
-    /// index.
+    /// What the node's answer says. That it does not know a block is no failure where that is asked.
     fn read_or_refused(self, answer: Result<&RawValue, NodeError>) -> Result<Answer, NodeError> {
         match (self, answer) {
             (Question::HasBlock(_), Err(NodeError::Rpc { code: code::NOT_FOUND, .. })) => Ok(Answer::HasBlock(false)),
-            (Question::UtxoSetHash(_), Err(NodeError::Rpc { message, .. })) if message.contains(UTXO_SET_INDEX) => {
-                Ok(Answer::UtxoSetHash(None))
-            }
             (_, answer) => self.read(answer?),
         }
     }
@@ -169,32 +154,6 @@ mod tests {
         let unknown = BlockHash::from_byte_array([7; 32]);
         let answers = node.ask_once(&[Question::HasBlock(known), Question::HasBlock(unknown)], TIMEOUT).unwrap();
         assert!(matches!(answers.as_slice(), [Ok(Answer::HasBlock(true)), Ok(Answer::HasBlock(false))]), "{answers:?}");
-    }
-
-    #[test]
-    fn the_lack_of_an_index_of_the_utxo_set_is_an_answer() {
-        let [indexed, later, wrong] = [1, 2, 3].map(|byte| BlockHash::from_byte_array([byte; 32]));
-        let fake = FakeNode::start(move |asked| match asked {
-            FakeRequest::Rpc("gettxoutsetinfo", [kind, hash]) if *kind == json!("muhash") => {
-                if *hash == json!(indexed) {
-                    FakeResponse::Result(json!({ "height": 7, "muhash": "ab", "txouts": 3 }))
-                } else if *hash == json!(later) {
-                    let message = "Unable to get data because coinstatsindex is still syncing. Current height: 5";
-                    FakeResponse::Error(-32603, message)
-                } else {
-                    FakeResponse::Error(-5, "Block not found")
-                }
-            }
-            _ => regtest(asked),
-        });
-        let node = Node::connect(fake.options()).unwrap();
-        let answers = node.ask_once(&[indexed, later, wrong].map(Question::UtxoSetHash), TIMEOUT).unwrap();
-        let [Ok(Answer::UtxoSetHash(Some(found))), Ok(Answer::UtxoSetHash(None)), Err(NodeError::Rpc { code: -5, .. })] =
-            answers.as_slice()
-        else {
-            panic!("{answers:?}")
-        };
-        assert_eq!(found.muhash, "ab");
     }
 
     #[test]

@@ -24,26 +24,6 @@ pub struct Block {
     stale: OnceLock<StaleBytes>,
 }
 
-/// Which time of a block counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BlockTime {
-    /// The median time past (BIP113), which never falls along a chain.
-    MedianTimePast,
-    /// The time in the header, which may be earlier than that of the block in front.
-    Header,
-}
-
-impl BlockTime {
-    /// The time of a block by this clock, in seconds since 1970.
-    #[must_use]
-    pub fn of(self, row: &BlockRow) -> u32 {
-        match self {
-            Self::MedianTimePast => row.median_time,
-            Self::Header => row.header.time,
-        }
-    }
-}
-
 /// A serialised stale block. It is parsed once for all its transactions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct StaleBytes {
@@ -264,18 +244,15 @@ impl View {
         Ok(Height::from(low))
     }
 
-    /// The height of the first block from which on every block is later than this second by the clock; one above the tip if there
-    /// is none.
-    pub fn first_height_later(&self, clock: BlockTime, seconds: u32) -> Result<Height, IndexError> {
-        let mut height = self.first_height_after(seconds)?;
-        if clock == BlockTime::MedianTimePast {
-            return Ok(height);
-        }
-        // a header is later than the median of the eleven in front of it (Core `ContextualCheckBlockHeader`), so all above `height`
+    /// The height of the first block from which on the header of every block is later than this second; one above the tip if there
+    /// is none. `by_median` is the first block whose median time past is later: [`View::first_height_after`].
+    pub fn first_height_with_later_headers(&self, seconds: u32, by_median: Height) -> Result<Height, IndexError> {
+        // a header is later than the median of the eleven in front of it (Core `ContextualCheckBlockHeader`), so all above this one
         // are later; and most of the eleven below it are not: these steps are few
-        if height <= self.tip().height && self.main_block(height)?.row.header.time <= seconds {
-            return Ok(height.next());
+        if by_median <= self.tip().height && self.main_block(by_median)?.row.header.time <= seconds {
+            return Ok(by_median.next());
         }
+        let mut height = by_median;
         while let Some(below) = height.previous() {
             if self.main_block(below)?.row.header.time <= seconds {
                 break;

@@ -5,7 +5,6 @@ use std::collections::{HashMap, HashSet};
 use bitcoin::{Amount, ScriptBuf, TxOut, Txid};
 
 use super::{Block, BudgetExceeded, View, corrupt};
-use crate::chain::float::to_f64;
 use crate::chain::raw::{RawTransaction, split_transactions};
 use crate::chain::script::never_spendable;
 use crate::chain::wide;
@@ -21,6 +20,26 @@ pub struct BlockContents {
     pub paying: Vec<PayingTransaction>,
     /// The sum of the outputs of each transaction in sat, the coinbase first.
     pub values: Vec<u64>,
+}
+
+/// A share of a whole, in whole millionths of a percent: with fractions, a share that falls exactly between two transactions would
+/// be a little above it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Share(u32);
+
+impl Share {
+    /// `None` if it is not from 0 to 100.
+    #[must_use]
+    pub fn of_percent(percent: f64) -> Option<Self> {
+        // no conversion from a double to an integer is lossless; the digits without a fraction parse as one
+        let digits = (0.0..=100.0).contains(&percent).then(|| format!("{:.0}", percent * 1_000_000.0))?;
+        digits.parse().ok().map(Self)
+    }
+
+    /// Whether this share of `whole` is more than `part`.
+    fn is_above(self, part: u64, whole: u64) -> bool {
+        u128::from(part) * 100_000_000 < u128::from(whole) * u128::from(self.0)
+    }
 }
 
 /// The figures of a coinbase.
@@ -39,11 +58,11 @@ impl BlockContents {
         self.paying.iter().map(|transaction| FeeFraction::new(transaction.fee, transaction.weight)).collect()
     }
 
-    /// The feerates at which these shares, in percent, of the transactions without the coinbase are reached, in sat per 1,000
-    /// vbytes: shares of their weight, as in the rows of blocks, or of their number. Zeros if there are none. `feerates` has that
-    /// of each transaction.
+    /// The feerates at which these shares of the transactions without the coinbase are reached, in sat per 1,000 vbytes: shares of
+    /// their weight, as in the rows of blocks, or of their number. Zeros if there are none. `feerates` has that of each
+    /// transaction.
     #[must_use]
-    pub fn feerates_at(&self, percents: &[f64], feerates: &[FeeFraction], is_weighted: bool) -> Vec<u64> {
+    pub fn feerates_at(&self, shares: &[Share], feerates: &[FeeFraction], is_weighted: bool) -> Vec<u64> {
         let rates = feerates.iter().map(|rate| rate.to_feerate().to_sat_per_kvb());
         let mut by_rate: Vec<_> = rates.zip(self.paying.iter().map(|transaction| transaction.weight)).collect();
         by_rate.sort_unstable();
@@ -53,12 +72,11 @@ impl BlockContents {
             sum
         });
         let sums: Vec<_> = sums.collect();
-        let at = |percent: &f64| {
-            // products of whole numbers below 2^53 are exact
-            let reached = sums.partition_point(|behind| to_f64(*behind) * 100.0 < to_f64(sum) * percent);
+        let at = |share: &Share| {
+            let reached = sums.partition_point(|behind| share.is_above(*behind, sum));
             by_rate.get(reached).or(by_rate.last()).map_or(0, |(rate, _)| *rate)
         };
-        percents.iter().map(at).collect()
+        shares.iter().map(at).collect()
     }
 
     /// The clusters of the transactions without the coinbase.

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use bitcoin::{OutPoint, Txid};
 
+use super::transaction::wtxid_of;
 use super::{Transaction, View};
 use crate::chain::{Feerate, vsize};
 use crate::index::IndexError;
@@ -38,7 +39,7 @@ impl View {
     /// bytes, it is that one; otherwise it has the submitted witnesses and `submitted_as`.
     pub fn submitted(&self, parts: bitcoin::Transaction, raw: Vec<u8>) -> Result<Transaction, IndexError> {
         let txid = parts.compute_txid();
-        let submitted_as = Some(parts.compute_wtxid());
+        let submitted_as = Some(wtxid_of(&parts));
         match self.transaction(&txid)? {
             Some(known) if known.raw == raw => return Ok(known),
             Some(known) => return Ok(Transaction { parts, raw, submitted_as, ..known }),

@@ -49,8 +49,8 @@ use together::WantedTogether;
 pub(crate) use together::wait_once;
 
 pub use addresses::FoundAddress;
-pub use block::{Block, BlockTime};
-pub use block_contents::{BlockContents, ScriptChange};
+pub use block::Block;
+pub use block_contents::{BlockContents, ScriptChange, Share};
 pub use byte_budget::BudgetExceeded;
 pub use chain::figures::OutputAge;
 pub use chain::period::Period;

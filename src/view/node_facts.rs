@@ -1,11 +1,11 @@
-//! What only the node knows of a block: the state of soft forks, compact filters, and the hash of the UTXO set.
+//! What only the node knows of a block: the state of soft forks, and compact filters.
 
 use std::sync::Arc;
 
 use bitcoin::BlockHash;
 
 use super::node_client::{NodeClient, NodeClientError};
-use crate::node::{Answer, CompactFilter, Deployments, NO_FILTER_INDEX, NodeError, Question, UtxoSetHash};
+use crate::node::{Answer, CompactFilter, Deployments, NO_FILTER_INDEX, NodeError, Question};
 
 /// Why a node has no compact filter of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,14 +43,6 @@ impl NodeClient {
     pub async fn compact_filter(&self, block: BlockHash) -> Result<Arc<CompactFilter>, Arc<NodeClientError>> {
         match self.load(Question::CompactFilter(block)).await? {
             Answer::CompactFilter(filter) => Ok(filter),
-            _ => Err(Arc::new(NodeClientError::Failed)),
-        }
-    }
-
-    /// The hash of the UTXO set after a block; `None` if the node has no index of it, or the index lacks the block yet.
-    pub async fn utxo_set_hash(&self, block: BlockHash) -> Result<Option<Arc<UtxoSetHash>>, Arc<NodeClientError>> {
-        match self.load(Question::UtxoSetHash(block)).await? {
-            Answer::UtxoSetHash(hash) => Ok(hash),
             _ => Err(Arc::new(NodeClientError::Failed)),
         }
     }

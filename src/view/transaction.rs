@@ -6,11 +6,11 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use bitcoin::consensus::{deserialize, deserialize_partial};
-use bitcoin::{BlockHash, Txid, Wtxid};
+use bitcoin::{BlockHash, Txid, Weight, Wtxid};
 
 use super::block::Block;
 use super::{BudgetExceeded, View, corrupt};
-use crate::chain::Height;
+use crate::chain::{Height, wide};
 use crate::index::{IndexError, Occurrence, StoredTransaction, TxNum};
 use crate::mempool::{Departed, Departure, Entry};
 
@@ -79,7 +79,29 @@ pub enum TransactionState {
     Unknown,
 }
 
+/// The hash of a serialisation with its witnesses: the txid where there are none. Of a transaction without inputs the library
+/// writes the marker of witnesses all the same.
+pub(super) fn wtxid_of(parts: &bitcoin::Transaction) -> Wtxid {
+    if parts.input.is_empty() {
+        Wtxid::from_raw_hash(parts.compute_txid().to_raw_hash())
+    } else {
+        parts.compute_wtxid()
+    }
+}
+
 impl Transaction {
+    /// Its wtxid.
+    #[must_use]
+    pub fn wtxid(&self) -> Wtxid {
+        wtxid_of(&self.parts)
+    }
+
+    /// Its weight (BIP141).
+    #[must_use]
+    pub fn weight(&self) -> Weight {
+        Weight::from_wu(wide(self.parts.base_size()).saturating_mul(3).saturating_add(wide(self.raw.len())))
+    }
+
     /// One of the active chain.
     fn on_chain(txid: Txid, parts: bitcoin::Transaction, raw: Vec<u8>, place: ConfirmedPlace) -> Self {
         Self {

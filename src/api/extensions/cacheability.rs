@@ -444,8 +444,6 @@ const FIELD_CACHEABILITY: &[(&str, Cacheability, &str)] = &[
     ("UtxoConnection", Immutable, "edges nodes pageInfo totalCount totalValue"),
     ("UtxoEdge", Immutable, "cursor node"),
     ("UtxoSet", Immutable, "height unspentCount totalValue byType"),
-    // the node may get an index, or lose it
-    ("UtxoSet", Never, "muhash"),
     ("UtxoTypeCount", Immutable, "type unspentCount totalValue"),
     ("WtxidProof", Immutable, "position merkleBranch witnessRoot reservedValue commitment coinbaseHex coinbaseProof"),
 ];

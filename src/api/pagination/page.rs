@@ -119,7 +119,8 @@ impl PageArgs {
 }
 
 fn mixed(one: &str, other: &str) -> ApiError {
-    ApiError::bad_user_input(format!("{one} and {other} cannot be combined: give first and after, or last and before"))
+    let message = format!("{one} and {other} cannot be combined: give first and after, or last and before");
+    ApiError::bad_user_input(message).with("argument", other)
 }
 
 pub(crate) fn take(first: Option<i32>, last: Option<i32>, limit: u32) -> Result<Take, ApiError> {
@@ -146,7 +147,7 @@ pub(crate) fn list_size(limits: &Limits, first: i32) -> Result<usize, ApiError> 
 fn size(name: &'static str, count: i32, limit: u32) -> Result<u32, ApiError> {
     let size = count_of(name, count)?;
     if size > limit {
-        return Err(ApiError::limit_exceeded(name, limit.into(), size.into()));
+        return Err(ApiError::limit_exceeded(name, limit.into(), size.into()).with("argument", name));
     }
     Ok(size)
 }

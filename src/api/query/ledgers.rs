@@ -87,7 +87,8 @@ impl LedgerQuery {
             (None, None, Some(hash)) => Script::with_hash(view, sha256::Hash::from_byte_array(hash.to_byte_array())),
             _ => Err(ApiError::bad_user_input(
                 "give scriptPubKey, scriptHash or electrumScriptHash, exactly one of them",
-            )),
+            )
+            .with("argument", "scriptPubKey")),
         };
         Some(self.0.view(ctx).and_then(|view| find(&view)))
     }

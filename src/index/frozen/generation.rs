@@ -21,6 +21,7 @@ use super::super::snapshot::{Occurrence, SpendingInput};
 use super::super::table_rows::TableRows;
 use super::builder::Count;
 use super::facts::{FileFacts, GenerationRange};
+use super::largest_blocks::LargestBlocks;
 use super::recent::RecentTransactions;
 use super::tables::positions::BlockOffset;
 use super::tables::spends::OutputState;
@@ -39,6 +40,7 @@ pub struct Generation {
     _database: ReadOnlyDatabase,
     path: PathBuf,
     pub(super) recent: RecentTransactions,
+    pub(super) largest_blocks: LargestBlocks,
     range: GenerationRange,
     salt: Salt,
     cut_bits: CutBits,
@@ -81,6 +83,7 @@ impl Generation {
         Ok(Self {
             path: path.to_path_buf(),
             recent: RecentTransactions::new(recent_bytes),
+            largest_blocks: LargestBlocks::default(),
             range,
             salt,
             cut_bits,
@@ -137,6 +140,7 @@ impl Generation {
             _database: _,
             path: _,
             recent: _,
+            largest_blocks: _,
             range: _,
             salt: _,
             cut_bits: _,

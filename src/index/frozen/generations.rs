@@ -272,6 +272,31 @@ impl Generations {
         self.of_height(height).map_or(Ok(None), |in_force| in_force.generation.block_hash(height))
     }
 
+    /// The first of these heights, upwards or downwards, whose block may have so many transactions: blocks that are not frozen
+    /// may. `None` if there is none.
+    pub(in crate::index) fn next_large_block(
+        &self,
+        heights: Range<Height>,
+        transactions: u32,
+        upwards: bool,
+    ) -> Result<Option<Height>, IndexError> {
+        let mut at = if upwards { Some(heights.start) } else { heights.end.previous() };
+        if transactions <= 1 {
+            // each block has its coinbase
+            return Ok(at.filter(|height| heights.contains(height)));
+        }
+        while let Some(height) = at.filter(|height| heights.contains(height)) {
+            let Some(in_force) = self.of_height(height) else { return Ok(Some(height)) };
+            let found = in_force.generation.next_in_large_group(height, transactions, upwards)?;
+            // it may have blocks that are not of this chain any more
+            if let Some(found) = found.filter(|found| *found <= in_force.last.height) {
+                return Ok(heights.contains(&found).then_some(found));
+            }
+            at = if upwards { Some(in_force.last.height.next()) } else { in_force.generation.range().first.previous() };
+        }
+        Ok(None)
+    }
+
     /// The median time past of the block at a height, `None` above them.
     pub(in crate::index) fn median_time(&self, height: Height) -> Result<Option<u32>, IndexError> {
         self.of_height(height).map_or(Ok(None), |in_force| in_force.generation.median_time(height))

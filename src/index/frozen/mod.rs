@@ -18,6 +18,7 @@ mod derived;
 mod facts;
 mod generation;
 pub(super) mod generations;
+mod largest_blocks;
 mod pack;
 pub(super) mod page;
 mod parallel;

@@ -71,6 +71,17 @@ impl View {
         self.head.chain.is_block_of(Some(miner), height)
     }
 
+    /// The first of these heights of the active chain, upwards or downwards, whose block may have at least so many transactions;
+    /// `None` if there is none.
+    pub fn next_large_block(
+        &self,
+        heights: Range<Height>,
+        transactions: u32,
+        upwards: bool,
+    ) -> Result<Option<Height>, IndexError> {
+        self.head.chain.next_large_block(heights, transactions, upwards)
+    }
+
     /// How many blocks of the active chain below this height have only a coinbase.
     pub fn empty_blocks_below(&self, height: Height) -> Result<u32, IndexError> {
         match height.previous() {

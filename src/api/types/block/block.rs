@@ -384,7 +384,9 @@ impl Block {
     async fn balance_changes(
         &self,
         ctx: &Context<'_>,
-        #[graphql(desc = "Only scripts whose `net` is at least this many satoshis, up or down.")] min_abs: Option<Sats>,
+        #[graphql(desc = "Only scripts whose `net` is at least this many satoshis, up or down.")] min_abs_net: Option<
+            Sats,
+        >,
         #[graphql(desc = "Maximum number of items from the start, or after `after`; 25 without `first` and `last`.")]
         first: Option<i32>,
         #[graphql(desc = "Only items after the item with this cursor.")] after: Option<String>,
@@ -392,7 +394,7 @@ impl Block {
         #[graphql(desc = "Only items before the item with this cursor.")] before: Option<String>,
     ) -> Option<Result<Connection<ScriptDelta>, ApiError>> {
         let args = PageArgs { first, after, last, before };
-        script_delta_page(ctx, &self.view, &self.block, min_abs, &args).transpose()
+        script_delta_page(ctx, &self.view, &self.block, min_abs_net, &args).transpose()
     }
 
     /// The transactions of the block that may be silent payments, in block order, each with the tweak by which a receiver scans

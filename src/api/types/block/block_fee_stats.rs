@@ -10,7 +10,7 @@ use crate::api::error::ApiError;
 use crate::api::scalars::Sats;
 use crate::chain::Feerate;
 use crate::chain::float::to_f64;
-use crate::view::{self, QUANTILES, STORED_PERCENTS, View};
+use crate::view::{self, QUANTILES, STORED_PERCENTS, Share, View};
 
 /// Where the middle of a distribution stands.
 const MIDDLE: usize = QUANTILES / 2;
@@ -33,23 +33,25 @@ impl BlockFeeStats {
     fn read_percentiles(
         &self,
         ctx: &Context<'_>,
-        at: Option<Vec<f64>>,
+        percents: Option<Vec<f64>>,
         is_weighted: bool,
         is_effective: bool,
     ) -> Result<Option<List<f64>>, ApiError> {
-        let at = at.unwrap_or_else(|| STORED_PERCENTS.map(f64::from).to_vec());
-        if at.len() > MOST_PERCENTS {
-            let fault = format!("has {} percents, at most {MOST_PERCENTS} are allowed", at.len());
-            return Err(ApiError::bad_argument("at", fault));
+        let percents = percents.unwrap_or_else(|| STORED_PERCENTS.map(f64::from).to_vec());
+        if percents.len() > MOST_PERCENTS {
+            let fault = format!("has {} items, at most {MOST_PERCENTS} are allowed", percents.len());
+            return Err(ApiError::bad_argument("percents", fault));
         }
-        if let Some((place, percent)) = at.iter().enumerate().find(|(_, percent)| !(0.0..=100.0).contains(*percent)) {
-            let fault = format!("is {percent}, and it must be 0 to 100");
-            return Err(ApiError::bad_argument(format!("at[{place}]"), fault));
-        }
+        let shares = percents.iter().enumerate().map(|(place, percent)| {
+            Share::of_percent(*percent).ok_or_else(|| {
+                ApiError::bad_argument(format!("percents[{place}]"), format!("is {percent}, and it must be 0 to 100"))
+            })
+        });
+        let shares: Vec<_> = shares.collect::<Result<_, _>>()?;
         let Some(contents) = read_contents(ctx, &self.view, &self.block)? else { return Ok(None) };
-        costs::spend(ctx, at.len())?;
+        costs::spend(ctx, shares.len())?;
         let feerates = if is_effective { effective_rates(ctx, &contents)? } else { contents.own_feerates() };
-        let found = contents.feerates_at(&at, &feerates, is_weighted);
+        let found = contents.feerates_at(&shares, &feerates, is_weighted);
         Ok(Some(found.into_iter().map(sat_per_vb).collect::<Vec<_>>().into()))
     }
 }
@@ -64,18 +66,18 @@ fn sat_per_vb(sat_per_kvb: u64) -> f64 {
 }
 
 /// Whether the figures are those of the block's row.
-fn are_stored(at: Option<&Vec<f64>>, weighted: Option<bool>, effective: Option<bool>) -> bool {
-    at.is_none() && weighted != Some(false) && effective != Some(true)
+fn are_stored(percents: Option<&Vec<f64>>, weighted: Option<bool>, effective: Option<bool>) -> bool {
+    percents.is_none() && weighted != Some(false) && effective != Some(true)
 }
 
 /// What percentiles cost at most.
-fn percentiles_cost(at: Option<&Vec<f64>>, weighted: Option<bool>, effective: Option<bool>) -> usize {
-    let list = costs::list(at.map_or(costs::PERCENTILES, |at| at.len().min(MOST_PERCENTS)), 0);
-    if are_stored(at, weighted, effective) { list } else { costs::contents(costs::column().saturating_add(list)) }
+fn percentiles_cost(percents: Option<&Vec<f64>>, weighted: Option<bool>, effective: Option<bool>) -> usize {
+    let list = costs::list(percents.map_or(costs::PERCENTILES, |percents| percents.len().min(MOST_PERCENTS)), 0);
+    if are_stored(percents, weighted, effective) { list } else { costs::contents(costs::column().saturating_add(list)) }
 }
 
-/// The fees of a block's transactions, without the coinbase. Each transaction counts with its own fee and size, not as
-/// a package with the parents that it pays for. All values are 0 in a block with only a coinbase.
+/// The fees of a block's transactions, without the coinbase. Each transaction counts with its own fee and size, and not as
+/// a package with the parents that it pays for, unless `effective` is set. All values are 0 in a block with only a coinbase.
 #[Object]
 impl BlockFeeStats {
     /// The sum of the fees, in satoshis.
@@ -122,14 +124,15 @@ impl BlockFeeStats {
         Ok(to_f64(self.block.row.fees) * 4.0 / to_f64(weight))
     }
 
-    /// The feerates at these percents of the weight, in sat/vB: that share of the weight pays at most this feerate. Rounded down to a
-    /// thousandth. With its defaults the figures are stored; any other argument reads the block, and is null for a stale one.
-    #[graphql(complexity = "percentiles_cost(at.as_ref(), weighted, effective)")]
+    /// The feerates at these percents of the weight, or of the number of transactions, in sat/vB: that share pays at most this
+    /// feerate. Rounded down to a thousandth. Without arguments the figures are stored, also those of a stale block; with any,
+    /// the block is read, and the field is null for a stale one.
+    #[graphql(complexity = "percentiles_cost(percents.as_ref(), weighted, effective)")]
     async fn fee_rate_percentiles(
         &self,
         ctx: &Context<'_>,
         #[graphql(desc = "The percents, 0 to 100, at most 101 of them. 0, 10, 25, 50, 75, 90 and 100 if not given.")]
-        at: Option<Vec<f64>>,
+        percents: Option<Vec<f64>>,
         #[graphql(
             desc = "Whether they are percents of the weight, as in the node's `getblockstats`, or of the number of transactions.",
             default_with = "Some(true)"
@@ -142,9 +145,9 @@ impl BlockFeeStats {
         )]
         effective: Option<bool>,
     ) -> Option<Result<List<f64>, ApiError>> {
-        if are_stored(at.as_ref(), weighted, effective) {
+        if are_stored(percents.as_ref(), weighted, effective) {
             return Some(Ok(self.block.row.feerate_quantiles.map(sat_per_vb).to_vec().into()));
         }
-        self.read_percentiles(ctx, at, weighted.unwrap_or(true), effective.unwrap_or_default()).transpose()
+        self.read_percentiles(ctx, percents, weighted.unwrap_or(true), effective.unwrap_or_default()).transpose()
     }
 }

@@ -17,9 +17,9 @@ use crate::limits::Limits;
 use crate::view::{Dependency, Ledger, View};
 
 /// Conditions on blocks, of which all must be met. Conditions that contradict each other are BAD_USER_INPUT. A list that has
-/// `miner`, `minerScript` or `isEmpty: true` is found through an index; what is left of the conditions is checked row by row, at
-/// most `server.limits.pages.scanRows` rows per page. The page then ends early. Three rows that are read cost 1, whether they are
-/// returned or not.
+/// `miner`, `minerScript` or `isEmpty: true` is found through an index, and by `minTxCount` alone the index leaves out groups of 64
+/// blocks without so large a one. What is left of the conditions is checked row by row, at most `server.limits.pages.scanRows` rows
+/// per page. The page then ends early. Three rows that are read cost 1, whether they are returned or not.
 #[derive(Clone, Debug, Default, PartialEq, Eq, InputObject)]
 pub(crate) struct BlockFilter {
     /// Only blocks that are ascribed to this mining pool, by its slug (`Miner.slug`). NOT_READY while the blocks of the chain are
@@ -159,12 +159,8 @@ impl BlockFilter {
             total = through.checked_sub(before);
             Box::new(empty_blocks(ctx, view, walked, ascending))
         } else {
-            let all = walked.start.to_u32()..walked.end.to_u32();
-            if ascending {
-                Box::new(all.map(|height| Ok(height.into())))
-            } else {
-                Box::new(all.rev().map(|height| Ok(height.into())))
-            }
+            // without a number of transactions, all may be meant
+            Box::new(large_blocks(view, walked, conditions.min_tx_count.unwrap_or_default(), ascending))
         };
         let is_seek = conditions.are_none();
         let rows = rows.map(|height| {
@@ -200,6 +196,27 @@ impl BlockFilter {
         let (miner, signals_bit) = (miner.transpose()?, signals_bit.transpose()?);
         Ok(Conditions { miner, payee, is_empty: self.is_empty, min_tx_count, signals_bit })
     }
+}
+
+/// The blocks at these heights that may have so many transactions.
+fn large_blocks(
+    view: &View,
+    heights: Range<Height>,
+    transactions: u32,
+    ascending: bool,
+) -> impl Iterator<Item = Result<Height, ApiError>> + '_ {
+    let mut left = heights;
+    std::iter::from_fn(move || {
+        let found = view.next_large_block(left.clone(), transactions, ascending).transpose()?;
+        if let Ok(found) = &found {
+            if ascending {
+                left.start = found.next();
+            } else {
+                left.end = *found;
+            }
+        }
+        Some(found.map_err(ApiError::from))
+    })
 }
 
 /// The blocks at these heights that have only a coinbase, each found by bisection.

@@ -3,13 +3,14 @@
 mod block;
 mod block_at;
 mod block_audit;
+mod block_clock;
 mod block_fee_stats;
 mod block_filter;
 mod block_header;
 mod block_range;
 mod block_stats;
 mod block_summary;
-mod block_time;
+
 mod coinbase;
 mod compact_filter;
 mod cumulative_totals;
@@ -21,11 +22,11 @@ mod wtxid_proof;
 
 pub(crate) use block::Block;
 pub(crate) use block_at::{BlockAt, height_of};
+pub(crate) use block_clock::{BlockClock, TimeLookup};
 pub(crate) use block_fee_stats::median_fee;
 pub(crate) use block_filter::BlockFilter;
 pub(crate) use block_header::BlockHeader;
 pub(crate) use block_range::{BlockRangeInput, TimeRange};
-pub(crate) use block_time::{BlockClock, TimeLookup};
 pub(crate) use compact_filter::CompactFilterObject;
 pub(crate) use cumulative_totals::CumulativeTotals;
 pub(crate) use merkle_proof::MerkleProofObject;

@@ -168,7 +168,7 @@ impl Chain {
         #[graphql(desc = "The block after which to report. The tip if not given.")] at: Option<BlockAt>,
     ) -> Option<Result<UtxoSetObject, ApiError>> {
         let block = BlockAt::resolve(at, &self.view);
-        Some(block.map(|block| UtxoSetObject::after(&self.view, block.height, block.row)))
+        Some(block.map(|block| UtxoSetObject::after(block.height, block.row)))
     }
 
     /// The mining pools that the blocks of a range are ascribed to, most blocks first, and among them all blocks together that

@@ -123,6 +123,6 @@ impl SeriesPoint {
     /// The UTXO set right after the last block: `Chain.utxoSet(at:)` of that block. Of a period without blocks, that after the
     /// block before it.
     async fn utxo_set(&self) -> UtxoSetObject {
-        UtxoSetObject::after(&self.view, self.last_height(), self.found.last.clone())
+        UtxoSetObject::after(self.last_height(), self.found.last.clone())
     }
 }

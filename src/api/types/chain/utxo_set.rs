@@ -1,19 +1,17 @@
 use std::sync::Arc;
 
-use async_graphql::{Context, Object, SimpleObject};
-use bitcoin::hex::FromHex;
+use async_graphql::{Object, SimpleObject};
 
 use crate::api::costs;
 use crate::api::engine::{self as async_graphql, List};
 use crate::api::error::ApiError;
-use crate::api::scalars::{Hash256, Sats, UInt53, int};
+use crate::api::scalars::{Sats, UInt53, int};
 use crate::api::types::enums::ScriptTypeEnum;
 use crate::chain::{Height, ScriptType};
-use crate::view::{BlockRow, View, unspent_by_type};
+use crate::view::{BlockRow, unspent_by_type};
 
 /// The UTXO set right after a block of the main chain.
 pub(crate) struct UtxoSetObject {
-    view: Arc<View>,
     height: Height,
     last: Arc<BlockRow>,
 }
@@ -32,18 +30,8 @@ pub(crate) struct UtxoTypeCount {
 
 impl UtxoSetObject {
     /// That of a chain whose last block is this, at `height`.
-    pub(super) fn after(view: &Arc<View>, height: Height, last: Arc<BlockRow>) -> Self {
-        Self { view: view.clone(), height, last }
-    }
-
-    async fn hash(&self, ctx: &Context<'_>) -> Result<Option<Hash256>, ApiError> {
-        costs::spend(ctx, costs::NODE)?;
-        let found = self.view.node_client().utxo_set_hash(self.last.hash).await;
-        let Some(found) = found.map_err(|error| ApiError::node_unavailable(&error))? else { return Ok(None) };
-        let mut bytes = <[u8; 32]>::from_hex(&found.muhash)
-            .map_err(|_| ApiError::internal("the node returned a hash of the UTXO set that is not hexadecimal"))?;
-        bytes.reverse();
-        Ok(Some(Hash256::new(bytes)))
+    pub(super) fn after(height: Height, last: Arc<BlockRow>) -> Self {
+        Self { height, last }
     }
 }
 
@@ -81,13 +69,5 @@ impl UtxoSetObject {
             });
         }
         Ok(found.into())
-    }
-
-    /// The MuHash3072 of all of them, as the node's `gettxoutsetinfo` shows it, from the node: two servers whose hashes are equal
-    /// have the same UTXO set. Null if the node runs without `-coinstatsindex=1`, or its index does not have the block yet;
-    /// NODE_UNAVAILABLE if it does not respond.
-    #[graphql(complexity = "costs::more(costs::NODE, 0)")]
-    async fn muhash(&self, ctx: &Context<'_>) -> Option<Result<Hash256, ApiError>> {
-        self.hash(ctx).await.transpose()
     }
 }

@@ -217,7 +217,8 @@ impl Mempool {
     }
 
     /// The mempool over time, as this server saw it: the newest sample of each step that has one, oldest step first. The server
-    /// stores one sample per minute, for 400 days by default. The points are those of `Chain.series`, by steps of time.
+    /// stores one sample per minute, for 400 days by default. Steps begin at multiples of their length since 1970, as the hours
+    /// and days of `Chain.series` do, so that the same time is in the same step however often it is requested.
     #[graphql(
         complexity = "costs::list(sample::most_steps(range.unwrap_or_default().ends_within(DAY), step_seconds), child_complexity)"
     )]
@@ -225,8 +226,8 @@ impl Mempool {
         &self,
         ctx: &Context<'_>,
         #[graphql(
-            desc = "From the start of the first step to the end, of at most `server.limits.pages.pointsPerSeries` steps. Up to now \
-                    without an end, and a day long without a start."
+            desc = "The times, of at most `server.limits.pages.pointsPerSeries` steps. Up to now without an end, and a day long \
+                    without a start."
         )]
         range: Option<TimeRange>,
         #[graphql(desc = "The length of a step, in seconds, at least 60.", default_with = "Some(STEP)")]

@@ -55,8 +55,8 @@ impl MempoolSampleObject {
 /// How many steps there are from one time to another; none if these are not in order, or the step cannot be.
 pub(crate) fn steps((from, to): (DateTime, DateTime), step: Option<i32>) -> usize {
     let step = step.and_then(|step| u32::try_from(step).ok()).filter(|step| *step > 0).unwrap_or(MINUTE);
-    let seconds = to.to_unix().checked_sub(from.to_unix());
-    seconds.map_or(0, |seconds| usize::try_from(seconds / step).unwrap_or(usize::MAX).saturating_add(1))
+    let between = (to.to_unix() / step).checked_sub(from.to_unix() / step).filter(|_| from.to_unix() <= to.to_unix());
+    between.map_or(0, |steps| usize::try_from(steps).unwrap_or(usize::MAX).saturating_add(1))
 }
 
 /// How many steps there are at most that are not refused.
@@ -67,11 +67,11 @@ pub(crate) fn most_steps(ends: (DateTime, DateTime), step: Option<i32>) -> usize
 /// A step of time, and the mempool in it.
 #[derive(SimpleObject)]
 pub(crate) struct MempoolSeriesPoint {
-    /// The beginning of the step.
+    /// The first second of the step, even if the range begins later: a multiple of its length since 1970.
     start_at: DateTime,
-    /// The last second of the step, or the end of the range in the last step.
+    /// The last second of the step, even if the range ends earlier.
     end_at: DateTime,
-    /// The newest sample of the step. Null if the step has none: the server was not running, or the node was away.
+    /// The newest sample of the step within the range. Null if there is none: the server was not running, or the node was away.
     sample: Option<MempoolSampleObject>,
 }
 
@@ -95,7 +95,7 @@ pub(crate) fn history(
     steps.map(point).collect()
 }
 
-/// A step of time, in seconds since 1970, both included.
+/// A step of time: its first and last second since 1970.
 pub(super) struct SampleStep {
     start: u32,
     end: u32,
@@ -126,11 +126,11 @@ pub(super) fn read(
     if points > limits.points.into() {
         return Err(ApiError::limit_exceeded("pointsPerSeries", limits.points.into(), points));
     }
-    let (mut found, mut start) = (Vec::new(), first);
+    let (mut found, mut start) = (Vec::new(), first - first % step_seconds);
     loop {
-        let end = start.saturating_add(step_seconds - 1).min(last);
-        // the minutes that begin within the step
-        let minutes = start.div_ceil(MINUTE)..=end / MINUTE;
+        let end = start.saturating_add(step_seconds - 1);
+        // the minutes that begin within the step and the range
+        let minutes = start.max(first).div_ceil(MINUTE)..=end.min(last) / MINUTE;
         let sample = if minutes.is_empty() { None } else { view.mempool_sample(minutes)? };
         found.push(SampleStep { start, end, sample });
         match start.checked_add(step_seconds).filter(|next| *next <= last) {

@@ -99,19 +99,19 @@ pub(crate) fn page(view: &Arc<View>, ctx: &Context<'_>, args: &PageArgs) -> Resu
     )
 }
 
-/// A page of the scripts whose balance a block changes, by `min_abs` at least, `None` for a stale block.
+/// A page of the scripts whose balance a block changes, by `min_abs_net` at least, `None` for a stale block.
 pub(crate) fn page_of_block(
     ctx: &Context<'_>,
     view: &Arc<View>,
     block: &Block,
-    min_abs: Option<Sats>,
+    min_abs_net: Option<Sats>,
     args: &PageArgs,
 ) -> Result<Option<Connection<ScriptDelta>>, ApiError> {
     if !block.is_main() {
         return Ok(None);
     }
     let (hash, row) = (block.row.hash, &block.row);
-    let least = min_abs.map_or(0, Sats::to_sat);
+    let least = min_abs_net.map_or(0, Sats::to_sat);
     // a cursor is a place among those that are left
     let scope = Scope::new("balanceChanges", block_id(hash)).filtered(format!("{least}"));
     let request = args.read(&scope, view, limits(ctx)?)?;

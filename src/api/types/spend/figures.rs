@@ -39,7 +39,7 @@ pub(crate) fn vsize_with_sigops(
     transaction: &Transaction,
 ) -> Result<Option<u64>, ApiError> {
     let cost = sigop_cost(ctx, view, transaction)?;
-    Ok(cost.map(|cost| adjusted_vsize(transaction.parts.weight(), cost)))
+    Ok(cost.map(|cost| adjusted_vsize(transaction.weight(), cost)))
 }
 
 /// The features, `None` if a spent output is not known.

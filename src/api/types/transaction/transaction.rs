@@ -112,7 +112,7 @@ impl Transaction {
     }
 
     fn weight_units(&self) -> u64 {
-        self.transaction.parts.weight().to_wu()
+        self.transaction.weight().to_wu()
     }
 
     fn confirmed_after(&self) -> Result<Option<i32>, ApiError> {
@@ -180,7 +180,7 @@ impl Transaction {
     /// The hash of the full serialisation. Equals the txid if there is no witness.
     async fn wtxid(&self) -> Result<Wtxid, ApiError> {
         self.view.count(self.transaction.raw.len())?;
-        Ok(Wtxid(self.transaction.parts.compute_wtxid()))
+        Ok(Wtxid(self.transaction.wtxid()))
     }
 
     /// The version field, as an unsigned integer.
@@ -210,7 +210,7 @@ impl Transaction {
 
     /// The virtual size in vbytes: a quarter of the weight, rounded up (BIP141).
     async fn vsize(&self) -> Result<i32, ApiError> {
-        small(vsize(self.transaction.parts.weight())).and_then(int)
+        small(vsize(self.transaction.weight())).and_then(int)
     }
 
     /// Facts about the structure of the transaction, in the order of the enumeration. Null if a spent output is not known.

@@ -193,16 +193,16 @@ fn feerates_stand_at_any_percent_of_the_weight_and_of_the_number() {
             };
             let shape = format!("weighted: {weighted}, effective: {effective}");
             let expected: Vec<_> = percents.iter().map(least).collect();
-            assert_eq!(reads(&format!("at: {percents:?}, {shape}")), expected, "{shape}");
-            assert_eq!(reads(&format!("at: [99.5, 12.5], {shape}")), [least(&99.5), least(&12.5)], "{shape}");
+            assert_eq!(reads(&format!("percents: {percents:?}, {shape}")), expected, "{shape}");
+            assert_eq!(reads(&format!("percents: [99.5, 12.5], {shape}")), [least(&99.5), least(&12.5)], "{shape}");
             let stored = [0, 10, 25, 50, 75, 90, 100].map(|percent: usize| expected[percent]);
             assert_eq!(reads(&shape), stored, "{shape}");
         }
     }
     for (arguments, name) in [
-        ("at: [50, 100.1]".to_owned(), "at[1]"),
-        ("at: [-0.5]".to_owned(), "at[0]"),
-        (format!("at: {:?}", vec![1.0; 102]), "at"),
+        ("percents: [50, 100.1]".to_owned(), "percents[1]"),
+        ("percents: [-0.5]".to_owned(), "percents[0]"),
+        (format!("percents: {:?}", vec![1.0; 102]), "percents"),
     ] {
         let answer = api.ask(&format!("{{ tip {{ feeStats {{ feeRatePercentiles({arguments}) }} }} }}"));
         assert_eq!(answer["errors"][0]["extensions"]["code"], json!("BAD_USER_INPUT"), "{arguments}");
@@ -293,7 +293,7 @@ fn balance_changes_are_what_a_block_pays_and_spends() {
         let all = api.data(&changes("first: 100"))["block"]["balanceChanges"]["nodes"].take();
         let all: Vec<_> = all.as_array().unwrap().iter().map(|change| change["net"].as_i64().unwrap()).collect();
         for least in all.iter().map(|net| net.abs()).chain([0, i64::MAX >> 11]) {
-            let asked = changes(&format!("minAbs: {least}, first: 100"));
+            let asked = changes(&format!("minAbsNet: {least}, first: 100"));
             let found = api.data(&asked)["block"]["balanceChanges"].take();
             let expected: Vec<_> = all.iter().filter(|net| net.abs() >= least).collect();
             assert_eq!(found["totalCount"], json!(expected.len()), "{least}");
@@ -301,7 +301,7 @@ fn balance_changes_are_what_a_block_pays_and_spends() {
             assert_eq!(json!(nets), json!(expected), "{least}");
         }
         let cursor = api.data(&changes("first: 1"))["block"]["balanceChanges"]["pageInfo"]["endCursor"].take();
-        let refused = api.ask(&changes(&format!("minAbs: 1, after: {cursor}")));
+        let refused = api.ask(&changes(&format!("minAbsNet: 1, after: {cursor}")));
         assert_eq!(refused["errors"][0]["extensions"]["code"], json!("BAD_USER_INPUT"), "a cursor of another list");
         api.change(1, []);
         let stale =

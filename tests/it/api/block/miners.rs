@@ -1,17 +1,20 @@
 //! Coinbases, and the mining pools that blocks are ascribed to.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use bitcoin::hashes::Hash;
 use bitcoin::hex::DisplayHex;
 use bitcoin::{Amount, Block, Network, ScriptBuf, TxOut};
+use btcgraph::chain::Height;
 use btcgraph::chain::pools::Pools;
 use btcgraph::limits::Limits;
-use btcgraph::sim::{Owner, Reward, ScriptKind, SimChain, Template};
+use btcgraph::sim::{Hostile, Owner, Reward, ScriptKind, SimChain, Template};
 use serde_json::{Value, json};
 
 use crate::api::documented::blocks;
 use crate::support::api::{Api, branch, coinbase_output, error, spend};
+use crate::support::cut::IndexForm;
 use crate::support::skips::shared_data;
 
 /// Pays the pool that is recognised by its script.
@@ -375,6 +378,47 @@ fn a_text_that_is_no_slug_is_refused() {
         assert_eq!(answer["data"], json!({ "chain": { "miner": null } }));
     }
     assert_eq!(api.data("{ chain { miner(slug: \"unknown\") { name } } }"), json!({ "chain": { "miner": null } }));
+}
+
+#[test]
+fn large_blocks_are_found_among_frozen_and_live_ones() {
+    let (mut chain, mut hostile) = (SimChain::new(77), Hostile::new(77));
+    for _ in 0..300 {
+        hostile.mine(&mut chain).unwrap();
+    }
+    let counts: Vec<_> = chain.active_blocks().map(|block| block.txdata.len()).collect();
+    let most = *counts.iter().max().unwrap();
+    for form in [IndexForm::Live, IndexForm::Cut] {
+        let api = Api::of_chain_in(form, &chain);
+        for least in [0, 1, 2, most / 2, most - 1, most, most + 1] {
+            for (from, to) in [(0, counts.len() - 1), (37, 250), (130, 170), (200, 200)] {
+                for order in ["ASC", "DESC"] {
+                    let asked = format!(
+                        "{{ blocks(filter: {{ minTxCount: {least} }}, range: {{ heights: {{ from: {from}, to: {to} }} }},
+                            order: {order}, first: 100) {{ nodes {{ height }} }} }}"
+                    );
+                    let mut expected: Vec<_> = (from..=to).filter(|height| counts[*height] >= least).collect();
+                    if order == "DESC" {
+                        expected.reverse();
+                    }
+                    expected.truncate(100);
+                    let expected: Vec<_> = expected.into_iter().map(|height| json!({ "height": height })).collect();
+                    assert_eq!(api.data(&asked)["blocks"]["nodes"], json!(expected), "{form:?}: {asked}");
+                }
+            }
+        }
+        // no frozen block is so large, and of a live one only its row says so
+        let (view, huge) = (api.view(), u32::try_from(most).unwrap() + 1);
+        let heights = |from: u32, to: u32| Height::from(from)..Height::from(to);
+        let first = |range: Range<Height>, upwards| view.next_large_block(range, huge, upwards).unwrap();
+        assert_eq!(first(heights(0, 301), false), Some(Height::from(300)));
+        let (lowest, frozen) = match form {
+            IndexForm::Live => (Height::GENESIS, Some(Height::from(150))),
+            IndexForm::Cut => (Height::from(151), None),
+        };
+        assert_eq!(first(heights(0, 301), true), Some(lowest), "{form:?}");
+        assert_eq!(first(heights(0, 151), false), frozen, "{form:?}");
+    }
 }
 
 #[test]

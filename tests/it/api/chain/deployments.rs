@@ -1,4 +1,4 @@
-//! What only the node knows of a block: soft forks, and the hash of the UTXO set.
+//! What only the node knows of a block: soft forks.
 
 use std::sync::{Arc, Mutex};
 
@@ -91,34 +91,4 @@ fn the_soft_forks_of_a_real_node_are_reported() {
     });
     assert_eq!(dummy["bip9"], expected);
     assert_eq!(dummy["bip9"]["statistics"]["elapsedBlockCount"], json!(7));
-}
-
-#[test]
-fn the_hash_of_the_utxo_set_is_that_of_the_nodes_index() {
-    let Some(mut node) = RealNode::start(&["-coinstatsindex=1"]) else { return };
-    let address = node.wallet_address("bech32");
-    node.mine_to(&address, 3);
-    node.mine(100);
-    node.must("sendtoaddress", &[json!(address), json!(0.5)]);
-    node.mine(2);
-    let api = api_over(&node.client());
-    let hash = |api: &Api, at: &str| {
-        let set = api.data(&format!("{{ chain {{ utxoSet{at} {{ height unspentCount muhash }} }} }}"));
-        set["chain"]["utxoSet"].clone()
-    };
-    for height in [0, 1, 57, 103, 104, 105] {
-        let theirs = node.must("gettxoutsetinfo", &[json!("muhash"), json!(height)]);
-        let expected = json!({ "height": height, "unspentCount": theirs["txouts"], "muhash": theirs["muhash"] });
-        assert_eq!(hash(&api, &format!("(at: {{ height: {height} }})")), expected);
-    }
-    let points = api.data("{ chain { series(group: HALVING) { utxoSet { height muhash } } } }");
-    assert_eq!(points["chain"]["series"][0]["utxoSet"]["muhash"], hash(&api, "")["muhash"]);
-
-    node.restart_with(&[]);
-    let api = api_over(&node.client());
-    assert_eq!(hash(&api, "")["muhash"], Value::Null, "the node has no index");
-    node.stop();
-    let refused = api.ask("{ chain { utxoSet { height muhash } } }");
-    assert_eq!(refused["data"]["chain"]["utxoSet"], json!({ "height": 105, "muhash": null }));
-    assert_eq!(refused["errors"][0]["extensions"]["code"], json!("NODE_UNAVAILABLE"));
 }

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::support::api::{Api, coinbase_output, sat, spend};
 
 const FIELDS: &str = "version nextRole isFinalized fee estimatedVsize estimatedFeeRate
-    unsignedTransaction { txid state inputCount outputCount } finalTransaction { txid hex }
+    unsignedTransaction { txid wtxid size weight vsize state inputCount outputCount } finalTransaction { txid hex }
     inputs { totalCount nodes { index outpoint { text } isUtxoKnown isUtxoConsistent value script { hex } prevout { value }
         redeemScript { hex } witnessScript { hex } sighashType derivations { publicKey fingerprint path }
         signatures { publicKey signature } requiredSignatureCount unsignedKeys missingKeyHash missingRedeemScriptHash

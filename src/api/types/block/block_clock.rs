@@ -6,7 +6,7 @@ use crate::api::costs;
 use crate::api::error::ApiError;
 use crate::api::scalars::DateTime;
 use crate::chain::Height;
-use crate::view::{self, BlockTime, Dependency, View};
+use crate::view::{self, Dependency, View};
 
 /// Which time of a block counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Enum)]
@@ -31,43 +31,58 @@ pub(crate) enum TimeLookup {
     Nearest,
 }
 
+impl BlockClock {
+    /// The time of a block by this clock, in seconds since 1970.
+    fn time_of(self, block: &view::Block) -> u32 {
+        match self {
+            Self::MedianTime => block.row.median_time,
+            Self::HeaderTime => block.row.header.time,
+        }
+    }
+
+    /// The height of the first block from which on every block is later than this second.
+    fn first_later(self, seconds: u32, view: &View) -> Result<Height, ApiError> {
+        let by_median = view.first_height_after(seconds)?;
+        Ok(match self {
+            Self::MedianTime => by_median,
+            Self::HeaderTime => view.first_height_with_later_headers(seconds, by_median)?,
+        })
+    }
+}
+
 impl TimeLookup {
-    /// What looking for a block costs at most.
+    /// What looking for a block costs: a bisection for each side, and a last one for how lasting the answer is.
     pub(crate) fn cost(lookup: Option<Self>) -> usize {
-        let searches = if lookup.unwrap_or_default() == Self::Nearest { 2 } else { 1 };
+        let searches = if lookup.unwrap_or_default() == Self::Nearest { 3 } else { 2 };
         costs::BISECTION.saturating_mul(searches)
     }
 
-    /// The block of the main chain on this side of a time, if there is one. The answer is as lasting as the block behind which all
-    /// are later.
+    /// The block of the main chain on this side of a time, if there is one.
     pub(crate) fn find(self, clock: BlockClock, time: DateTime, view: &View) -> Result<Option<view::Block>, ApiError> {
-        let clock = match clock {
-            BlockClock::MedianTime => BlockTime::MedianTimePast,
-            BlockClock::HeaderTime => BlockTime::Header,
-        };
         let seconds = time.to_unix();
-        let settled = view.first_height_after(seconds)?;
-        if settled <= view.tip().height {
-            view.note_chain_up_to(settled);
+        // behind the block whose median time past is later, all are later by each clock: nothing that comes changes the answer
+        let decisive = view.first_height_after(seconds)?;
+        if decisive <= view.tip().height {
+            view.note_chain_up_to(decisive);
         } else {
             view.read_set().depends_on(Dependency::Chain);
         }
         let before = || -> Result<_, ApiError> {
-            match view.first_height_later(clock, seconds)?.previous() {
+            match clock.first_later(seconds, view)?.previous() {
                 Some(height) => Ok(view.block_at(height)?),
                 None => Ok(None),
             }
         };
         let after = || -> Result<_, ApiError> {
-            let first = seconds.checked_sub(1).map(|earlier| view.first_height_later(clock, earlier));
-            Ok(view.block_at(first.transpose()?.unwrap_or(Height::GENESIS))?)
+            let first = seconds.checked_sub(1).map_or(Ok(Height::GENESIS), |earlier| clock.first_later(earlier, view));
+            Ok(view.block_at(first?)?)
         };
         Ok(match self {
             Self::AtOrBefore => before()?,
             Self::AtOrAfter => after()?,
             Self::Nearest => match (before()?, after()?) {
                 (Some(before), Some(after)) => {
-                    let distance = |block: &view::Block| clock.of(&block.row).abs_diff(seconds);
+                    let distance = |block: &view::Block| clock.time_of(block).abs_diff(seconds);
                     Some(if distance(&after) < distance(&before) { after } else { before })
                 }
                 (before, after) => before.or(after),
