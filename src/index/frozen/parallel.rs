@@ -16,7 +16,7 @@ const SHARE: usize = 4;
 /// Items that are worth all threads, even if nothing waits for a disk.
 const MANY: usize = 256;
 /// What takes longer than this waits for a disk, or computes for as long as that would.
-const SLOW: Duration = Duration::from_micros(20);
+const SLOW: Duration = Duration::from_micros(60);
 /// So many items are slow before others are handed to threads. A single one may have been interrupted by another process.
 const SLOW_ITEMS: u32 = 2;
 
