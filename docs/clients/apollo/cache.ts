@@ -44,7 +44,7 @@ export const typePolicies: TypePolicies = {
   Block: {
     keyFields: ['id'],
     fields: {
-      balanceChanges: connection('minAbs'),
+      balanceChanges: connection('minAbsNet'),
       silentPaymentTweaks: connection(),
       transactions: connection('filter'),
     },
