@@ -199,3 +199,25 @@ fn add(coins: &mut Coins, value: u64) {
     coins.count = coins.count.saturating_add(1);
     coins.value = coins.value.saturating_add(value);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_that_falls_exactly_on_a_part_is_not_above_it() {
+        // 250.0 * 64.4 is a little more than 16,100
+        let share = Share::of_percent(64.4).unwrap();
+        assert!(share.is_above(160, 250) && !share.is_above(161, 250));
+        for percent in 0..=1_000_u32 {
+            let share = Share::of_percent(f64::from(percent) / 10.0).unwrap();
+            for part in 0..=1_000 {
+                assert_eq!(share.is_above(part, 1_000), part < u64::from(percent), "{percent}, {part}");
+            }
+        }
+        assert_eq!(
+            (Share::of_percent(-0.1), Share::of_percent(100.1), Share::of_percent(f64::NAN)),
+            (None, None, None)
+        );
+    }
+}

@@ -153,11 +153,8 @@ fn a_block_has_exactly_one_key_and_no_height_below_zero() {
         ("(hash: null, height: null)".to_owned(), both_or_none),
         ("(height: -1)".to_owned(), "height is -1, and the first block is at height 0"),
     ] {
-        let extensions = if message == both_or_none {
-            json!({ "code": "BAD_USER_INPUT" })
-        } else {
-            json!({ "code": "BAD_USER_INPUT", "argument": "height" })
-        };
+        let argument = if message == both_or_none { "hash" } else { "height" };
+        let extensions = json!({ "code": "BAD_USER_INPUT", "argument": argument });
         assert_eq!(
             api.ask(&format!("{{ block{arguments} {{ id }} tip {{ height }} }}")),
             json!({

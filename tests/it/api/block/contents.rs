@@ -170,7 +170,8 @@ fn feerates_stand_at_any_percent_of_the_weight_and_of_the_number() {
     let api = Api::of_chain(&chain);
     let asked = "{ tip { summary { feeRates effectiveFeeRates } } }";
     let summary = api.data(asked)["tip"]["summary"].take();
-    let weights: Vec<u64> = transactions.iter().map(|transaction| transaction.weight().to_wu()).collect();
+    let weights: Vec<u32> =
+        transactions.iter().map(|transaction| transaction.weight().to_wu().try_into().unwrap()).collect();
     let percents: Vec<f64> = (0..=100).map(f64::from).collect();
     let reads = |arguments: &str| {
         let asked = format!("{{ tip {{ feeStats {{ feeRatePercentiles({arguments}) }} }} }}");
@@ -183,20 +184,20 @@ fn feerates_stand_at_any_percent_of_the_weight_and_of_the_number() {
             // the lowest feerate that so much of the block pays at most
             let share = |rate: f64| {
                 let paying = rates.iter().zip(&weights).filter(|(own, _)| **own <= rate);
-                paying.map(|(_, weight)| if weighted { *weight } else { 1 }).sum::<u64>()
+                paying.map(|(_, weight)| if weighted { *weight } else { 1 }).sum::<u32>()
             };
             let least = |percent: &f64| {
-                let enough = |rate: &f64| share(*rate) as f64 * 100.0 >= share(f64::MAX) as f64 * percent;
+                let enough = |rate: &f64| f64::from(share(*rate)) * 100.0 >= f64::from(share(f64::MAX)) * percent;
                 let mut enough: Vec<f64> = rates.iter().copied().filter(enough).collect();
                 enough.sort_unstable_by(f64::total_cmp);
                 (enough[0] * 1_000.0).floor() / 1_000.0
             };
-            let shape = format!("weighted: {weighted}, effective: {effective}");
+            let how = format!("weighted: {weighted}, effective: {effective}");
             let expected: Vec<_> = percents.iter().map(least).collect();
-            assert_eq!(reads(&format!("percents: {percents:?}, {shape}")), expected, "{shape}");
-            assert_eq!(reads(&format!("percents: [99.5, 12.5], {shape}")), [least(&99.5), least(&12.5)], "{shape}");
+            assert_eq!(reads(&format!("percents: {percents:?}, {how}")), expected, "{how}");
+            assert_eq!(reads(&format!("percents: [99.5, 12.5], {how}")), [least(&99.5), least(&12.5)], "{how}");
             let stored = [0, 10, 25, 50, 75, 90, 100].map(|percent: usize| expected[percent]);
-            assert_eq!(reads(&shape), stored, "{shape}");
+            assert_eq!(reads(&how), stored, "{how}");
         }
     }
     for (arguments, name) in [

@@ -369,7 +369,7 @@ fn random_psbts_are_what_the_node_says() {
         let outputs = json!([{ (to): format!("0.00{}", random.between(10_000, 99_999)) }, { "data": "00010203" }]);
         check(&node.must("createpsbt", &[json!(inputs), outputs.clone()]));
         let unfunded = node.must("createpsbt", &[json!([]), outputs.clone()]);
-        let decoded = node.must("decodepsbt", &[unfunded.clone()]);
+        let decoded = node.must("decodepsbt", std::slice::from_ref(&unfunded));
         compare_parts(&decode(&api, unfunded.as_str().unwrap()), &decoded);
         let options = json!({ "add_inputs": true, "fee_rate": random.between(1, 50) });
         let funded = node.must("walletcreatefundedpsbt", &[json!(inputs), outputs, json!(0), options])["psbt"].clone();

@@ -128,9 +128,10 @@ fn taproot_outputs_have_the_addresses_of_the_bip() {
         });
         assert_eq!(answer, expected);
         if let Some(descriptor) = output.descriptor {
-            let fields = "isValid scriptType addresses { address }";
+            let fields = "isValid scriptType derivedAddresses { address }";
             let asked = format!("{{ validateDescriptor(text: \"{descriptor}\") {{ {fields} }} }}");
-            let expected = json!({ "isValid": true, "scriptType": "P2TR", "addresses": [{ "address": address }] });
+            let expected =
+                json!({ "isValid": true, "scriptType": "P2TR", "derivedAddresses": [{ "address": address }] });
             assert_eq!(api.data(&asked)["validateDescriptor"], expected, "{descriptor}");
             described += 1;
         }
