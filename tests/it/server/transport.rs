@@ -61,7 +61,7 @@ async fn a_query_is_answered_over_http_and_over_a_websocket_alike() {
     let document = "{ tip { height } none: block(height: 4) { id } bad: block { id } }";
     let (status, over_http) = post(&served, document);
     assert_eq!((status, &over_http["data"]), (200, &json!({ "tip": { "height": 3 }, "none": null, "bad": null })));
-    assert_eq!(over_http["errors"][0]["extensions"], json!({ "code": "BAD_USER_INPUT" }));
+    assert_eq!(over_http["errors"][0]["extensions"], json!({ "code": "BAD_USER_INPUT", "argument": "hash" }));
 
     let mut socket = served.client().await;
     socket.ask("1", document).await;
