@@ -15,8 +15,8 @@ const GROUP: u32 = 64;
 pub(super) struct LargestBlocks(OnceLock<Vec<u32>>);
 
 impl Generation {
-    /// The nearest of its heights from `height` on, which is one of them, whose group has a block of at least so many
-    /// transactions; upwards or downwards. `None` if there is none.
+    /// The nearest height to `height`, itself included, upwards or downwards, whose group has a block of at least so many
+    /// transactions. `None` if there is none. `height` is one of its blocks.
     ///
     /// Errors: storage errors; [`IndexError::Corrupt`] if the starts of blocks do not follow each other.
     pub(super) fn next_in_large_group(
@@ -29,8 +29,11 @@ impl Generation {
         let groups = self.largest_blocks()?;
         let own = usize::try_from(height.to_u32().saturating_sub(first) / GROUP).unwrap_or(usize::MAX);
         let is_large = |group: &usize| groups.get(*group).is_some_and(|most| *most >= transactions);
-        let found =
-            if upwards { (own..groups.len()).find(is_large) } else { (0..groups.len().min(own + 1)).rfind(is_large) };
+        let found = if upwards {
+            (own..groups.len()).find(is_large)
+        } else {
+            (0..groups.len().min(own.saturating_add(1))).rfind(is_large)
+        };
         let Some(found) = found else { return Ok(None) };
         let start = first.saturating_add(u32::try_from(found).unwrap_or(u32::MAX).saturating_mul(GROUP));
         let end = start.saturating_add(GROUP - 1).min(last);

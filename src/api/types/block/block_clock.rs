@@ -60,7 +60,8 @@ impl TimeLookup {
     /// The block of the main chain on this side of a time, if there is one.
     pub(crate) fn find(self, clock: BlockClock, time: DateTime, view: &View) -> Result<Option<view::Block>, ApiError> {
         let seconds = time.to_unix();
-        // behind the block whose median time past is later, all are later by each clock: nothing that comes changes the answer
+        // above the first block with a later median time past, every block is later by either clock: once that block is there,
+        // later ones cannot change the answer
         let decisive = view.first_height_after(seconds)?;
         if decisive <= view.tip().height {
             view.note_chain_up_to(decisive);

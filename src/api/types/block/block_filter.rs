@@ -159,7 +159,7 @@ impl BlockFilter {
             total = through.checked_sub(before);
             Box::new(empty_blocks(ctx, view, walked, ascending))
         } else {
-            // without a number of transactions, all may be meant
+            // without that condition, these are all blocks
             Box::new(large_blocks(view, walked, conditions.min_tx_count.unwrap_or_default(), ascending))
         };
         let is_seek = conditions.are_none();
