@@ -43,6 +43,7 @@ mod snapshot;
 mod sorter;
 mod statistics;
 mod table_rows;
+mod together;
 mod verify;
 mod witnesses;
 

@@ -421,7 +421,7 @@ impl Snapshot {
     }
 
     /// The newest live transaction with this txid.
-    fn newest_live(&self, txid: &Txid) -> Result<Option<StoredTransaction>, IndexError> {
+    pub(super) fn newest_live(&self, txid: &Txid) -> Result<Option<StoredTransaction>, IndexError> {
         let prefix = self.salt.txid_prefix(txid);
         let (from, to) = (txids::key(prefix, self.generations.end()), txids::key(prefix, TxNum(u32::MAX)));
         for row in self.txids.range::<&txids::TxidKey>(&from..=&to)?.rev() {
@@ -432,26 +432,6 @@ impl Snapshot {
             }
         }
         Ok(None)
-    }
-
-    /// Those of these transactions that are frozen and that the chain does not repeat later, as `make` makes them of what is
-    /// stored. Several are looked up and read at a time, their bytes in the order of the chain, until `bytes` of them are read.
-    /// `None` stands for all others, and for those that cannot be read.
-    ///
-    /// Errors: [`IndexError::Threads`].
-    pub fn read_frozen<T: Send>(
-        &self,
-        wanted: &[WantedTransaction],
-        bytes: usize,
-        make: impl Fn(StoredTransaction) -> Result<T, IndexError> + Sync,
-    ) -> Result<Vec<Option<T>>, IndexError> {
-        self.generations.read_several(wanted, bytes, |txid| Ok(!self.live_positions(txid)?.is_empty()), make)
-    }
-
-    /// Whether any block is frozen.
-    #[must_use]
-    pub fn has_generations(&self) -> bool {
-        !self.generations.is_empty()
     }
 
     /// All positions of this txid in the active chain, oldest first: none, one, or more for a BIP30 duplicate.

@@ -99,13 +99,9 @@ impl View {
         E: From<IndexError> + From<BudgetExceeded>,
     {
         self.count(0)?;
-        let mut together = vec![None; wanted.len()];
-        // one is not faster together
-        if wanted.len() > 1 && self.head.chain.has_generations() {
-            let newest: Vec<_> = wanted.iter().copied().map(WantedTransaction::Newest).collect();
-            let make = |stored| Self::placed(stored).map(outputs_of);
-            together = self.head.chain.read_frozen(&newest, self.budget.left(), make)?;
-        }
+        let newest: Vec<_> = wanted.iter().copied().map(WantedTransaction::Newest).collect();
+        let make = |stored| Self::placed(stored).map(outputs_of);
+        let together = self.head.chain.read_several(&newest, self.budget.left(), make)?;
         let each = wanted.iter().zip(together).map(|(txid, read)| {
             let found = match read {
                 Some(read) => Some(read),

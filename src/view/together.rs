@@ -8,8 +8,7 @@
 //!
 //! The engine begins all fields of a list before it continues any. So a field puts its transaction into a queue and waits once;
 //! as soon as the queue has stopped growing, the first field that continues reads its beginning. Between two such reads the
-//! execution may end its turn or be dropped. Only frozen transactions are read so: live ones are rows, and reading these one by
-//! one is as fast.
+//! execution may end its turn or be dropped.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
@@ -149,12 +148,10 @@ impl Drop for QueuePlace<'_> {
 }
 
 impl View {
-    /// Reads a frozen transaction together with what other fields ask for. `None` if it is to be read alone: it is not frozen,
-    /// the chain repeats its txid (BIP30), the byte budget does not allow all, or it cannot be read.
+    /// Reads a transaction of the chain together with what other fields ask for. `None` if it is to be read alone: no other field
+    /// asks for one, it is not on the chain or its txid repeated there (BIP30), the byte budget does not allow all, or it cannot
+    /// be read.
     pub async fn read_together(&self, wanted: WantedTransaction) -> Option<Arc<Transaction>> {
-        if !self.head.chain.has_generations() {
-            return None;
-        }
         let mut place = QueuePlace::join(&self.wanted, wanted);
         let (mut seen, mut waits) = (place.number, WAITS);
         loop {
@@ -181,7 +178,7 @@ impl View {
         let bytes = self.budget.left().saturating_sub(self.wanted.lock().result_bytes);
         let make = |stored| Self::newest_placed(stored).map(Arc::new);
         // each field that finds nothing reads alone, and meets the error
-        let Ok(found) = self.head.chain.read_frozen(&distinct, bytes, make) else { return };
+        let Ok(found) = self.head.chain.read_several(&distinct, bytes, make) else { return };
         let mut state = self.wanted.lock();
         for wanted in queued {
             if let Some(transaction) = places.get(wanted).and_then(|at| found[*at].clone()) {

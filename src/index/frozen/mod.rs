@@ -35,4 +35,5 @@ pub use facts::{GenerationIdentity, GenerationRange, PackedFormat};
 pub use generation::Generation;
 pub(super) use generation::PackedEntries;
 pub(super) use generations::{Generations, InForce, InForceRecord};
+pub(super) use transactions::FrozenTransaction;
 pub(super) use versions::TableVersions;

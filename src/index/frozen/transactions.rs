@@ -2,14 +2,13 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use bitcoin::Txid;
 
 use super::super::error::IndexError;
 use super::super::hot::update::Tip;
 use super::super::keys::TxNum;
-use super::super::snapshot::{Occurrence, StoredTransaction, WantedTransaction};
+use super::super::snapshot::{Occurrence, StoredTransaction};
 use super::generations::Generations;
 use crate::chain::raw::RawTransaction;
 
@@ -50,40 +49,14 @@ impl Generations {
         Ok(StoredTransaction { txnum: found.txnum, txid: found.txid, at, fee: found.fee, raw })
     }
 
-    /// What [`Snapshot::read_frozen`](super::super::Snapshot::read_frozen) says; `is_live` finds out whether a live transaction
-    /// has a txid.
+    /// A transaction that was located.
     ///
-    /// Errors: [`IndexError::Threads`].
-    pub(in crate::index) fn read_several<T: Send>(
-        &self,
-        wanted: &[WantedTransaction],
-        bytes: usize,
-        is_live: impl Fn(&Txid) -> Result<bool, IndexError> + Sync,
-        make: impl Fn(StoredTransaction) -> Result<T, IndexError> + Sync,
-    ) -> Result<Vec<Option<T>>, IndexError> {
-        // reading one of them alone meets the error again
-        let located = self.answer_readers.read(wanted, |wanted| Ok(self.locate(*wanted, &is_live).ok().flatten()))?;
-        let mut found: Vec<_> = (0..).zip(located).filter_map(|(at, located)| Some((at, located?))).collect();
-        found.sort_unstable_by_key(|(_, found): &(usize, FrozenTransaction)| found.txnum());
-        let (read_bytes, has_failed) = (AtomicUsize::new(0), AtomicBool::new(false));
-        let read = self.answer_readers.read(&found, |(at, found)| {
-            // a source that fails once may take long to fail again
-            if has_failed.load(Ordering::Relaxed) || read_bytes.fetch_add(found.length(), Ordering::Relaxed) > bytes {
-                return Ok((*at, None));
-            }
-            let read = match found {
-                FrozenTransaction::Recent(recent) => Ok(StoredTransaction::clone(recent)),
-                FrozenTransaction::Located(located) => self.read_and_keep(located),
-            };
-            let result = read.and_then(&make);
-            has_failed.fetch_or(result.is_err(), Ordering::Relaxed);
-            Ok((*at, result.ok()))
-        })?;
-        let mut results: Vec<_> = wanted.iter().map(|_| None).collect();
-        for (at, made) in read {
-            results[at] = made;
+    /// Errors: as [`Generations::transaction`].
+    pub(in crate::index) fn read_located(&self, found: &FrozenTransaction) -> Result<StoredTransaction, IndexError> {
+        match found {
+            FrozenTransaction::Recent(recent) => Ok(StoredTransaction::clone(recent)),
+            FrozenTransaction::Located(located) => self.read_and_keep(located),
         }
-        Ok(results)
     }
 
     /// Visits transactions of the generations, in the order of these numbers. Several are read at a time, of which
@@ -148,25 +121,9 @@ impl Generations {
         Ok(())
     }
 
-    /// Finds a transaction, `None` if no generation has it or the chain repeats it later.
-    fn locate(
-        &self,
-        wanted: WantedTransaction,
-        is_live: impl Fn(&Txid) -> Result<bool, IndexError>,
-    ) -> Result<Option<FrozenTransaction>, IndexError> {
-        let txid = match wanted {
-            WantedTransaction::Newest(txid) => Some(txid),
-            WantedTransaction::At(txnum) => self.txid(txnum)?,
-        };
-        let Some(txid) = txid else { return Ok(None) };
-        if is_live(&txid)? {
-            return Ok(None);
-        }
-        let newest = self.positions(&txid)?.pop().filter(|newest| match wanted {
-            WantedTransaction::Newest(_) => true,
-            WantedTransaction::At(txnum) => txnum == *newest,
-        });
-        let Some(newest) = newest else { return Ok(None) };
+    /// Finds their newest transaction with this txid.
+    pub(in crate::index) fn locate(&self, txid: Txid) -> Result<Option<FrozenTransaction>, IndexError> {
+        let Some(newest) = self.positions(&txid)?.pop() else { return Ok(None) };
         let recent = self.of(newest).and_then(|in_force| in_force.generation.recent.get(newest));
         Ok(Some(match recent {
             Some(recent) => FrozenTransaction::Recent(recent),
@@ -195,21 +152,24 @@ fn missing(table: &'static str, txnum: TxNum) -> IndexError {
     IndexError::corrupt(table, format!("transaction {txnum} is missing"))
 }
 
-/// A transaction that was looked up.
-enum FrozenTransaction {
+/// Where a transaction of theirs is found.
+pub(in crate::index) enum FrozenTransaction {
+    /// In memory.
     Recent(Arc<StoredTransaction>),
+    /// In the files.
     Located(Located),
 }
 
 impl FrozenTransaction {
-    fn txnum(&self) -> TxNum {
+    pub(in crate::index) fn txnum(&self) -> TxNum {
         match self {
             Self::Recent(recent) => recent.txnum,
             Self::Located(located) => located.txnum,
         }
     }
 
-    fn length(&self) -> usize {
+    /// The length of its serialisation in bytes.
+    pub(in crate::index) fn length(&self) -> usize {
         match self {
             Self::Recent(recent) => recent.raw.len(),
             Self::Located(located) => usize::try_from(located.length).unwrap_or(usize::MAX),
@@ -218,7 +178,7 @@ impl FrozenTransaction {
 }
 
 /// Where the bytes of a transaction are, and what they must be.
-struct Located {
+pub(in crate::index) struct Located {
     txnum: TxNum,
     block: Tip,
     /// Its index in the block.

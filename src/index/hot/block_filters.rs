@@ -108,13 +108,8 @@ impl Snapshot {
         let of_each: Vec<_> = outpoints.chunk_by(|one, other| one.txid == other.txid).collect();
         let mut scripts = Vec::with_capacity(outpoints.len());
         for together in of_each.chunks(AT_ONCE) {
-            let left = count(0)?;
-            let mut read: Vec<Option<Vec<u8>>> = vec![None; together.len()];
-            // one is not faster together
-            if together.len() > 1 && self.has_generations() {
-                let wanted: Vec<_> = together.iter().map(|same| WantedTransaction::Newest(same[0].txid)).collect();
-                read = self.read_frozen(&wanted, left, |stored| Ok(stored.raw))?;
-            }
+            let wanted: Vec<_> = together.iter().map(|same| WantedTransaction::Newest(same[0].txid)).collect();
+            let read = self.read_several(&wanted, count(0)?, |stored| Ok(stored.raw))?;
             for (same, read) in together.iter().zip(read) {
                 let raw = match read {
                     Some(raw) => raw,

@@ -1,4 +1,4 @@
-//! Frozen transactions that are read together, by one call of the index or by the fields of one answer.
+//! Transactions that are read together, by one call of the index or by the fields of one answer.
 
 use std::collections::{BTreeSet, HashSet};
 use std::error::Error;
@@ -64,56 +64,60 @@ fn several_transactions_are_those_that_are_read_one_by_one() {
     let tip = u32::try_from(blocks.len()).unwrap() - 1;
     for cut in [tip, tip - 45, tip / 2] {
         let (indexed, reads) = slow(&blocks, cut);
-        let snapshot = indexed.index.snapshot().unwrap();
-        let frozen_end = snapshot.block(cut.into()).unwrap().unwrap().running.transactions;
-        let frozen_end = TxNum(u32::try_from(frozen_end).unwrap());
-        let txids: Vec<_> =
-            blocks.iter().flat_map(|block| &block.txdata).map(bitcoin::Transaction::compute_txid).collect();
-        let numbers = (0..).map(TxNum).take(txids.len());
-        let unknown = Txid::from_byte_array([9; 32]);
-        let newest = txids.iter().copied().chain([unknown]).map(WantedTransaction::Newest);
-        // one after the other in no order, and some twice
-        let mut wanted: Vec<_> = newest.chain(numbers.map(WantedTransaction::At)).collect();
-        wanted.extend(wanted.clone().into_iter().step_by(7));
-        wanted.reverse();
-        wanted.push(WantedTransaction::At(TxNum(u32::MAX)));
-        let alone = |wanted: &WantedTransaction| -> Option<StoredTransaction> {
-            let found = match wanted {
-                WantedTransaction::Newest(txid) => snapshot.newest(txid).unwrap()?,
-                WantedTransaction::At(txnum) => snapshot.transaction(*txnum).unwrap()?,
-            };
-            let is_newest = snapshot.positions(&found.txid).unwrap().last() == Some(&found.txnum);
-            (is_newest && found.txnum < frozen_end).then_some(found)
-        };
-        let together = snapshot.read_frozen(&wanted, usize::MAX, Ok).unwrap();
+        compare_with_one_by_one(&indexed, &blocks);
         assert!(threads(&reads) > 1);
-        assert!(together.iter().flatten().count() > 100 && together.iter().any(Option::is_none));
-        for (wanted, together) in wanted.iter().zip(&together) {
-            assert_eq!(together, &alone(wanted), "{wanted:?}, cut at {cut}");
-        }
-        // now that they were read lately
-        assert_eq!(snapshot.read_frozen(&wanted, usize::MAX, Ok).unwrap(), together);
     }
+    compare_with_one_by_one(&Indexed::of(blocks.iter().copied(), 50), &blocks);
+}
+
+fn compare_with_one_by_one(indexed: &Indexed, blocks: &[&Block]) {
+    let snapshot = indexed.index.snapshot().unwrap();
+    let txids: Vec<_> = blocks.iter().flat_map(|block| &block.txdata).map(bitcoin::Transaction::compute_txid).collect();
+    let numbers = (0..).map(TxNum).take(txids.len());
+    let unknown = Txid::from_byte_array([9; 32]);
+    let newest = txids.iter().copied().chain([unknown]).map(WantedTransaction::Newest);
+    // one after the other in no order, and some twice
+    let mut wanted: Vec<_> = newest.chain(numbers.map(WantedTransaction::At)).collect();
+    wanted.extend(wanted.clone().into_iter().step_by(7));
+    wanted.reverse();
+    wanted.push(WantedTransaction::At(TxNum(u32::MAX)));
+    let alone = |wanted: &WantedTransaction| -> Option<StoredTransaction> {
+        let found = match wanted {
+            WantedTransaction::Newest(txid) => snapshot.newest(txid).unwrap()?,
+            WantedTransaction::At(txnum) => snapshot.transaction(*txnum).unwrap()?,
+        };
+        let is_newest = snapshot.positions(&found.txid).unwrap().last() == Some(&found.txnum);
+        is_newest.then_some(found)
+    };
+    let together = snapshot.read_several(&wanted, usize::MAX, Ok).unwrap();
+    assert!(together.iter().flatten().count() > 100 && together.iter().any(Option::is_none));
+    for (wanted, together) in wanted.iter().zip(&together) {
+        assert_eq!(together, &alone(wanted), "{wanted:?}");
+    }
+    // now that they were read lately
+    assert_eq!(snapshot.read_several(&wanted, usize::MAX, Ok).unwrap(), together);
 }
 
 #[test]
 fn no_more_bytes_are_read_than_an_answer_may_have() {
     let blocks = repeated_coinbases(62, 40);
     let blocks: Vec<_> = blocks.iter().map(Arc::as_ref).collect();
-    let (indexed, _) = slow(&blocks, u32::try_from(blocks.len()).unwrap() - 1);
-    let snapshot = indexed.index.snapshot().unwrap();
-    let wanted: Vec<_> = (0..100).map(TxNum).map(WantedTransaction::At).collect();
-    let read = |bytes: usize| {
-        let found = snapshot.read_frozen(&wanted, bytes, Ok).unwrap();
-        found.into_iter().flatten().map(|stored| stored.raw.len()).collect::<Vec<_>>()
-    };
-    let all = read(usize::MAX);
-    let sum: usize = all.iter().sum();
-    let half = read(sum / 2);
-    let largest = all.iter().max().unwrap();
-    // the one that exceeds them is read, and none after it
-    assert!(!half.is_empty() && half.iter().sum::<usize>() <= sum / 2 + largest, "{} of {}", half.len(), all.len());
-    assert!(half.len() < all.len());
+    let frozen = slow(&blocks, u32::try_from(blocks.len()).unwrap() - 1).0;
+    for indexed in [frozen, Indexed::of(blocks.iter().copied(), 50)] {
+        let snapshot = indexed.index.snapshot().unwrap();
+        let wanted: Vec<_> = (0..100).map(TxNum).map(WantedTransaction::At).collect();
+        let read = |bytes: usize| {
+            let found = snapshot.read_several(&wanted, bytes, Ok).unwrap();
+            found.into_iter().flatten().map(|stored| stored.raw.len()).collect::<Vec<_>>()
+        };
+        let all = read(usize::MAX);
+        let sum: usize = all.iter().sum();
+        let half = read(sum / 2);
+        let largest = all.iter().max().unwrap();
+        // the one that exceeds them is read, and none after it
+        assert!(!half.is_empty() && half.iter().sum::<usize>() <= sum / 2 + largest, "{} of {}", half.len(), all.len());
+        assert!(half.len() < all.len());
+    }
 }
 
 /// A node that has no blocks, and counts what it is asked for.
@@ -136,7 +140,7 @@ fn a_node_that_fails_is_not_asked_for_all() {
     let node = Arc::new(EmptyNode::default());
     index.set_raw_blocks(node.clone());
     let wanted: Vec<_> = (0..60).map(TxNum).map(WantedTransaction::At).collect();
-    let found = index.snapshot().unwrap().read_frozen(&wanted, usize::MAX, Ok).unwrap();
+    let found = index.snapshot().unwrap().read_several(&wanted, usize::MAX, Ok).unwrap();
     assert!(found.iter().all(Option::is_none));
     // each thread may have begun one when the first failed
     let asked = node.0.load(Ordering::Relaxed);
@@ -175,7 +179,7 @@ async fn nothing_is_read_after_an_answer_has_exceeded_its_bytes() {
 }
 
 #[tokio::test]
-async fn fields_of_one_answer_read_frozen_transactions_together() {
+async fn fields_of_one_answer_read_transactions_together() {
     let blocks = repeated_coinbases(63, 40);
     let blocks: Vec<_> = blocks.iter().map(Arc::as_ref).collect();
     let busiest = (0..).zip(&blocks).max_by_key(|(_, block)| block.txdata.len()).unwrap().0;
