@@ -132,6 +132,18 @@ impl ApiError {
             .with("actual", actual)
     }
 
+    /// More than a limit allows, by what an argument asks for: its name or path, as in [`bad_argument`](Self::bad_argument).
+    pub(crate) fn argument_exceeds(argument: &str, which: &'static str, limit: u64, actual: u64) -> Self {
+        let error = Self::limit_exceeded(which, limit, actual);
+        Self { message: format!("{argument}: {}", error.message), ..error }.with("argument", argument)
+    }
+
+    /// The value of an argument is above a limit.
+    pub(crate) fn argument_above(argument: &str, which: &'static str, limit: u64, actual: u64) -> Self {
+        let message = format!("{argument} is {actual}, and the limit is {limit}");
+        Self { message, ..Self::limit_exceeded(which, limit, actual) }.with("argument", argument)
+    }
+
     /// The answer costs more than it may: so much up to this field.
     pub(crate) fn too_costly(limit: u64, spent: u64, field: &str) -> Self {
         let message = format!(
@@ -400,6 +412,11 @@ pub(crate) fn shown(text: &str) -> String {
         shown.push('…');
     }
     format!("{shown:?}")
+}
+
+/// A value of a client for a message.
+pub(crate) fn shown_value(value: &Value) -> String {
+    if let Value::String(text) = value { shown(text) } else { value.to_string().chars().take(SHOWN).collect() }
 }
 
 /// Removes private keys from the message of an error of any origin.

@@ -7,53 +7,43 @@ fn number(size: usize) -> u64 {
     u64::try_from(size).unwrap_or(u64::MAX)
 }
 
+/// Whether what an argument asks for is within a limit. Errors: QUERY_LIMIT_EXCEEDED.
+fn check(argument: &str, which: &'static str, limit: usize, count: usize) -> Result<(), ApiError> {
+    if count > limit {
+        return Err(ApiError::argument_exceeds(argument, which, number(limit), number(count)));
+    }
+    Ok(())
+}
+
 impl Limits {
     /// What an answer may cost.
     pub(crate) fn answer_cost(&self) -> u64 {
         number(self.complexity)
     }
 
-    /// Whether a list that a client gives may be this long. Errors: QUERY_LIMIT_EXCEEDED.
-    pub(crate) fn check_ids(&self, count: usize) -> Result<(), ApiError> {
-        if count > self.ids {
-            Err(ApiError::limit_exceeded("idsPerList", number(self.ids), number(count)))
-        } else {
-            Ok(())
-        }
+    /// Whether the list that a client gives in an argument may be this long. Errors: QUERY_LIMIT_EXCEEDED.
+    pub(crate) fn check_ids(&self, argument: &str, count: usize) -> Result<(), ApiError> {
+        check(argument, "idsPerList", self.ids, count)
     }
 
     /// Whether a subscription may follow this many things. Errors: QUERY_LIMIT_EXCEEDED.
-    pub(crate) fn check_watched_items(&self, count: usize) -> Result<(), ApiError> {
-        if count > self.watched_items {
-            return Err(ApiError::limit_exceeded("watchedItems", number(self.watched_items), number(count)));
-        }
-        Ok(())
+    pub(crate) fn check_watched_items(&self, argument: &str, count: usize) -> Result<(), ApiError> {
+        check(argument, "watchedItems", self.watched_items, count)
     }
 
-    /// Whether an account may derive this many scripts. Errors: QUERY_LIMIT_EXCEEDED.
-    pub(crate) fn check_derived_scripts(&self, count: usize) -> Result<(), ApiError> {
-        if count > self.derived_scripts {
-            return Err(ApiError::limit_exceeded("derivedScripts", number(self.derived_scripts), number(count)));
-        }
-        Ok(())
+    /// Whether the accounts of an argument may derive this many scripts. Errors: QUERY_LIMIT_EXCEEDED.
+    pub(crate) fn check_derived_scripts(&self, argument: &str, count: usize) -> Result<(), ApiError> {
+        check(argument, "derivedScripts", self.derived_scripts, count)
     }
 
     /// Whether a subscription may watch this many descriptors. Errors: QUERY_LIMIT_EXCEEDED.
-    pub(crate) fn check_watched_descriptors(&self, count: usize) -> Result<(), ApiError> {
-        if count > self.watched_descriptors {
-            let limit = number(self.watched_descriptors);
-            return Err(ApiError::limit_exceeded("watchedDescriptors", limit, number(count)));
-        }
-        Ok(())
+    pub(crate) fn check_watched_descriptors(&self, argument: &str, count: usize) -> Result<(), ApiError> {
+        check(argument, "watchedDescriptors", self.watched_descriptors, count)
     }
 
     /// Whether a subscription may watch this many branches. Errors: QUERY_LIMIT_EXCEEDED.
-    pub(crate) fn check_watched_branches(&self, count: usize) -> Result<(), ApiError> {
-        if count > self.watched_branches {
-            let limit = number(self.watched_branches);
-            return Err(ApiError::limit_exceeded("watchedBranches", limit, number(count)));
-        }
-        Ok(())
+    pub(crate) fn check_watched_branches(&self, argument: &str, count: usize) -> Result<(), ApiError> {
+        check(argument, "watchedBranches", self.watched_branches, count)
     }
 
     /// The gap limit of an account, as it was given under this name, with its path in the argument. Errors: BAD_USER_INPUT below
@@ -64,8 +54,7 @@ impl Limits {
             ApiError::bad_argument(name, format!("is {gap_limit}: give a number of scripts, at least 1"))
         })?;
         if found > self.gap_limit {
-            let error = ApiError::limit_exceeded("gapLimit", self.gap_limit.into(), found.into());
-            return Err(error.with("argument", name));
+            return Err(ApiError::argument_above(name, "gapLimit", self.gap_limit.into(), found.into()));
         }
         Ok(found)
     }

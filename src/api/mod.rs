@@ -55,6 +55,7 @@ use crate::limits::Limits;
 use crate::live::Live;
 use crate::view::{DiskShortage, Published, SyncStatus, Tip};
 
+pub(crate) use error::shown_value;
 pub use error::{ApiError, BudgetExhausted, RETRY_AFTER_SECONDS, code, hide_secrets};
 pub use extensions::account::{Account, Budget, Include, StreamBudget};
 pub use extensions::cacheability::{Cacheability, field_cacheability};
@@ -193,6 +194,7 @@ fn types(published: Published, live: Live, limits: &Limits, serving: Arc<Serving
         .register_output_type::<pagination::list_descriptions::ListDescriptions>()
         // behind the types above, which have fields of type `Int`
         .register_output_type::<scalars::IntRange>()
+        .limit_recursive_depth(limits.nesting)
         .data(*limits)
         .data(live)
         .data(serving)

@@ -72,13 +72,14 @@ impl AccountBranch {
 }
 
 impl DiscoveredAccount {
-    /// Follows the branches of a descriptor in a view. `spend` is called with the cost of what is about to be done.
+    /// Follows the branches of a descriptor in a view. `argument` is where it was given. `spend` is called with the cost of what is about to be done.
     ///
     /// Errors: QUERY_LIMIT_EXCEEDED for more scripts than the limits allow, and for too much to read; those of the index and
     /// of `spend`.
     pub(crate) async fn discover(
         cache: &DerivationCache,
         view: &View,
+        argument: &str,
         (descriptor, gap_limit): (OutputDescriptor, u32),
         limits: &Limits,
         spend: impl Fn(usize) -> Result<(), ApiError>,
@@ -99,7 +100,7 @@ impl DiscoveredAccount {
                 let scripts = branch.batches.last().map(|scripts| &scripts[..]).unwrap_or_default();
                 let script = usize::try_from(place).ok().and_then(|place| scripts.get(place));
                 let Some(script) = script else { break };
-                limits.check_derived_scripts(total.saturating_add(1))?;
+                limits.check_derived_scripts(argument, total.saturating_add(1))?;
                 view.count(LOOKUP_BYTES)?;
                 if view.has_history(&script.hash)? {
                     branch.used.push(branch.derived);

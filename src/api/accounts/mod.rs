@@ -13,4 +13,4 @@ mod watching;
 
 pub(crate) use derivation::{DerivationCache, DerivedScript};
 pub(crate) use discovery::{AccountBranch, DEFAULT_GAP_LIMIT, DiscoveredAccount, batch_cost};
-pub(crate) use watching::{HistoryEnd, WatchedBranch, WatchedBranches, WatchedScriptSlots};
+pub(crate) use watching::{DESCRIPTORS, HistoryEnd, WatchedBranch, WatchedBranches, WatchedScriptSlots};

@@ -14,6 +14,8 @@ use crate::chain::descriptor::{INDEX_END, OutputDescriptor};
 use crate::limits::{DERIVED_TOGETHER, Limits};
 use crate::view::{TxNum, View};
 
+/// Where a client gives the descriptors that a stream watches.
+pub(crate) const DESCRIPTORS: &str = "watch.descriptors";
 /// After so many look-ups others have their turn.
 const LOOKUPS: u32 = 256;
 
@@ -169,7 +171,7 @@ impl WatchedBranches {
                 searched: 0,
             }));
         }
-        limits.check_watched_branches(branches.len())?;
+        limits.check_watched_branches(DESCRIPTORS, branches.len())?;
         Ok(Self { branches, tip: None, limits: *limits, slots: slots.clone(), taken: None })
     }
 
@@ -259,7 +261,7 @@ impl WatchedBranches {
     fn reserve(&mut self, ends: &[u32]) -> Result<(), ApiError> {
         let scripts = ends.iter().map(|end| usize::try_from(*end).unwrap_or(usize::MAX));
         let total = scripts.fold(0, usize::saturating_add);
-        self.limits.check_derived_scripts(total)?;
+        self.limits.check_derived_scripts(DESCRIPTORS, total)?;
         let taken = self.taken.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
         let Some(more) = total.checked_sub(taken).filter(|more| *more > 0) else { return Ok(()) };
         let more = self.slots.take(u32::try_from(more).unwrap_or(u32::MAX))?;

@@ -70,6 +70,11 @@ impl SentRequest {
             errors.extend(misplaced.cloned());
         }
         self.explain(&mut errors, registry);
+        for error in &mut errors {
+            if let Some(argument) = missing_or_unknown(&error.message).map(ToOwned::to_owned) {
+                error.extensions.get_or_insert_default().set("argument", argument);
+            }
+        }
         errors
     }
 
@@ -134,6 +139,18 @@ const OF_ARGUMENT: &str = "Invalid value for argument \"";
 
 fn path_of_argument(message: &str) -> Option<&str> {
     message.strip_prefix(OF_ARGUMENT)?.split_once('"').map(|(path, _)| path)
+}
+
+/// The argument that the engine's validation misses, or does not know.
+fn missing_or_unknown(message: &str) -> Option<&str> {
+    let unknown = message.strip_prefix("Unknown argument \"");
+    let missing = || {
+        let behind = message.split_once("\" argument \"")?.1;
+        (message.starts_with("Field \"") || message.starts_with("Directive \""))
+            .then_some(behind)
+            .filter(|_| message.ends_with(" is required but not provided"))
+    };
+    unknown.or_else(missing)?.split_once('"').map(|(name, _)| name)
 }
 
 /// A path as the server's own errors write it: `bins[1]` for `bins.1`.
@@ -217,6 +234,20 @@ mod tests {
             [("a", "a"), ("at.height", "at.height"), ("bins.1", "bins[1]"), ("a.0.b.12", "a[0].b[12]")]
         {
             assert_eq!(with_brackets(path), expected);
+        }
+    }
+
+    #[test]
+    fn an_argument_is_named_that_is_missing_or_unknown() {
+        for (message, argument) in [
+            (r#"Field "search" argument "text" of type "Query" is required but not provided"#, Some("text")),
+            (r#"Directive "@skip" argument "if" of type "Boolean!" is required but not provided"#, Some("if")),
+            (r#"Unknown argument "depht" on field "block" of type "Query". Did you mean "depth"?"#, Some("depht")),
+            (r#"Unknown argument "x" on directive "skip"."#, Some("x")),
+            (r#"Unknown field "argument" on type "Query"."#, None),
+            (r#"Invalid value for argument "a", expected type "Int""#, None),
+        ] {
+            assert_eq!(missing_or_unknown(message), argument, "{message}");
         }
     }
 

@@ -27,7 +27,7 @@ use bitcoin::BlockHash;
 use tokio::time::Instant;
 
 use crate::api::context::{ServingContext, WaitingSlots};
-use crate::api::error::{ApiError, shown};
+use crate::api::error::{ApiError, shown, shown_value};
 use crate::api::wait_until::wait_until;
 use crate::chain::Height;
 use crate::live::Live;
@@ -165,17 +165,18 @@ struct Wait {
 impl Wait {
     /// Errors: BAD_USER_INPUT.
     fn read(asked: &Value) -> Result<Self, ApiError> {
-        let bad = |message: &str| ApiError::bad_user_input(format!("{NAME}: {message}"));
+        let bad = |fault: &str| ApiError::bad_argument(NAME, fault);
         let wrong = |name: &str, value: &Value, rule: &str| {
-            bad(&format!("{name} is {}, and it must be {rule}", shown_value(value)))
+            let fault = format!("is {}, and it must be {rule}", shown_value(value));
+            ApiError::bad_argument(format!("{NAME}.{name}"), fault)
         };
         let Value::Object(asked) = asked else {
-            return Err(bad("an object is expected, such as { \"height\": 800000, \"timeoutMs\": 5000 }"));
+            return Err(bad("is no object: give one such as { \"height\": 800000, \"timeoutMs\": 5000 }"));
         };
         let known = BTreeSet::from(["hash", "height", "tip", "after", "timeoutMs"]);
         if let Some(unknown) = asked.keys().find(|name| !known.contains(name.as_str())) {
             return Err(bad(&format!(
-                "{} is not a known field; give hash, height, tip or after, and timeoutMs",
+                "has the unknown field {}: give hash, height, tip or after, and timeoutMs",
                 shown(unknown)
             )));
         }
@@ -200,7 +201,7 @@ impl Wait {
                     height.ok_or_else(|| wrong("height", value, "a whole number from 0 to 4294967295"))?.into(),
                 )
             }
-            _ => return Err(bad("give hash, height, tip or after, exactly one of them")),
+            _ => return Err(bad("names no block or several: give hash, height, tip or after, exactly one of them")),
         };
         let timeout = match given("timeoutMs") {
             None => LONGEST,
@@ -212,10 +213,6 @@ impl Wait {
         };
         Ok(Self { block, timeout })
     }
-}
-
-fn shown_value(value: &Value) -> String {
-    if let Value::String(text) = value { shown(text) } else { value.to_string().chars().take(100).collect() }
 }
 
 #[cfg(test)]
@@ -293,16 +290,26 @@ mod tests {
 
     #[test]
     fn a_wrong_value_is_named_with_its_rule() {
-        for (bad, message) in [
-            (json!({ "hash": "0x12" }), "hash is \"0x12\", and it must be a string of 64 hexadecimal digits"),
-            (json!({ "after": 7 }), "after is 7, and it must be a string of 64 hexadecimal digits"),
-            (json!({ "height": -1 }), "height is -1, and it must be a whole number from 0 to 4294967295"),
+        for (bad, argument, fault) in [
+            (
+                json!({ "hash": "0x12" }),
+                "waitForTip.hash",
+                "is \"0x12\", and it must be a string of 64 hexadecimal digits",
+            ),
+            (json!({ "after": 7 }), "waitForTip.after", "is 7, and it must be a string of 64 hexadecimal digits"),
+            (json!({ "height": -1 }), "waitForTip.height", "is -1, and it must be a whole number from 0 to 4294967295"),
             (
                 json!({ "height": 7, "timeoutMs": "1s" }),
-                "timeoutMs is \"1s\", and it must be a whole number from 0 to 10000",
+                "waitForTip.timeoutMs",
+                "is \"1s\", and it must be a whole number from 0 to 10000",
+            ),
+            (
+                json!({}),
+                "waitForTip",
+                "names no block or several: give hash, height, tip or after, exactly one of them",
             ),
         ] {
-            assert_eq!(read(bad), Err(ApiError::bad_user_input(format!("waitForTip: {message}"))));
+            assert_eq!(read(bad), Err(ApiError::bad_argument(argument, fault)));
         }
     }
 }

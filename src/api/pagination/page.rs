@@ -147,7 +147,7 @@ pub(crate) fn list_size(limits: &Limits, first: i32) -> Result<usize, ApiError> 
 fn size(name: &'static str, count: i32, limit: u32) -> Result<u32, ApiError> {
     let size = count_of(name, count)?;
     if size > limit {
-        return Err(ApiError::limit_exceeded(name, limit.into(), size.into()).with("argument", name));
+        return Err(ApiError::argument_above(name, "pageSize", limit.into(), size.into()));
     }
     Ok(size)
 }

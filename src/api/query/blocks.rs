@@ -121,7 +121,7 @@ impl BlockQuery {
     }
 
     fn each(&self, ctx: &Context<'_>, hashes: &[BlockHash]) -> Result<LookedUp<Block>, ApiError> {
-        let view = self.0.view_of_list(ctx, hashes.len())?;
+        let view = self.0.view_of_list(ctx, "hashes", hashes.len())?;
         Ok(hashes.iter().map(|hash| Block::maybe(&view, view.block(hash.0))).collect())
     }
 
@@ -131,7 +131,7 @@ impl BlockQuery {
         let (start, end) = (heights.start.to_u32(), heights.end.to_u32());
         let count = end.saturating_sub(start);
         if count > limit {
-            return Err(ApiError::limit_exceeded("headersPerList", limit.into(), count.into()));
+            return Err(ApiError::argument_exceeds("range", "headersPerList", limit.into(), count.into()));
         }
         costs::spend(ctx, usize::try_from(count).unwrap_or(usize::MAX))?;
         let header = |height: u32| {
@@ -151,7 +151,7 @@ impl BlockQuery {
         let (start, end) = (heights.start.to_u32(), heights.end.to_u32());
         let count = end.saturating_sub(start);
         if count > limit {
-            return Err(ApiError::limit_exceeded("compactFiltersPerList", limit.into(), count.into()));
+            return Err(ApiError::argument_exceeds("range", "compactFiltersPerList", limit.into(), count.into()));
         }
         costs::spend(ctx, usize::try_from(count).unwrap_or(usize::MAX))?;
         let view = &view;

@@ -27,7 +27,7 @@ impl FeeQuery {
         let (view, limit) = (self.0.view(ctx)?, limits(ctx)?.points);
         let count = u64::try_from(targets.len()).unwrap_or(u64::MAX);
         if count > limit.into() {
-            return Err(ApiError::limit_exceeded("pointsPerSeries", limit.into(), count));
+            return Err(ApiError::argument_exceeds("targets", "pointsPerSeries", limit.into(), count));
         }
         costs::spend(ctx, costs::NODE)?;
         // asked at once, so that they go to the node together

@@ -91,7 +91,7 @@ impl OperationsQuery {
     }
 
     fn find_all(&self, ctx: &Context<'_>, ids: &[ID]) -> Result<LookedUp<NodeInterface>, ApiError> {
-        limits(ctx)?.check_ids(ids.len())?;
+        limits(ctx)?.check_ids("ids", ids.len())?;
         let find = |(place, id): (usize, &ID)| self.find(ctx, &format!("ids[{place}]"), id).transpose();
         Ok(ids.iter().enumerate().map(find).collect())
     }

@@ -29,9 +29,9 @@ impl QueryRoot {
         pinned(ctx, &self.published)
     }
 
-    /// The same for a field with a list of this many ids, hashes or outpoints. Errors: QUERY_LIMIT_EXCEEDED.
-    pub(crate) fn view_of_list(&self, ctx: &Context<'_>, count: usize) -> Result<Arc<View>, ApiError> {
-        limits(ctx)?.check_ids(count)?;
+    /// The same for a field whose argument of this name lists so many ids, hashes or outpoints. Errors: QUERY_LIMIT_EXCEEDED.
+    pub(crate) fn view_of_list(&self, ctx: &Context<'_>, name: &str, count: usize) -> Result<Arc<View>, ApiError> {
+        limits(ctx)?.check_ids(name, count)?;
         costs::spend(ctx, count)?;
         self.view(ctx)
     }

@@ -92,7 +92,7 @@ impl SearchQuery {
         let Ok(descriptor) = self.serving.derivation.parse(text, view.network()).await? else { return Ok(None) };
         let (limits, spend) = (limits(ctx)?, |cost| costs::spend(ctx, cost));
         let account = (descriptor, limits.check_gap_limit("gapLimit", DEFAULT_GAP_LIMIT)?);
-        DescriptorAccount::of_descriptor(view, &self.serving, account, limits, spend).await.map(Some)
+        DescriptorAccount::of_descriptor(view, &self.serving, "text", account, limits, spend).await.map(Some)
     }
 
     async fn page(

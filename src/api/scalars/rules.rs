@@ -57,7 +57,9 @@ pub(crate) fn explain(message: &mut String, value: Option<&Value>, kind: Option<
     }
     let expected = message.strip_suffix('"').and_then(|message| message.rsplit_once("expected type \""));
     let Some((_, expected)) = expected else { return };
-    let Some(rule) = rule(expected).map(str::to_owned).or_else(|| kind.and_then(rule_of)) else { return };
+    let of_list = || expected.starts_with('[').then(|| "a list".to_owned());
+    let rule = rule(expected).map(str::to_owned).or_else(|| kind.and_then(rule_of)).or_else(of_list);
+    let Some(rule) = rule else { return };
     let found = value.map(|value| match (kind, value) {
         (Some(MetaType::InputObject { input_fields, .. }), Value::Object(given)) => {
             let is_known = |(name, _): &(&Name, &Value)| input_fields.contains_key(name.as_str());

@@ -112,7 +112,7 @@ fn each_once<T: Copy + Eq + std::hash::Hash>(
     limits: &Limits,
 ) -> Result<Vec<T>, ApiError> {
     let given: Vec<T> = given.into_iter().collect();
-    limits.check_watched_items(given.len())?;
+    limits.check_watched_items(name, given.len())?;
     if given.is_empty() {
         return Err(ApiError::bad_argument(name, "is empty: give at least one"));
     }

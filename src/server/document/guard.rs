@@ -54,7 +54,7 @@ pub fn admit_values(request: &Request, limits: &Limits) -> Result<(), RequestRef
         variables.chain(request.extensions.values()).map(|value| (value, 0)).collect();
     let mut count = waiting.len();
     while let Some((value, depth)) = waiting.pop() {
-        within("values in variables and extensions", limits.values, count)?;
+        within("variableValues", "values in variables and extensions", limits.values, count)?;
         let depth = depth + 1;
         let before = waiting.len();
         match value {
@@ -62,20 +62,21 @@ pub fn admit_values(request: &Request, limits: &Limits) -> Result<(), RequestRef
             Value::Object(fields) => waiting.extend(fields.values().map(|field| (field, depth))),
             _ => continue,
         }
-        within("levels of variables and extensions", limits.nesting, depth)?;
+        within("nestingLevels", "levels of variables and extensions", limits.nesting, depth)?;
         count = count.saturating_add(waiting.len() - before);
     }
-    within("values in variables and extensions", limits.values, count)
+    within("variableValues", "values in variables and extensions", limits.values, count)
 }
 
-fn within(which: &'static str, limit: usize, actual: usize) -> Result<(), RequestRefusal> {
-    if actual > limit { Err(RequestRefusal::TooLarge { which, limit, actual }) } else { Ok(()) }
+/// Whether there are at most as many of what `which` limits, in words `what`, as a request may have.
+fn within(which: &'static str, what: &'static str, limit: usize, actual: usize) -> Result<(), RequestRefusal> {
+    if actual > limit { Err(RequestRefusal::TooLarge { which, what, limit, actual }) } else { Ok(()) }
 }
 
 /// Bounds the text without parsing it. Strings and comments are skipped by the rules of the GraphQL grammar, so that
 /// what is skipped here is a string or a comment for the parser, too.
 fn scan(query: &str, limits: &Limits) -> Result<(), RequestRefusal> {
-    within("bytes", limits.query_bytes, query.len())?;
+    within("queryBytes", "bytes", limits.query_bytes, query.len())?;
     let bytes = query.as_bytes();
     let (mut at, mut tokens, mut nesting) = (0, 0_usize, 0_usize);
     while let Some(byte) = bytes.get(at) {
@@ -91,7 +92,7 @@ fn scan(query: &str, limits: &Limits) -> Result<(), RequestRefusal> {
             b'"' => at = end_of_string(bytes, at).ok_or(RequestRefusal::OpenString { at })?,
             b'{' | b'[' | b'(' => {
                 nesting += 1;
-                within("levels of brackets", limits.nesting, nesting)?;
+                within("nestingLevels", "levels of brackets", limits.nesting, nesting)?;
                 at += 1;
             }
             b'}' | b']' | b')' => {
@@ -102,7 +103,7 @@ fn scan(query: &str, limits: &Limits) -> Result<(), RequestRefusal> {
             _ => at += 1,
         }
         tokens += 1;
-        within("tokens", limits.tokens, tokens)?;
+        within("documentTokens", "tokens", limits.tokens, tokens)?;
     }
     Ok(())
 }
@@ -187,7 +188,7 @@ fn check(document: &ExecutableDocument, limits: &Limits) -> Result<(), RequestRe
         let operation = &operation.node;
         let mut size = measure.selection_set(&operation.selection_set.node, 0)?;
         size.directives = size.directives.saturating_add(operation.directives.len());
-        within("root fields", limits.root_fields, size.root_fields)?;
+        within("rootFields", "root fields", limits.root_fields, size.root_fields)?;
         if operation.ty == OperationType::Subscription && !is_one_field(&operation.selection_set.node) {
             return Err(RequestRefusal::SubscriptionRoot);
         }
@@ -197,11 +198,11 @@ fn check(document: &ExecutableDocument, limits: &Limits) -> Result<(), RequestRe
     for name in document.fragments.keys() {
         total.add(measure.fragment(name, 0)?);
     }
-    within("selections with fragments expanded", limits.selections, total.selections)?;
-    within("aliases", limits.aliases, total.aliases)?;
-    within("selections of introspection", limits.introspection, total.introspection)?;
-    within("introspection lists", INTROSPECTION_LISTS_MENTIONED, total.introspection_lists)?;
-    within("directives", limits.directives, total.directives)
+    within("selections", "selections with fragments expanded", limits.selections, total.selections)?;
+    within("aliases", "aliases", limits.aliases, total.aliases)?;
+    within("introspectionSelections", "selections of introspection", limits.introspection, total.introspection)?;
+    within("introspectionLists", "introspection lists", INTROSPECTION_LISTS_MENTIONED, total.introspection_lists)?;
+    within("directives", "directives", limits.directives, total.directives)
 }
 
 /// The engine looks for the field of a subscription outside of fragments only, and would merge two into one stream.
@@ -211,7 +212,7 @@ fn is_one_field(root: &SelectionSet) -> bool {
 
 impl<'d> Measure<'d> {
     fn selection_set(&mut self, set: &'d SelectionSet, depth: usize) -> Result<Size, RequestRefusal> {
-        within("levels with fragments expanded", self.limits.nesting, depth)?;
+        within("nestingLevels", "levels with fragments expanded", self.limits.nesting, depth)?;
         let mut size = Size::default();
         for selection in &set.items {
             // a spread counts, too: one of an unknown fragment has no fields, and still doubles with those around it
@@ -224,7 +225,12 @@ impl<'d> Measure<'d> {
                     let mut inner = self.selection_set(&field.node.selection_set.node, depth + 1)?;
                     match field.node.name.node.as_str() {
                         "__schema" | "__type" => {
-                            within("introspection lists within each other", NESTED_INTROSPECTION_LISTS, inner.lists)?;
+                            within(
+                                "introspectionLists",
+                                "introspection lists within each other",
+                                NESTED_INTROSPECTION_LISTS,
+                                inner.lists,
+                            )?;
                             inner.introspection = inner.selections;
                             inner.introspection_lists = inner.mentions;
                         }
@@ -260,7 +266,12 @@ impl<'d> Measure<'d> {
         match self.fragments.get(name.as_str()) {
             Some(Memo::Open) => return Err(RequestRefusal::Cycle { name: name.to_string() }),
             Some(Memo::Done(size)) => {
-                within("levels with fragments expanded", self.limits.nesting, depth.saturating_add(size.depth))?;
+                within(
+                    "nestingLevels",
+                    "levels with fragments expanded",
+                    self.limits.nesting,
+                    depth.saturating_add(size.depth),
+                )?;
                 return Ok(*size);
             }
             None => {}

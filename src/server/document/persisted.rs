@@ -18,13 +18,15 @@ use async_graphql::{Request, ServerError, Value};
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 
-use crate::api::code;
+use crate::api::{code, shown_value};
 use crate::server::document::allowed::AllowedOperations;
 use crate::server::error::error;
 use crate::server::sha256::Sha256Hash;
 
 /// The name of the request extension.
 pub(crate) const EXTENSION: &str = "persistedQuery";
+/// The name of its field with the SHA-256 of the query.
+const HASH: &str = "sha256Hash";
 
 /// The bytes of a stored query beside its text, about.
 const OVERHEAD: u64 = 150;
@@ -69,8 +71,7 @@ impl Persisted {
     /// two are those by which older clients recognise them.
     pub(crate) fn resolve(&self, mut request: Request) -> Result<(Request, Option<UnstoredQuery>), ServerError> {
         let asked = request.extensions.get(EXTENSION).filter(|asked| **asked != Value::Null);
-        let hash = asked.map(read).transpose();
-        let hash = hash.map_err(|reason| error(code::BAD_USER_INPUT, format!("{EXTENSION}: {reason}")))?;
+        let hash = asked.map(read).transpose()?;
         if let Some(allowed) = &self.allowed {
             return only_allowed(allowed, request, hash).map(|request| (request, None));
         }
@@ -88,8 +89,10 @@ impl Persisted {
             return Ok((request, None));
         }
         if Sha256Hash::of(&request.query) != hash {
-            let message = format!("{EXTENSION}: this is not the SHA-256 of the query");
-            return Err(error(code::BAD_USER_INPUT, message));
+            return Err(wrong(
+                &format!("{EXTENSION}.{HASH}"),
+                &format!("is {hash}, which is not the SHA-256 of the query"),
+            ));
         }
         let named = UnstoredQuery { hash, text: request.query.as_str().into() };
         Ok((request, Some(named)))
@@ -145,15 +148,28 @@ fn only_allowed(
     Ok(request)
 }
 
-/// The hash that the extension names. Errors: what is wrong with it.
-fn read(asked: &Value) -> Result<Sha256Hash, &'static str> {
-    let Value::Object(asked) = asked else { return Err("an object with version and sha256Hash is expected") };
-    match asked.get("version") {
-        Some(Value::Number(version)) if version.as_u64() == Some(1) => {}
-        _ => return Err("version 1 is expected"),
+/// The hash that the extension names. Errors: BAD_USER_INPUT.
+fn read(asked: &Value) -> Result<Sha256Hash, ServerError> {
+    let Value::Object(asked) = asked else {
+        let fault = format!("is {}, and it must be an object with version and {HASH}", shown_value(asked));
+        return Err(wrong(EXTENSION, &fault));
+    };
+    let must_be = |name: &str, rule: &str| {
+        let given = asked.get(name).map_or_else(|| "missing".to_owned(), shown_value);
+        wrong(&format!("{EXTENSION}.{name}"), &format!("is {given}, and it must be {rule}"))
+    };
+    if !matches!(asked.get("version"), Some(Value::Number(version)) if version.as_u64() == Some(1)) {
+        return Err(must_be("version", "1"));
     }
-    let Some(Value::String(hash)) = asked.get("sha256Hash") else { return Err("sha256Hash is expected") };
-    hash.parse().map_err(|_| "sha256Hash is 64 hexadecimal digits")
+    let hash = if let Some(Value::String(hash)) = asked.get(HASH) { hash.parse().ok() } else { None };
+    hash.ok_or_else(|| must_be(HASH, "a string of 64 hexadecimal digits"))
+}
+
+/// What is wrong with the extension or one of its fields, as of an argument.
+fn wrong(name: &str, fault: &str) -> ServerError {
+    let mut error = error(code::BAD_USER_INPUT, format!("{name} {fault}"));
+    error.extensions.get_or_insert_default().set("argument", name);
+    error
 }
 
 #[cfg(test)]

@@ -8,10 +8,12 @@ use crate::api::code;
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum RequestRefusal {
     /// It is larger than a limit.
-    #[error("a request has at most {limit} {which}, and this one has {actual}")]
+    #[error("a request has at most {limit} {what}, and this one has {actual}")]
     TooLarge {
-        /// What there is too much of.
+        /// The limit, as `server { limits }` names it where it can be set.
         which: &'static str,
+        /// What there is too much of.
+        what: &'static str,
         /// How much there may be.
         limit: usize,
         /// How much there is, as far as was counted.
@@ -72,7 +74,7 @@ impl From<RequestRefusal> for ServerError {
         };
         let extensions = error.extensions.get_or_insert_default();
         extensions.set("code", refusal.code());
-        if let RequestRefusal::TooLarge { which, limit, actual } = refusal {
+        if let RequestRefusal::TooLarge { which, limit, actual, .. } = refusal {
             extensions.set("which", which);
             extensions.set("limit", limit);
             extensions.set("actual", actual);

@@ -133,7 +133,12 @@ impl From<RequestRefusal> for Refused {
 
 /// Refuses an operation on a socket that has as many as it may.
 pub(crate) fn too_many_operations(limit: usize) -> RequestRefusal {
-    RequestRefusal::TooLarge { which: "operations on its websocket", limit, actual: limit.saturating_add(1) }
+    RequestRefusal::TooLarge {
+        which: "operationsPerSocket",
+        what: "operations on its websocket",
+        limit,
+        actual: limit.saturating_add(1),
+    }
 }
 
 /// The errors of a response that cannot be encoded, which is none that the schema gives.

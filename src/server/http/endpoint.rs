@@ -136,7 +136,7 @@ impl GraphqlEndpoint {
                 let message = format!("a request body may have at most {limit} bytes");
                 let mut error = error(code::QUERY_LIMIT_EXCEEDED, message);
                 let extensions = error.extensions.get_or_insert_default();
-                extensions.set("which", "bytes of the body");
+                extensions.set("which", "bodyBytes");
                 extensions.set("limit", limit);
                 extensions.set("actual", actual);
                 return refuse(StatusCode::PAYLOAD_TOO_LARGE, error);

@@ -126,7 +126,7 @@ async fn a_body_that_is_no_request_is_refused() {
         assert_eq!(answer.get("errors").is_some(), status != 200, "{answer}");
     }
     let (status, answer) = post(&served, &format!("{{ tip {{ id }} }} #{}", "x".repeat(33 * 1024)));
-    assert_eq!((status, &answer["errors"][0]["extensions"]["which"]), (200, &json!("bytes")));
+    assert_eq!((status, &answer["errors"][0]["extensions"]["which"]), (200, &json!("queryBytes")));
     let (status, _) = get(&served, "/graphql?query=%7Btip%7Bid%7D%7D");
     assert_eq!(status, 200);
     served.stop().await;

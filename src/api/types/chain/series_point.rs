@@ -46,7 +46,7 @@ impl SeriesPoint {
             Ok::<_, ApiError>(view.count(POINT_BYTES)?)
         })?;
         let found = found.map_err(|TooManyPeriods(periods)| {
-            ApiError::limit_exceeded("pointsPerSeries", most.into(), periods.into())
+            ApiError::argument_exceeds("range", "pointsPerSeries", most.into(), periods.into())
         })?;
         Ok(found.into_iter().map(|found| Self { view: view.clone(), found }).collect())
     }

@@ -51,21 +51,23 @@ impl DescriptorAccount {
     ) -> Result<Self, ApiError> {
         let gap_limit = limits.check_gap_limit("gapLimit", gap_limit)?;
         let descriptor = serving.derivation.parse(text, view.network()).await?.map_err(|error| refuse(&error))?;
-        Self::of_descriptor(view, serving, (descriptor, gap_limit), limits, spend).await
+        Self::of_descriptor(view, serving, "text", (descriptor, gap_limit), limits, spend).await
     }
 
-    /// The account of a descriptor that was parsed, up to a gap limit that was checked.
+    /// The account of a descriptor that was parsed, up to a gap limit that was checked. `argument` is where it was given.
     ///
     /// Errors: QUERY_LIMIT_EXCEEDED.
     pub(crate) async fn of_descriptor(
         view: &Arc<View>,
         serving: &ServingContext,
+        argument: &str,
         (descriptor, gap_limit): (OutputDescriptor, u32),
         limits: &Limits,
         spend: impl Fn(usize) -> Result<(), ApiError>,
     ) -> Result<Self, ApiError> {
         let cache = &serving.derivation;
-        let account = DiscoveredAccount::discover(cache, view, (descriptor, gap_limit), limits, spend).await?;
+        let account =
+            DiscoveredAccount::discover(cache, view, argument, (descriptor, gap_limit), limits, spend).await?;
         let mut engine = sha256::Hash::engine();
         engine.input(&gap_limit.to_be_bytes());
         engine.input(account.descriptor.text().as_bytes());

@@ -65,7 +65,7 @@ impl LedgerInput {
             return Err(ApiError::bad_argument("of", fault));
         }
         let descriptors = self.descriptors.as_ref().map_or(0, Vec::len);
-        limits(ctx)?.check_ids(self.script_count().saturating_add(descriptors))?;
+        limits(ctx)?.check_ids("of", self.script_count().saturating_add(descriptors))?;
         costs::spend(ctx, self.script_count())
     }
 
@@ -113,8 +113,8 @@ pub(super) async fn accounts(
         let parsed = serving.derivation.parse(given.text, view.network()).await?;
         let descriptor = parsed.map_err(|error| refuse_listed("of", place, &error))?;
         let spend = |cost| costs::spend(ctx, cost);
-        let account = DescriptorAccount::of_descriptor(view, serving, (descriptor, gap_limit), limits, spend);
-        accounts.push(account.await?);
+        let (argument, account) = (format!("of.descriptors[{place}]"), (descriptor, gap_limit));
+        accounts.push(DescriptorAccount::of_descriptor(view, serving, &argument, account, limits, spend).await?);
     }
     Ok(accounts)
 }

@@ -48,7 +48,7 @@ pub(crate) fn kind(effective: bool) -> FeerateKind {
 pub(crate) fn at(rates: &[f64], limit: u32) -> Result<FeeBins, ApiError> {
     let count = u64::try_from(rates.len()).unwrap_or(u64::MAX);
     if count > limit.into() {
-        return Err(ApiError::limit_exceeded("pointsPerSeries", limit.into(), count));
+        return Err(ApiError::argument_exceeds("bins", "pointsPerSeries", limit.into(), count));
     }
     let read = |(place, rate): (usize, &f64)| feerate(&format!("bins[{place}]"), *rate).map(FeeFraction::from);
     rates.iter().enumerate().map(read).collect::<Result<_, _>>().map(FeeBins::At)
@@ -85,7 +85,7 @@ mod tests {
         for wrong in [0, -1, i32::MIN] {
             assert_eq!(filled(wrong, 0, 10).unwrap_err().code(), "BAD_USER_INPUT");
         }
-        assert_eq!(at(&[1.0; 3], 2), Err(ApiError::limit_exceeded("pointsPerSeries", 2, 3)));
+        assert_eq!(at(&[1.0; 3], 2), Err(ApiError::argument_exceeds("bins", "pointsPerSeries", 2, 3)));
         assert_eq!(at(&[1.0, -1.0], 2).unwrap_err().code(), "BAD_USER_INPUT");
     }
 }

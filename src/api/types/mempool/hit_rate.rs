@@ -38,7 +38,7 @@ pub(crate) fn blocks(view: &View, range: Option<BlockRangeInput>, most: u32) -> 
     let start = heights.start.to_u32().clamp(1, end.max(1));
     let count = end.saturating_sub(start);
     if count > most {
-        return Err(ApiError::limit_exceeded("pointsPerSeries", most.into(), count.into()));
+        return Err(ApiError::argument_exceeds("range", "pointsPerSeries", most.into(), count.into()));
     }
     Ok(start..end)
 }

@@ -124,7 +124,7 @@ pub(super) fn read(
     }
     let points = u64::try_from(steps((from, to), Some(step))).unwrap_or(u64::MAX);
     if points > limits.points.into() {
-        return Err(ApiError::limit_exceeded("pointsPerSeries", limits.points.into(), points));
+        return Err(ApiError::argument_exceeds("stepSeconds", "pointsPerSeries", limits.points.into(), points));
     }
     let (mut found, mut start) = (Vec::new(), first - first % step_seconds);
     loop {

@@ -52,7 +52,7 @@ pub(crate) fn check_package(count: usize) -> Result<(), ApiError> {
         return Err(ApiError::bad_argument("hexes", "is empty: give at least one transaction"));
     }
     let (count, limit) = (u64::try_from(count).unwrap_or(u64::MAX), PACKAGE_SIZE.into());
-    if count > limit { Err(ApiError::limit_exceeded("packageTransactions", limit, count)) } else { Ok(()) }
+    if count > limit { Err(ApiError::argument_exceeds("hexes", "packageTransactions", limit, count)) } else { Ok(()) }
 }
 
 /// What transactions may cost. Errors: BAD_USER_INPUT.
@@ -120,6 +120,6 @@ mod tests {
     fn a_package_has_1_to_25_transactions() {
         assert_eq!(check_package(0).unwrap_err().code(), "BAD_USER_INPUT");
         assert_eq!((check_package(1), check_package(25)), (Ok(()), Ok(())));
-        assert_eq!(check_package(26), Err(ApiError::limit_exceeded("packageTransactions", 25, 26)));
+        assert_eq!(check_package(26), Err(ApiError::argument_exceeds("hexes", "packageTransactions", 25, 26)));
     }
 }

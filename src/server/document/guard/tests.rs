@@ -44,14 +44,14 @@ fn ordinary_documents_pass() {
 #[test]
 fn deep_nesting_is_refused_before_it_is_parsed() {
     for levels in [63, 2_000, 8_000] {
-        assert_eq!(which(&nested_argument(levels)), "levels of brackets");
+        assert_eq!(which(&nested_argument(levels)), "nestingLevels");
         let objects = format!("{{ block(height: {}1{}) {{ hash }} }}", "{a:".repeat(levels), "}".repeat(levels));
-        assert_eq!(which(&objects), "levels of brackets");
+        assert_eq!(which(&objects), "nestingLevels");
     }
-    assert_eq!(which(&"{a".repeat(65)), "levels of brackets");
+    assert_eq!(which(&"{a".repeat(65)), "nestingLevels");
     assert_eq!(
         which(&format!("query($a: {}Int{}) {{ tip {{ hash }} }}", "[".repeat(64), "]".repeat(64))),
-        "levels of brackets"
+        "nestingLevels"
     );
 }
 
@@ -78,14 +78,14 @@ fn nesting_cannot_hide_behind_quotes_that_never_close() {
 fn fragments_are_counted_as_they_expand_without_expanding_them() {
     assert_eq!(refusal(&doubling_fragments(8)), None);
     for count in [13, 25, 60] {
-        assert_eq!(which(&doubling_fragments(count)), "selections with fragments expanded");
+        assert_eq!(which(&doubling_fragments(count)), "selections");
     }
     // the same without a field at its end
     let empty = doubling_fragments(25).replace("on Block { hash }", "on Block { ...Unknown }");
-    assert_eq!(which(&empty), "selections with fragments expanded");
+    assert_eq!(which(&empty), "selections");
     // the same with fragments that no operation uses
     let unused = doubling_fragments(25).replace("{ tip { ...F0 } }", "{ tip { hash } }");
-    assert_eq!(which(&unused), "selections with fragments expanded");
+    assert_eq!(which(&unused), "selections");
 }
 
 #[test]
@@ -93,7 +93,7 @@ fn a_long_chain_of_fragments_counts_as_depth() {
     let spread = |number| format!("fragment F{number} on Block {{ ...F{} }} ", number + 1);
     let spreads = (0..100).map(spread).collect::<Vec<_>>().concat();
     let query = format!("{{ tip {{ ...F0 }} }} {spreads} fragment F100 on Block {{ hash }}");
-    assert_eq!(which(&query), "levels with fragments expanded");
+    assert_eq!(which(&query), "nestingLevels");
 }
 
 #[test]
@@ -115,12 +115,12 @@ fn introspection_cannot_go_around_in_circles() {
         format!("{{ __schema {{ types {{ {open} name {close} }} }} }}")
     };
     assert_eq!(refusal(&around(2)), None);
-    assert_eq!(which(&around(3)), "introspection lists within each other");
+    assert_eq!(which(&around(3)), "introspectionLists");
     let by_fragment = "{ __type(name: \"Block\") { ...A } } fragment A on __Type { fields { type { ...B } } } \
                        fragment B on __Type { possibleTypes { interfaces { name } } }";
-    assert_eq!(which(by_fragment), "introspection lists within each other");
+    assert_eq!(which(by_fragment), "introspectionLists");
     let wide = format!("{{ __schema {{ types {{ {} }} }} }}", "name ".repeat(500));
-    assert_eq!(which(&wide), "selections of introspection");
+    assert_eq!(which(&wide), "introspectionSelections");
 }
 
 #[test]
@@ -130,11 +130,11 @@ fn the_schema_is_not_told_again_and_again() {
     };
     let fields = |times| format!("{{ __schema {{ types {{ {} }} }} }}", again(times, "a#: fields { name } "));
     assert_eq!(refusal(&fields(15)), None);
-    assert_eq!(which(&fields(16)), "introspection lists");
+    assert_eq!(which(&fields(16)), "introspectionLists");
     let schemas = |times| format!("{{ {} }}", again(times, "__schema { types { ...F } } "));
     let fragment = "fragment F on __Type { fields { name } }";
     assert_eq!(refusal(&format!("{} {fragment}", schemas(8))), None);
-    assert_eq!(which(&format!("{} {fragment}", schemas(9))), "introspection lists");
+    assert_eq!(which(&format!("{} {fragment}", schemas(9))), "introspectionLists");
     // what has the same name elsewhere is no introspection
     assert_eq!(refusal(&format!("{{ tip {{ {} }} }}", again(50, "types { fields { name } } "))), None);
 }
@@ -142,12 +142,12 @@ fn the_schema_is_not_told_again_and_again() {
 #[test]
 fn every_limit_is_held() {
     let many = |item: &str, count: usize| item.repeat(count);
-    assert_eq!(which(&format!("{{ tip {{ hash }} }} #{}", many("x", 33_000))), "bytes");
-    assert_eq!(which(&format!("{{ tip {{ {} }} }}", many("id ", 5_001))), "tokens");
+    assert_eq!(which(&format!("{{ tip {{ hash }} }} #{}", many("x", 33_000))), "queryBytes");
+    assert_eq!(which(&format!("{{ tip {{ {} }} }}", many("id ", 5_001))), "documentTokens");
     let aliases = (0..101).map(|number| format!("a{number}: hash ")).collect::<Vec<_>>().concat();
     assert_eq!(which(&format!("{{ tip {{ {aliases} }} }}")), "aliases");
-    assert_eq!(which(&format!("{{ {} }}", many("tip { hash } ", 51))), "root fields");
-    assert_eq!(which(&format!("{{ ...F }} fragment F on Query {{ {} }}", many("tip { id } ", 51))), "root fields");
+    assert_eq!(which(&format!("{{ {} }}", many("tip { hash } ", 51))), "rootFields");
+    assert_eq!(which(&format!("{{ ...F }} fragment F on Query {{ {} }}", many("tip { id } ", 51))), "rootFields");
     assert_eq!(which(&format!("{{ tip {{ hash {} }} }}", many("@include(if: true) ", 51))), "directives");
 }
 
@@ -180,7 +180,7 @@ fn a_refusal_carries_its_code_and_what_was_too_much() {
         serde_json::to_value(error.extensions).unwrap(),
         serde_json::json!({
             "code": "QUERY_LIMIT_EXCEEDED",
-            "which": "selections with fragments expanded",
+            "which": "selections",
             "limit": 5000,
             "actual": 301_989_833,
         })
@@ -214,17 +214,17 @@ fn variables_and_extensions_are_counted_together_and_as_deep_as_documents() {
     use serde_json::json;
 
     let refused = |variables, extensions| match values(variables, extensions) {
-        Err(RequestRefusal::TooLarge { which, limit, actual }) => (which, limit, actual > limit),
+        Err(RequestRefusal::TooLarge { which, limit, actual, .. }) => (which, limit, actual > limit),
         other => panic!("{other:?}"),
     };
     // the list, and nine in it
     assert_eq!(values(json!({ "a": [1, 2, 3, 4, 5, 6, 7, 8, 9] }), json!({})), Ok(()));
-    let too_many = ("values in variables and extensions", 10, true);
+    let too_many = ("variableValues", 10, true);
     assert_eq!(refused(json!({ "a": [1, 2, 3, 4, 5, 6, 7, 8, 9, 10] }), json!({})), too_many);
     assert_eq!(refused(json!({ "a": [1, 2, 3, 4, 5, 6, 7, 8, 9] }), json!({ "b": null })), too_many);
     assert_eq!(refused(json!({ "a": { "b": [1, 2, 3], "c": { "d": [1, 2, 3] } } }), json!({ "b": {} })), too_many);
     assert_eq!(values(json!({ "a": [[[{}]]] }), json!({ "b": [[{ "c": 1 }]] })), Ok(()));
-    let too_deep = ("levels of variables and extensions", 4, true);
+    let too_deep = ("nestingLevels", 4, true);
     assert_eq!(refused(json!({ "a": [[[[[]]]]] }), json!({})), too_deep);
     assert_eq!(refused(json!({}), json!({ "b": { "c": { "d": { "e": { "f": [] } } } } })), too_deep);
 }

@@ -145,8 +145,7 @@ fn an_operation_too_many_is_an_error_of_its_own_until_another_ends() {
     let refused = say(&mut protocol, &subscribe("d"));
     let [Done::Send(message)] = refused.as_slice() else { panic!("{refused:?}") };
     assert_eq!((&message["type"], &message["id"]), (&json!("error"), &json!("d")));
-    let extensions =
-        json!({ "code": "QUERY_LIMIT_EXCEEDED", "which": "operations on its websocket", "limit": 3, "actual": 4 });
+    let extensions = json!({ "code": "QUERY_LIMIT_EXCEEDED", "which": "operationsPerSocket", "limit": 3, "actual": 4 });
     assert_eq!(message["payload"][0]["extensions"], extensions);
     assert_eq!(ended(&mut protocol, "d"), []);
     ended(&mut protocol, "b");

@@ -122,7 +122,7 @@ fn a_list_of_filters_has_limits_of_number_cost_and_bytes() {
     let api = limited(Limits { compact_filters: 20, ..Limits::default() });
     assert_eq!(api.data(&list)["compactFilters"].as_array().unwrap().len(), 20);
     let refused = api.ask(&range(0, 20, "hex"))["errors"][0]["extensions"].clone();
-    let which = json!({ "code": "QUERY_LIMIT_EXCEEDED", "which": "compactFiltersPerList", "limit": 20, "actual": 21 });
+    let which = json!({ "code": "QUERY_LIMIT_EXCEEDED", "argument": "range", "which": "compactFiltersPerList", "limit": 20, "actual": 21 });
     assert_eq!(refused, which);
     // each reads its block, and a header reads none
     let bytes = limited(Limits { transaction_bytes: 1_000, ..Limits::default() });

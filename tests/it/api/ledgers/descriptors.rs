@@ -392,11 +392,11 @@ fn derived_scripts_and_cost_are_limited() {
     let mut api = Api::empty(Network::Regtest, Limits { derived_scripts: 80, ..Limits::default() });
     api.change(0, chain.active_blocks().map(AsRef::as_ref));
     let response = api.ask(&format!("{{ {} {{ id }} }}", field(&wallet(), "")));
-    assert_eq!(response["errors"][0]["message"], json!("derivedScripts is 81, and the limit is 80"));
+    assert_eq!(response["errors"][0]["message"], json!("text: derivedScripts is 81, and the limit is 80"));
     let extensions = &response["errors"][0]["extensions"];
     assert_eq!(
         *extensions,
-        json!({ "code": "QUERY_LIMIT_EXCEEDED", "which": "derivedScripts", "limit": 80, "actual": 81 })
+        json!({ "code": "QUERY_LIMIT_EXCEEDED", "argument": "text", "which": "derivedScripts", "limit": 80, "actual": 81 })
     );
 
     let api = Api::of_chain(&chain);

@@ -105,7 +105,8 @@ fn more_ids_than_the_limit_are_refused_and_each_counts_as_often_as_it_is_asked()
     assert_eq!(ask_nodes(&api, &ids(3)).get("errors"), None);
     let refused = ask_nodes(&api, &ids(4));
     assert_eq!(refused["data"], json!({ "nodes": null }));
-    let extensions = json!({ "code": "QUERY_LIMIT_EXCEEDED", "which": "idsPerList", "limit": 3, "actual": 4 });
+    let extensions =
+        json!({ "code": "QUERY_LIMIT_EXCEEDED", "argument": "ids", "which": "idsPerList", "limit": 3, "actual": 4 });
     assert_eq!(refused["errors"][0]["extensions"], extensions);
     // one for the list, and one for each object before it is looked up
     let api = Api::of_chain_within(&chain, Limits { complexity: 3, ..Limits::default() });

@@ -166,7 +166,7 @@ fn arguments_that_make_no_page_are_refused() {
             &json!(["tip", "transactions"]),
             9,
             "first is 100000, and the limit is 100",
-            &json!({ "code": "QUERY_LIMIT_EXCEEDED", "which": "first", "argument": "first", "limit": 100, "actual": 100_000 })
+            &json!({ "code": "QUERY_LIMIT_EXCEEDED", "which": "pageSize", "argument": "first", "limit": 100, "actual": 100_000 })
         )])
     );
 }

@@ -179,6 +179,60 @@ fn an_error_of_an_item_names_its_place_in_the_list() {
 }
 
 #[test]
+fn an_error_of_a_limit_names_the_argument_that_exceeds_it() {
+    let (chain, _) = chain_with_coins(30);
+    let api = Api::of_chain_within(
+        &chain,
+        Limits { points: 3, ids: 1, headers: 2, compact_filters: 2, gap_limit: 5, ..Limits::default() },
+    );
+    let all = "range: { heights: { from: 0 } }";
+    for (document, argument, message) in [
+        (format!("chain {{ series({all}, group: BLOCK) {{ startAt }} }}"), "range", "range: pointsPerSeries is "),
+        (
+            format!("script(scriptPubKey: \"51\") {{ balanceHistory({all}, group: BLOCK, includeEmpty: true) {{ startAt }} }}"),
+            "range",
+            "range: pointsPerSeries is ",
+        ),
+        (
+            "mempool { history(range: { from: \"2020-01-01T00:00:00Z\", to: \"2020-01-02T00:00:00Z\" }, stepSeconds: 60) \
+             { startAt } }"
+                .to_owned(),
+            "stepSeconds",
+            "stepSeconds: pointsPerSeries is 1441, and the limit is 3",
+        ),
+        (
+            "mempool { feeHistogram(bins: [1, 2, 3, 4]) { txCount } }".to_owned(),
+            "bins",
+            "bins: pointsPerSeries is 4, and the limit is 3",
+        ),
+        (
+            "feeEstimates(targets: [1, 2, 3, 4]) { requestedBlocks }".to_owned(),
+            "targets",
+            "targets: pointsPerSeries is 4, and the limit is 3",
+        ),
+        (format!("headers({all}) {{ hash }}"), "range", "range: headersPerList is "),
+        (format!("transactionsByTxid(txids: [\"{TXID}\", \"{TXID}\"]) {{ txid }}"), "txids", "txids: idsPerList is 2"),
+        ("ledgerSet(of: { scripts: [\"51\", \"52\"] }) { id }".to_owned(), "of", "of: idsPerList is 2"),
+        (
+            "ledgerSet(of: { descriptors: [{ text: \"raw(51)\", gapLimit: 6 }] }) { id }".to_owned(),
+            "of.descriptors[0].gapLimit",
+            "of.descriptors[0].gapLimit is 6, and the limit is 5",
+        ),
+        ("search { nodes { __typename } }".to_owned(), "text", "Field \"search\" argument \"text\" of type "),
+        ("block(heigth: 1) { hash }".to_owned(), "heigth", "Unknown argument \"heigth\" on field \"block\""),
+    ] {
+        let response = api.ask(&format!("{{ {document} }}"));
+        assert_eq!(response["errors"].as_array().unwrap().len(), 1, "{document}: {response}");
+        let error = &response["errors"][0];
+        assert_eq!(error["extensions"]["argument"], argument, "{document}: {error}");
+        let of_document = message.contains(&format!("argument \"{argument}\""));
+        let code = if of_document { "GRAPHQL_VALIDATION_FAILED" } else { "QUERY_LIMIT_EXCEEDED" };
+        assert_eq!(error["extensions"]["code"], code, "{document}");
+        assert!(error["message"].as_str().unwrap().starts_with(message), "{document}: {error}");
+    }
+}
+
+#[test]
 fn a_subscription_names_the_wrong_part_of_what_it_watches() {
     let (chain, _) = chain_with_coins(2);
     let api = Api::of_chain_within(&chain, Limits::default());

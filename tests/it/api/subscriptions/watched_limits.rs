@@ -53,7 +53,7 @@ fn what_is_no_descriptor_or_too_much_is_refused() {
     {
         let descriptors: Vec<_> = texts.iter().map(|text| json!({ "text": text, "gapLimit": 3 })).collect();
         let told = resumed(&small, &watching(&json!(descriptors), ""));
-        let expected = json!({ "code": "QUERY_LIMIT_EXCEEDED", "which": which, "limit": limit, "actual": actual });
+        let expected = json!({ "code": "QUERY_LIMIT_EXCEEDED", "argument": "watch.descriptors", "which": which, "limit": limit, "actual": actual });
         assert_eq!(told[0]["errors"][0]["extensions"], expected);
     }
     let within = json!([{ "text": wallet(), "gapLimit": 3 }, { "text": "raw(51)", "gapLimit": 3 }]);

@@ -66,7 +66,7 @@ fn a_body_that_is_too_large_is_told_the_limit() {
     let answer = served.post(&json!({ "query": format!("{{ tip {{ id }} }}{padding}") }), &[]);
     let error = &answer.json()["errors"][0]["extensions"];
     assert_eq!((answer.status, &error["code"]), (413, &json!("QUERY_LIMIT_EXCEEDED")));
-    assert_eq!((&error["which"], &error["limit"]), (&json!("bytes of the body"), &json!(1024 * 1024)));
+    assert_eq!((&error["which"], &error["limit"]), (&json!("bodyBytes"), &json!(1024 * 1024)));
     assert!(error["actual"].as_u64() > Some(1024 * 1024), "{error}");
 }
 

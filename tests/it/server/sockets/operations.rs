@@ -204,7 +204,7 @@ async fn a_socket_has_at_most_a_hundred_operations_open() {
     assert_eq!((&told["type"], &told["id"]), (&json!("error"), &json!("100")));
     assert_eq!(
         told["payload"][0]["extensions"],
-        json!({ "code": "QUERY_LIMIT_EXCEEDED", "which": "operations on its websocket", "limit": 100, "actual": 101 })
+        json!({ "code": "QUERY_LIMIT_EXCEEDED", "which": "operationsPerSocket", "limit": 100, "actual": 101 })
     );
     // one that is stopped makes room for another
     client.say(&json!({ "type": "complete", "id": "7" })).await;

@@ -52,7 +52,7 @@ fn arguments_that_cannot_be_are_errors() {
     let response = lab.execute(document, json!({ "hexes": [] }));
     assert_eq!(response["errors"][0]["extensions"]["code"], json!("BAD_USER_INPUT"));
     let response = lab.execute(document, json!({ "hexes": vec![&hex; 26] }));
-    let expected = json!({ "code": "QUERY_LIMIT_EXCEEDED", "which": "packageTransactions", "limit": 25, "actual": 26 });
+    let expected = json!({ "code": "QUERY_LIMIT_EXCEEDED", "argument": "hexes", "which": "packageTransactions", "limit": 25, "actual": 26 });
     assert_eq!(response["errors"][0]["extensions"], expected);
     let limits = lab.execute("{ server { limits { requests { packageTransactions } } } }", json!({}));
     assert_eq!(limits["data"]["server"], json!({ "limits": { "requests": { "packageTransactions": 25 } } }));

@@ -9,7 +9,7 @@ use bitcoin::ScriptBuf;
 use bitcoin::hashes::{Hash, HashEngine, sha256};
 
 use super::watched::Watched;
-use crate::api::accounts::{HistoryEnd, WatchedBranches, batch_cost};
+use crate::api::accounts::{DESCRIPTORS, HistoryEnd, WatchedBranches, batch_cost};
 use crate::api::context::{ServingContext, limits};
 use crate::api::costs;
 use crate::api::error::ApiError;
@@ -63,10 +63,10 @@ impl WatchSet {
         serving: &Arc<ServingContext>,
     ) -> Result<Self, ApiError> {
         let limits = limits(ctx)?;
-        limits.check_watched_items(input.script_count())?;
+        limits.check_watched_items("watch", input.script_count())?;
         let LedgerInput { addresses, scripts, descriptors } = input;
         let descriptors = descriptors.unwrap_or_default();
-        limits.check_watched_descriptors(descriptors.len())?;
+        limits.check_watched_descriptors(DESCRIPTORS, descriptors.len())?;
         let mut given = Vec::new();
         for (place, text) in addresses.into_iter().flatten().enumerate() {
             let address = Address::parse(view, &format!("watch.addresses[{place}]"), &text)?;
@@ -88,8 +88,7 @@ impl WatchSet {
         let (mut read, mut engine) = (Vec::with_capacity(descriptors.len()), sha256::Hash::engine());
         for (place, given) in descriptors.into_iter().enumerate() {
             cost.spend(costs::descriptor(&given.text))?;
-            let gap_limit =
-                limits.check_gap_limit(&format!("watch.descriptors[{place}].gapLimit"), given.gap_limit())?;
+            let gap_limit = limits.check_gap_limit(&format!("{DESCRIPTORS}[{place}].gapLimit"), given.gap_limit())?;
             let parsed = serving.derivation.parse(given.text, view.network()).await?;
             let descriptor = parsed.map_err(|error| refuse_listed("watch", place, &error))?;
             engine.input(&gap_limit.to_be_bytes());
