@@ -262,6 +262,13 @@ impl View {
         Ok(height)
     }
 
+    /// The heights of those of these blocks that the active chain has, with the times of their headers.
+    pub fn header_times(&self, heights: Range<Height>) -> Result<Vec<(Height, u32)>, IndexError> {
+        let end = heights.end.to_u32().min(self.tip().height.to_u32().saturating_add(1));
+        let time = |height: Height| Ok((height, self.main_block(height)?.row.header.time));
+        (heights.start.to_u32()..end).map(Height::from).map(time).collect()
+    }
+
     /// The number of blocks, itself included, that confirm a block at this height of the active chain.
     #[must_use]
     pub fn confirmations(&self, height: Height) -> u32 {

@@ -25,69 +25,113 @@ pub(crate) enum TimeLookup {
     /// The highest block whose time is at or before it.
     #[default]
     AtOrBefore,
-    /// The block from which on no block is before it.
+    /// The lowest block whose time is at or after it.
     AtOrAfter,
-    /// Of these two the one whose time is closer; AT_OR_BEFORE if both are as close.
+    /// The block whose time is closest to it; if two are as close, the earlier time counts.
     Nearest,
 }
 
+/// How many blocks below and above the one whose median time past reaches a time are compared by their headers. Nodes accept
+/// headers of at most two hours ahead, in which a dozen blocks are usual.
+const HEADERS_AROUND: u32 = 144;
+
+/// The height of the first block whose median time past is at or after this second; one above the tip if there is none.
+fn first_at_or_after(seconds: u32, view: &View) -> Result<Height, ApiError> {
+    Ok(seconds.checked_sub(1).map_or(Ok(Height::GENESIS), |earlier| view.first_height_after(earlier))?)
+}
+
 impl BlockClock {
-    /// The time of a block by this clock, in seconds since 1970.
-    fn time_of(self, block: &view::Block) -> u32 {
-        match self {
-            Self::MedianTime => block.row.median_time,
-            Self::HeaderTime => block.row.header.time,
+    /// The highest block whose time is at or before this second.
+    fn last_at_or_before(self, seconds: u32, view: &View) -> Result<Option<view::Block>, ApiError> {
+        let by_median = view.first_height_after(seconds)?;
+        let first_later = match self {
+            Self::MedianTime => by_median,
+            Self::HeaderTime => view.first_height_with_later_headers(seconds, by_median)?,
+        };
+        match first_later.previous() {
+            Some(height) => Ok(view.block_at(height)?),
+            None => Ok(None),
         }
     }
 
-    /// The height of the first block from which on every block is later than this second.
-    fn first_later(self, seconds: u32, view: &View) -> Result<Height, ApiError> {
-        let by_median = view.first_height_after(seconds)?;
-        Ok(match self {
-            Self::MedianTime => by_median,
-            Self::HeaderTime => view.first_height_with_later_headers(seconds, by_median)?,
+    /// The lowest block whose time is at or after this second.
+    fn first_at_or_after(self, seconds: u32, view: &View) -> Result<Option<view::Block>, ApiError> {
+        let by_median = first_at_or_after(seconds, view)?;
+        if self == Self::MedianTime {
+            return Ok(view.block_at(by_median)?);
+        }
+        // most of the eleven blocks up to that one are at or after it
+        let times = view.header_times(below(by_median)..by_median.next())?;
+        match times.into_iter().find(|(_, time)| *time >= seconds) {
+            Some((height, _)) => Ok(view.block_at(height)?),
+            None => Ok(None),
+        }
+    }
+
+    /// The block whose time is closest to this second.
+    fn nearest(self, seconds: u32, view: &View) -> Result<Option<view::Block>, ApiError> {
+        if self == Self::HeaderTime {
+            let by_median = first_at_or_after(seconds, view)?;
+            let times = view.header_times(below(by_median)..above(by_median))?;
+            let rank = |(height, time): &(Height, u32)| {
+                let is_after = *time > seconds;
+                let steps = if is_after { height.to_u32() } else { u32::MAX - height.to_u32() };
+                (time.abs_diff(seconds), is_after, steps)
+            };
+            return match times.into_iter().min_by_key(rank) {
+                Some((height, _)) => Ok(view.block_at(height)?),
+                None => Ok(None),
+            };
+        }
+        let (before, after) = (self.last_at_or_before(seconds, view)?, self.first_at_or_after(seconds, view)?);
+        let distance = |block: &view::Block| block.row.median_time.abs_diff(seconds);
+        Ok(match (before, after) {
+            (Some(before), Some(after)) => Some(if distance(&after) < distance(&before) { after } else { before }),
+            (before, after) => before.or(after),
         })
     }
 }
 
+/// The lowest height whose header is compared.
+fn below(by_median: Height) -> Height {
+    by_median.to_u32().saturating_sub(HEADERS_AROUND).into()
+}
+
+/// The height above all whose headers are compared.
+fn above(by_median: Height) -> Height {
+    by_median.to_u32().saturating_add(HEADERS_AROUND).into()
+}
+
 impl TimeLookup {
     /// What looking for a block costs: a bisection for each side, and a last one for how lasting the answer is.
-    pub(crate) fn cost(lookup: Option<Self>) -> usize {
-        let searches = if lookup.unwrap_or_default() == Self::Nearest { 3 } else { 2 };
-        costs::BISECTION.saturating_mul(searches)
+    pub(crate) fn cost(lookup: Option<Self>, clock: Option<BlockClock>) -> usize {
+        let lookup = lookup.unwrap_or_default();
+        let searches = if lookup == Self::Nearest { 3 } else { 2 };
+        let headers = match (clock.unwrap_or_default(), lookup) {
+            (BlockClock::HeaderTime, Self::AtOrAfter) => HEADERS_AROUND,
+            (BlockClock::HeaderTime, Self::Nearest) => 2 * HEADERS_AROUND,
+            _ => 0,
+        };
+        costs::BISECTION.saturating_mul(searches).saturating_add(costs::rows_in_a_row(headers))
     }
 
     /// The block of the main chain on this side of a time, if there is one.
     pub(crate) fn find(self, clock: BlockClock, time: DateTime, view: &View) -> Result<Option<view::Block>, ApiError> {
         let seconds = time.to_unix();
         // above the first block with a later median time past, every block is later by either clock: once that block is there,
-        // later ones cannot change the answer
-        let decisive = view.first_height_after(seconds)?;
+        // or all whose headers are compared, later ones cannot change the answer
+        let by_median = view.first_height_after(seconds)?;
+        let is_compared = (self, clock) == (Self::Nearest, BlockClock::HeaderTime);
+        let decisive = if is_compared { above(by_median) } else { by_median };
         if decisive <= view.tip().height {
             view.note_chain_up_to(decisive);
         } else {
             view.read_set().depends_on(Dependency::Chain);
         }
-        let before = || -> Result<_, ApiError> {
-            match clock.first_later(seconds, view)?.previous() {
-                Some(height) => Ok(view.block_at(height)?),
-                None => Ok(None),
-            }
-        };
-        let after = || -> Result<_, ApiError> {
-            let first = seconds.checked_sub(1).map_or(Ok(Height::GENESIS), |earlier| clock.first_later(earlier, view));
-            Ok(view.block_at(first?)?)
-        };
-        Ok(match self {
-            Self::AtOrBefore => before()?,
-            Self::AtOrAfter => after()?,
-            Self::Nearest => match (before()?, after()?) {
-                (Some(before), Some(after)) => {
-                    let distance = |block: &view::Block| clock.time_of(block).abs_diff(seconds);
-                    Some(if distance(&after) < distance(&before) { after } else { before })
-                }
-                (before, after) => before.or(after),
-            },
-        })
+        match self {
+            Self::AtOrBefore => clock.last_at_or_before(seconds, view),
+            Self::AtOrAfter => clock.first_at_or_after(seconds, view),
+            Self::Nearest => clock.nearest(seconds, view),
+        }
     }
 }

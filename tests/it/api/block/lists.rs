@@ -240,7 +240,7 @@ fn headers_come_from_a_height_up_to_the_tip() {
     }
     let few = Api::of_chain_within(&chain, Limits { headers: 5, ..Limits::default() });
     let response = few.ask("{ headers(range: { heights: { from: 0 } }) { hash } }");
-    let extensions = json!({ "code": "QUERY_LIMIT_EXCEEDED", "which": "headersPerList", "limit": 5, "actual": 6 });
+    let extensions = json!({ "code": "QUERY_LIMIT_EXCEEDED", "argument": "range", "which": "headersPerList", "limit": 5, "actual": 6 });
     assert_eq!(response["errors"][0]["extensions"], extensions);
 }
 
@@ -272,7 +272,8 @@ fn blocks_by_hash_keep_the_order_and_the_length_of_the_list() {
     let mut few = few;
     few.change(0, chain.active_blocks().map(Arc::as_ref));
     let response = few.ask(&format!("{{ blocksByHash(hashes: {asked:?}) {{ hash }} }}"));
-    let extensions = json!({ "code": "QUERY_LIMIT_EXCEEDED", "which": "idsPerList", "limit": 2, "actual": 5 });
+    let extensions =
+        json!({ "code": "QUERY_LIMIT_EXCEEDED", "argument": "hashes", "which": "idsPerList", "limit": 2, "actual": 5 });
     assert_eq!(response["errors"][0]["extensions"], extensions);
 }
 
@@ -362,11 +363,13 @@ fn the_block_at_a_time_is_the_last_with_that_median_time_past() {
         let ends = [medians[0] - 1, medians[0], u32::MAX];
         for seconds in near().map(|height| times[height]).flat_map(|time| [time - 1, time, time + 1]).chain(ends) {
             let before = times.iter().rposition(|time| *time <= seconds);
-            let after = times.iter().rposition(|time| *time < seconds).map_or(0, |last| last + 1);
-            let after = (after < times.len()).then_some(after);
-            let distance = |height: &usize| times[*height].abs_diff(seconds);
-            // the first of the least
-            let nearest = before.into_iter().chain(after).min_by_key(distance);
+            let after = times.iter().position(|time| *time >= seconds);
+            let distances: Vec<_> = times.iter().map(|time| time.abs_diff(seconds)).collect();
+            let least = distances.iter().min().unwrap();
+            let is_nearest = |height: &usize| distances[*height] == *least;
+            // the highest before it, or the lowest after it
+            let nearest = (0..times.len()).rfind(|height| is_nearest(height) && times[*height] <= seconds);
+            let nearest = nearest.or_else(|| (0..times.len()).find(is_nearest));
             let time = jiff::Timestamp::from_second(seconds.into()).unwrap();
             let fields = ["AT_OR_BEFORE", "AT_OR_AFTER", "NEAREST"].map(|mode| {
                 format!("{mode}: blockAtTime(time: \"{time}\", clock: {clock}, mode: {mode}) {{ height }}")
