@@ -9,11 +9,13 @@
 //! No block names its miner. A pool is recognised by a **tag**, text that it writes into the coinbase's scriptSig, or else
 //! by a **payout script** that the coinbase pays. The tag comes first: it is what the pool says of itself, while pools that
 //! have the same custodian, or that resell the work of another, share payout scripts. Neither is proof: anybody can write a
-//! tag. Of several tags the longest counts, as the most specific; of several payout scripts that of the first output.
+//! tag. Of several tags one of the file counts before those that are built in, then the longest, as the most specific; of several
+//! payout scripts that of the first output. The case of ASCII letters in tags does not count.
 
 mod file;
 mod known;
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
 use bitcoin::hashes::{Hash, HashEngine, sha256};
@@ -26,7 +28,7 @@ use super::raw::RawTransaction;
 
 /// The version of the rules of [`Pools::identify`]. Raised with every change of them, because what was derived by other rules
 /// is of no use then.
-const RULES: u32 = 1;
+const RULES: u32 = 2;
 
 /// A pool as it stands in the built-in table, with addresses of mainnet.
 struct KnownPool {
@@ -71,16 +73,25 @@ pub struct Pools {
     list: Vec<Pool>,
     by_slug: HashMap<String, PoolId>,
     by_script: HashMap<ScriptBuf, PoolId>,
-    /// All tags by their first byte, the longest first.
-    by_tag: BTreeMap<u8, Vec<(Vec<u8>, PoolId)>>,
+    /// All tags by their first byte, in the order of precedence, with their letters in lower case.
+    by_tag: BTreeMap<u8, Vec<Tag>>,
     fingerprint: [u8; 32],
+}
+
+/// A tag of a pool. The least of several takes precedence.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Tag {
+    is_built_in: bool,
+    length: Reverse<usize>,
+    pool: PoolId,
+    text: Vec<u8>,
 }
 
 impl Pools {
     /// The pools that are known without a file. On networks other than mainnet they are recognised by their tags alone.
     #[must_use]
     pub fn known(network: Network) -> Self {
-        Self::of(known_pools(network))
+        Self::of(known_pools(network), 0)
     }
 
     /// The pools of a file in the format pools-v2 (`id`, `name`, `addresses`, `tags`, `link`), followed by those that are known
@@ -91,12 +102,13 @@ impl Pools {
         let mut pools = file::read(network, json)?;
         let missing = known_pools(network).into_iter().filter(|known| pools.iter().all(|pool| pool.slug != known.slug));
         let missing = missing.collect::<Vec<_>>();
+        let of_file = pools.len();
         pools.extend(missing);
-        Ok(Self::of(pools))
+        Ok(Self::of(pools, of_file))
     }
 
-    /// A table of these pools, whose slugs differ.
-    fn of(list: Vec<Pool>) -> Self {
+    /// A table of these pools, whose slugs differ, and of which the first so many are those of a file.
+    fn of(list: Vec<Pool>, of_file: usize) -> Self {
         let (mut by_slug, mut by_script) = (HashMap::new(), HashMap::new());
         let mut by_tag = BTreeMap::<u8, Vec<_>>::new();
         for (id, pool) in (0..).map(PoolId).zip(&list) {
@@ -105,15 +117,14 @@ impl Pools {
                 by_script.entry(script.clone()).or_insert(id);
             }
             for tag in &pool.tags {
-                if let Some(first) = tag.as_bytes().first() {
-                    by_tag.entry(*first).or_default().push((tag.as_bytes().to_vec(), id));
+                let text = tag.to_ascii_lowercase().into_bytes();
+                if let Some(first) = text.first() {
+                    let (is_built_in, length) = (usize::from(id.0) >= of_file, Reverse(text.len()));
+                    by_tag.entry(*first).or_default().push(Tag { is_built_in, length, pool: id, text });
                 }
             }
         }
-        for tags in by_tag.values_mut() {
-            // stable: of equal tags the one that stands in front remains the first
-            tags.sort_by_key(|(tag, _)| std::cmp::Reverse(tag.len()));
-        }
+        by_tag.values_mut().for_each(|tags| tags.sort_unstable());
         let fingerprint = fingerprint(&list);
         Self { list, by_slug, by_script, by_tag, fingerprint }
     }
@@ -167,20 +178,15 @@ impl Pools {
         })
     }
 
-    /// The pool with the longest tag in these bytes. Of tags of one length the pool that stands in front.
+    /// The pool whose tag in these bytes takes precedence.
     fn tagged(&self, bytes: &[u8]) -> Option<PoolId> {
-        let mut best: Option<(usize, PoolId)> = None;
-        for start in 0..bytes.len() {
-            let Some((rest, first)) = bytes.get(start..).and_then(|rest| Some((rest, rest.first()?))) else { continue };
-            let Some(tags) = self.by_tag.get(first) else { continue };
-            let Some((tag, id)) = tags.iter().find(|(tag, _)| rest.starts_with(tag)) else { continue };
-            let is_better =
-                best.is_none_or(|(length, before)| tag.len() > length || tag.len() == length && *id < before);
-            if is_better {
-                best = Some((tag.len(), *id));
-            }
-        }
-        best.map(|(_, id)| id)
+        let bytes = bytes.to_ascii_lowercase();
+        let begins = (0..bytes.len()).filter_map(|start| bytes.get(start..));
+        let found = begins.filter_map(|rest| {
+            let tags = self.by_tag.get(rest.first()?)?;
+            tags.iter().find(|tag| rest.starts_with(&tag.text))
+        });
+        found.min().map(|tag| tag.pool)
     }
 }
 

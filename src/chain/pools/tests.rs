@@ -94,7 +94,8 @@ fn the_longest_tag_counts_then_the_first_paid_script() {
         (b"pool of /pool/", &[], Some(("long", CoinbaseTag))),
         (b"/pool/ of pool", &[], Some(("long", CoinbaseTag))),
         ("\u{30d5}".as_bytes(), &[], Some(("long", CoinbaseTag))),
-        (b"POOL", &[], None),
+        (b"POOL", &[], Some(("short", CoinbaseTag))),
+        (b"/Pool/", &[], Some(("long", CoinbaseTag))),
         (b"pool", &[OTHER], Some(("short", CoinbaseTag))),
         (b"", &[OTHER, P2PKH], Some(("long", PayoutScript))),
         (b"", &[P2PKH, OTHER], Some(("short", PayoutScript))),
@@ -106,11 +107,14 @@ fn the_longest_tag_counts_then_the_first_paid_script() {
 
 #[test]
 fn pools_of_a_file_replace_known_ones_of_their_slug_and_precede_the_others() {
-    let pools = with(&[entry("f2 pool", &[], &["fish"]), entry("New", &[], &["/ViaBTC/"])]);
+    let pools = with(&[entry("f2 pool", &[], &["fish"]), entry("New", &[], &["mined by bob"])]);
     assert_eq!(pools.iter().count(), known::KNOWN.len() + 1);
     assert_eq!(recognised(&pools, b"fish", &[]), Some(("f2pool", MinerEvidence::CoinbaseTag)));
     assert_eq!(recognised(&pools, b"F2Pool", &[]), None);
-    assert_eq!(recognised(&pools, b"/ViaBTC/", &[]), Some(("new", MinerEvidence::CoinbaseTag)));
+    assert_eq!(recognised(&pools, b"/ViaBTC/", &[]), Some(("viabtc", MinerEvidence::CoinbaseTag)));
+    // also before a longer tag of a known pool
+    let both = b"Foundry USA Pool, Mined by Bob";
+    assert_eq!(recognised(&pools, both, &[]), Some(("new", MinerEvidence::CoinbaseTag)));
     assert_eq!(recognised(&pools, b"/slush/", &[]), Some(("braiinspool", MinerEvidence::CoinbaseTag)));
     let found = pools.get(pools.find("f2pool").unwrap()).unwrap();
     assert_eq!((found.name.as_str(), found.link.as_deref()), ("f2 pool", Some("https://pool.example")));
