@@ -10,7 +10,7 @@ use crate::api::error::ApiError;
 use crate::api::scalars::Hex;
 use crate::api::types::ledger::{AddressValidation, ScriptInfo};
 use crate::api::types::psbt::DecodedPsbt;
-use crate::chain::psbt::parse_psbt;
+use crate::chain::psbt::{PsbtError, parse_psbt};
 
 /// Decodes what a client submits.
 pub(crate) struct DecodeQuery {
@@ -28,7 +28,9 @@ impl DecodeQuery {
         let view = self.root.view(ctx)?;
         // thousands of keys are parsed, and as many outputs read
         let decode = move || {
-            let refused = |error| ApiError::bad_argument("psbt", format!("does not decode: {error}"));
+            let refused = |error: PsbtError| {
+                ApiError::bad_argument("psbt", format!("does not decode: {error}")).at(error.position())
+            };
             let (psbt, bytes) = parse_psbt(&text).map_err(refused)?;
             DecodedPsbt::new(&view, psbt, &bytes)
         };

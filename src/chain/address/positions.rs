@@ -7,6 +7,8 @@
 //!
 //! As BIP173 advises, only positions are reported, never a correction.
 
+use std::collections::BTreeSet;
+
 use bitcoin::bech32::primitives::checksum::Engine;
 use bitcoin::bech32::{Bech32, Bech32m, Checksum, Fe32, Hrp};
 
@@ -21,7 +23,7 @@ impl AddressError {
     /// All positions at which `text`, for which this is the error, is likely to be wrong: ascending, counted in characters
     /// from 0. Empty if they are not known, and for a text that is far too long.
     ///
-    /// - a character that the encoding does not have: all such characters
+    /// - a character that the encoding does not have: all such characters, and of bech32 those of mixed case
     /// - mixed case: all letters that are not in the case of the first
     /// - a bech32 text that is too long: the characters behind the longest
     /// - a bech32 text that is cut short: the separator, which has too little behind it
@@ -38,12 +40,14 @@ impl AddressError {
             }
             (Self::Character { encoding, .. }, _) => {
                 let data_at = prefix.map_or(0, |prefix| prefix + 1);
+                let of_case = prefix.into_iter().flat_map(|_| other_case(text));
                 let foreign = |character: char| match encoding {
                     AddressEncoding::Base58 => !BASE58_ALPHABET.contains(character),
                     AddressEncoding::Bech32 => Fe32::from_char(character.to_ascii_lowercase()).is_err(),
                 };
                 let characters = text.chars().enumerate().skip(data_at);
-                characters.filter(|(_, character)| foreign(*character)).map(|(position, _)| position).collect()
+                let wrong = characters.filter(|(_, character)| foreign(*character)).map(|(position, _)| position);
+                wrong.chain(of_case).collect::<BTreeSet<_>>().into_iter().collect()
             }
             (Self::MixedCase { .. }, _) => other_case(text).collect(),
             (Self::TooLong { .. }, Some(_)) => (LONGEST_BECH32..text.len()).collect(),

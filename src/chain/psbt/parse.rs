@@ -22,8 +22,10 @@ pub enum PsbtError {
     /// Neither base64 nor hexadecimal digits.
     #[error("the text is neither base64 nor hexadecimal digits: {reason}")]
     Encoding {
-        /// What is wrong with it as base64.
+        /// What is wrong with it.
         reason: String,
+        /// The first wrong character, from 0, if it is known.
+        position: Option<usize>,
     },
     /// Bytes that do not begin as a PSBT.
     #[error("the text is no PSBT: its bytes do not begin with \"psbt\" and 0xff")]
@@ -62,17 +64,28 @@ pub enum PsbtError {
     },
 }
 
+impl PsbtError {
+    /// The first wrong character of the text, from 0, if it is known.
+    #[must_use]
+    pub fn position(&self) -> Option<usize> {
+        if let Self::Encoding { position, .. } = self { *position } else { None }
+    }
+}
+
 /// The PSBT that a text stands for: base64 or hexadecimal digits, white space not counted. Returns its bytes, too.
 pub fn parse_psbt(text: &str) -> Result<(Psbt, Vec<u8>), PsbtError> {
-    let text: String = text.chars().filter(|letter| !letter.is_whitespace()).collect();
+    let (places, text): (Vec<usize>, String) =
+        text.chars().enumerate().filter(|(_, letter)| !letter.is_whitespace()).unzip();
     if text.is_empty() {
         return Err(PsbtError::Empty);
     }
     let is_hex = text.get(..MAGIC.len()).is_some_and(|magic| magic.eq_ignore_ascii_case(MAGIC));
     let bytes = if is_hex {
-        Vec::from_hex(&text).map_err(|error| PsbtError::Encoding { reason: shortened(&error) })?
+        let foreign = text.chars().position(|letter| !letter.is_ascii_hexdigit());
+        let position = foreign.and_then(|letter| places.get(letter).copied());
+        Vec::from_hex(&text).map_err(|error| PsbtError::Encoding { reason: shortened(&error), position })?
     } else {
-        STANDARD.decode(&text).map_err(|error| PsbtError::Encoding { reason: base64_fault(&text, &error) })?
+        STANDARD.decode(&text).map_err(|error| base64_fault(&text, &places, &error))?
     };
     let psbt = match OnCurve::of(&bytes) {
         None => read(&bytes, |position| position)?,
@@ -89,20 +102,31 @@ pub fn parse_psbt(text: &str) -> Result<(Psbt, Vec<u8>), PsbtError> {
     Ok((psbt, bytes))
 }
 
-/// What is wrong with a text without white space as base64.
-fn base64_fault(text: &str, error: &DecodeError) -> String {
-    match error {
+/// What is wrong with a text without white space as base64, whose letters have these places in the text with it.
+fn base64_fault(text: &str, places: &[usize], error: &DecodeError) -> PsbtError {
+    // the error counts bytes, and its byte may be within a letter
+    let letter_with = |byte: usize| text.char_indices().zip(places).take_while(|((begin, _), _)| *begin <= byte).last();
+    let (reason, found) = match error {
         DecodeError::InvalidByte(at, _) => {
-            let letter = text.get(*at..).and_then(|rest| rest.chars().next()).unwrap_or('=');
-            format!("{letter:?} at position {at}, without white space, does not belong there")
-        }
-        DecodeError::InvalidLength(letters) => {
-            format!("it has {letters} letters, and a single one is left of the last four")
+            let found = letter_with(*at);
+            let letter = found.map_or('=', |((_, letter), _)| letter);
+            (format!("{letter:?} does not belong there"), found)
         }
         DecodeError::InvalidLastSymbol(at, _) => {
-            format!("the last letter, at position {at}, stands for less than a byte: it is cut")
+            ("the last letter stands for less than a byte: it is cut".to_owned(), letter_with(*at))
         }
-        DecodeError::InvalidPadding => "it does not end with as many = as fill up the last four letters".to_owned(),
+        DecodeError::InvalidLength(letters) => {
+            (format!("it has {letters} letters, and a single one is left of the last four"), None)
+        }
+        DecodeError::InvalidPadding => {
+            ("it does not end with as many = as fill up the last four letters".to_owned(), None)
+        }
+    };
+    match found.map(|(_, place)| *place) {
+        Some(at) => {
+            PsbtError::Encoding { reason: format!("{reason}, at position {at} (counted from 0)"), position: Some(at) }
+        }
+        None => PsbtError::Encoding { reason, position: None },
     }
 }
 

@@ -116,10 +116,13 @@ fn what_is_no_psbt_is_refused_by_a_code() {
     costly.unsigned_tx.output[0].value = Amount::MAX_MONEY + sat(1);
     for (given, message) in [
         (String::new(), "the PSBT is empty"),
-        ("nonsense!".to_owned(), "neither base64 nor hexadecimal digits: '!' at position 8, without white space,"),
-        ("cHNidP8B=AAA".to_owned(), "'=' at position 8, without white space, does not belong there"),
+        ("nonsense!".to_owned(), "neither base64 nor hexadecimal digits: '!' does not belong there, at position 8 "),
+        ("cHNidP8B=AAA".to_owned(), "'=' does not belong there, at position 8 "),
+        // positions count characters, white space among them
+        (" cHN\nidP8\u{e9}".to_owned(), "'\u{e9}' does not belong there, at position 9 "),
+        ("\u{e9}\u{2603}".to_owned(), "'\u{e9}' does not belong there, at position 0 "),
         ("cHNidP8BA".to_owned(), "it has 9 letters, and a single one is left of the last four"),
-        ("cHNidP8BAB==".to_owned(), "the last letter, at position 9, stands for less than a byte: it is cut"),
+        ("cHNidP8BAB==".to_owned(), "the last letter stands for less than a byte: it is cut, at position 9 "),
         ("cHNidP8BAA".to_owned(), "it does not end with as many = as fill up the last four letters"),
         (encode(b"psbt"), "ends early, after 4 bytes"),
         (encode(b"nothing of that kind"), "do not begin with"),
@@ -136,6 +139,9 @@ fn what_is_no_psbt_is_refused_by_a_code() {
         assert_eq!(error["extensions"]["code"], "BAD_USER_INPUT", "{answer}");
         let found = error["message"].as_str().unwrap();
         assert!(found.starts_with("psbt does not decode: ") && found.contains(message), "{found}, not {message}");
+        let position = found.split_once(" at position ").and_then(|(_, rest)| rest.split(' ').next());
+        let position = position.map_or(Value::Null, |position| json!(position.parse::<u64>().unwrap()));
+        assert_eq!(error["extensions"]["position"], position, "{found}");
     }
 }
 
