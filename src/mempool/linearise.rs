@@ -58,8 +58,24 @@ impl Package {
 /// The chunks of a cluster in the order in which a miner includes them: by falling feerate and, for equal feerates, by
 /// the lowest number of arrival.
 pub(super) fn chunks(members: &[Member]) -> Vec<Package> {
+    merge_rising(packages(members))
+}
+
+/// The chunks of a cluster in the order in which its members are given, each after its ancestors.
+pub(super) fn chunks_in_order(members: &[Member]) -> Vec<Package> {
+    let alone = |(place, member): (usize, &Member)| Package {
+        fee: member.fee,
+        weight: member.weight,
+        first: member.sequence,
+        members: vec![place],
+    };
+    merge_rising(members.iter().enumerate().map(alone))
+}
+
+/// Merges consecutive packages while the later one comes before the other.
+fn merge_rising(packages: impl IntoIterator<Item = Package>) -> Vec<Package> {
     let mut chunks: Vec<Package> = Vec::new();
-    for mut package in packages(members) {
+    for mut package in packages {
         while let Some(last) = chunks.pop_if(|last| !comes_before(last, &package)) {
             package = merged(last, package);
         }

@@ -6,8 +6,12 @@
 use bitcoin::Txid;
 
 use super::FeeFraction;
-use super::linearise::{Member, chunks};
+use super::linearise::{Member, chunks, chunks_in_order};
 use crate::chain::wide;
+
+/// The most steps of ordering one cluster. One of 64 transactions, which nodes relay at most (Bitcoin Core, `policy/policy.h`,
+/// version 31), takes fewer, however many of them spend each other; old blocks have larger ones.
+const MOST_STEPS: u64 = 150_000;
 
 /// A transaction of a block that pays a fee.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,20 +54,25 @@ impl<'t> MinedClusters<'t> {
         Self { transactions, clusters }
     }
 
-    /// A bound on the steps that [`feerates`](Self::feerates) takes: a block can have a cluster of thousands.
+    /// A bound on the steps that [`feerates`](Self::feerates) takes.
     #[must_use]
     pub fn steps(&self) -> u64 {
-        let edges = |cluster: &Vec<usize>| {
-            let parents = cluster.iter().filter_map(|place| self.transactions.get(*place));
-            parents.map(|transaction| wide(transaction.parents.len())).sum::<u64>()
+        let steps = |cluster: &Vec<usize>| match self.steps_of(cluster) {
+            steps if steps > MOST_STEPS => wide(cluster.len()),
+            steps => steps,
         };
-        self.clusters
-            .iter()
-            .map(|cluster| wide(cluster.len()).saturating_mul(edges(cluster)))
-            .fold(0, u64::saturating_add)
+        self.clusters.iter().map(steps).fold(0, u64::saturating_add)
     }
 
-    /// The effective feerate of each transaction: that of its chunk.
+    /// A bound on the steps of ordering a cluster.
+    fn steps_of(&self, cluster: &[usize]) -> u64 {
+        let members = cluster.iter().filter_map(|place| self.transactions.get(*place));
+        let edges = members.map(|transaction| wide(transaction.parents.len())).sum();
+        wide(cluster.len()).saturating_mul(edges)
+    }
+
+    /// The effective feerate of each transaction: that of its chunk. A cluster that takes too many steps to order has the order
+    /// of the block, which is that of a miner who orders as we do.
     #[must_use]
     pub fn feerates(&self) -> Vec<FeeFraction> {
         let own = |transaction: &PayingTransaction| FeeFraction::new(transaction.fee, transaction.weight);
@@ -76,7 +85,9 @@ impl<'t> MinedClusters<'t> {
                 let parents = parents.iter().filter_map(within).collect();
                 Some(Member { txid: *txid, fee: *fee, weight: *weight, sequence: wide(*place), parents })
             });
-            for chunk in chunks(&members.collect::<Vec<_>>()) {
+            let members: Vec<_> = members.collect();
+            let is_large = self.steps_of(cluster) > MOST_STEPS;
+            for chunk in if is_large { chunks_in_order(&members) } else { chunks(&members) } {
                 for place in chunk.members.iter().filter_map(|member| cluster.get(*member)) {
                     if let Some(feerate) = feerates.get_mut(*place) {
                         *feerate = chunk.rate();
@@ -166,6 +177,38 @@ mod tests {
         assert_eq!(MinedClusters::of(&block).steps(), 4 * 3);
         assert_eq!(MinedClusters::of(&block[..2]).steps(), 0);
         assert_eq!(feerates(&[]), Vec::<f64>::new());
+    }
+
+    /// A transaction that others spend which pay these fees, in this order.
+    fn star(fees: impl Iterator<Item = u64>) -> Vec<PayingTransaction> {
+        let child = |(number, fee): (u64, u64)| {
+            let mut txid = [7; 32];
+            txid[..8].copy_from_slice(&number.to_be_bytes());
+            PayingTransaction { txid: Txid::from_byte_array(txid), fee, weight: 400, parents: vec![0] }
+        };
+        let parent = PayingTransaction { parents: Vec::new(), ..child((0, 100)) };
+        std::iter::once(parent).chain((1..).zip(fees).map(child)).collect()
+    }
+
+    #[test]
+    fn a_cluster_that_is_too_large_to_order_has_the_order_of_the_block() {
+        // the first child pays for the parent, and the others pay less and less
+        let falling = star((0..999).map(|number| 2_000 - number));
+        let clusters = MinedClusters::of(&falling);
+        assert!(clusters.steps_of(&clusters.clusters[0]) > MOST_STEPS);
+        assert_eq!(clusters.steps(), 1_000);
+        let found = feerates(&falling);
+        // together (100 + 2,000 + 1,999 + ...) sat, as long as the next one pays more than those in front of it
+        assert_eq!(found[0], found[1]);
+        let chunk = found.iter().take_while(|rate| **rate == found[0]).count();
+        assert!(
+            found[chunk..].iter().zip(falling[chunk..].iter()).all(|(rate, paid)| *rate == paid.fee as f64 / 100.0)
+        );
+        assert!(found.is_sorted_by(|one, other| one >= other));
+        // as they are ordered where there are few
+        let few = star((0..300).map(|number| 2_000 - number));
+        assert!(MinedClusters::of(&few).steps() > 300);
+        assert_eq!(feerates(&few), found[..=300]);
     }
 
     #[test]
