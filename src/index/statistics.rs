@@ -197,6 +197,7 @@ impl Tally {
         running.subsidy = running.subsidy.saturating_add(row.subsidy);
         running.size += u64::from(row.size);
         running.weight += u64::from(row.weight);
+        running.paying_weight += self.feerates.iter().map(|(_, weight)| weight).sum::<u64>();
         running.chainwork = chainwork;
         running.empty_blocks += u32::from(row.transactions == 1);
         running.unspendable.unclaimed = running.unspendable.unclaimed.saturating_add(unclaimed);
@@ -319,7 +320,7 @@ mod tests {
         // 1,000 sat per 1,000 vbytes in the first block, 3,000 and 5,000 in the last, nothing in the empty one
         assert_eq!(last.feerate_quantiles, [4_000, 4_000, 4_000, 4_000, 6_000, 6_000, 6_000]);
         assert_eq!(empty.running.feerate_quantiles, first.running.feerate_quantiles);
-        assert_eq!(last.empty_blocks, 1);
+        assert_eq!((last.empty_blocks, last.paying_weight), (1, 3 * 400));
     }
 
     #[test]

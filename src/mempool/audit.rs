@@ -23,6 +23,8 @@ pub struct BlockAudit {
     pub projected_fees: u64,
     /// The weight of those that are in the block.
     pub matched_weight: u64,
+    /// The weight of the fresh ones.
+    pub fresh_weight: u64,
     /// Projected transactions that are not in the block, in the order of the projection, but for the fresh ones.
     pub missing: Vec<Txid>,
     /// Those that are not in the block and were first seen so late that most miners may not have had them.
@@ -34,7 +36,7 @@ pub struct BlockAudit {
 }
 
 /// The fields of a [`BlockAudit`], nested because one tuple cannot have so many. Txids follow each other.
-type EncodedAudit = ((u32, u64, u64, u64), (Vec<u8>, Vec<u8>), (Vec<u64>, Vec<u64>));
+type EncodedAudit = ((u32, u64, u64, u64, u64), (Vec<u8>, Vec<u8>), (Vec<u64>, Vec<u64>));
 
 impl MempoolSnapshot {
     /// Compares a block, whose transactions have these ids, with the first projected block of this state. `at` is now, in
@@ -52,6 +54,7 @@ impl MempoolSnapshot {
                 if mined.contains(&entry.txid) {
                     audit.matched_weight += entry.weight;
                 } else if at.saturating_sub(entry.first_seen) < PROPAGATION {
+                    audit.fresh_weight += entry.weight;
                     audit.fresh.push(entry.txid);
                 } else {
                     audit.missing.push(entry.txid);
@@ -70,12 +73,14 @@ impl MempoolSnapshot {
 }
 
 impl BlockAudit {
-    /// The share of the projected weight that is in the block, from 0 to 1; 1 if nothing was projected.
+    /// The share of the projected weight that is in the block, from 0 to 1, fresh transactions not counted; 1 if there is no
+    /// other.
     #[must_use]
     pub fn match_rate(&self) -> f64 {
+        let expected = self.projected_weight.saturating_sub(self.fresh_weight);
         #[allow(clippy::cast_precision_loss, reason = "weights of a block are far below 2^52")]
-        let rate = self.matched_weight as f64 / self.projected_weight.max(1) as f64;
-        if self.projected_weight == 0 { 1.0 } else { rate }
+        let rate = self.matched_weight as f64 / expected.max(1) as f64;
+        if expected == 0 { 1.0 } else { rate }
     }
 
     /// Encodes the row in the serialisation of the Bitcoin protocol, the fields in their order.
@@ -84,7 +89,7 @@ impl BlockAudit {
         let txids = |txids: &[Txid]| txids.iter().flat_map(|txid| txid.to_byte_array()).collect::<Vec<u8>>();
         let indexes = |indexes: &[u32]| indexes.iter().map(|index| u64::from(*index)).collect::<Vec<_>>();
         let encoded: EncodedAudit = (
-            (self.projected_count, self.projected_weight, self.projected_fees, self.matched_weight),
+            (self.projected_count, self.projected_weight, self.projected_fees, self.matched_weight, self.fresh_weight),
             (txids(&self.missing), txids(&self.fresh)),
             (indexes(&self.unexpected), indexes(&self.unseen)),
         );
@@ -96,7 +101,7 @@ impl BlockAudit {
     /// Errors: the bytes are not a valid encoding.
     pub fn decode(bytes: &[u8]) -> Result<Self, Error> {
         let (projected, (missing, fresh), (unexpected, unseen)): EncodedAudit = deserialize(bytes)?;
-        let (projected_count, projected_weight, projected_fees, matched_weight) = projected;
+        let (projected_count, projected_weight, projected_fees, matched_weight, fresh_weight) = projected;
         let txids = |bytes: &[u8]| {
             let (txids, rest) = bytes.as_chunks();
             let txids = txids.iter().map(|txid| Txid::from_byte_array(*txid)).collect();
@@ -109,6 +114,7 @@ impl BlockAudit {
             projected_weight,
             projected_fees,
             matched_weight,
+            fresh_weight,
             missing: txids(&missing)?,
             fresh: txids(&fresh)?,
             unexpected: indexes(unexpected).map_err(too_high)?,

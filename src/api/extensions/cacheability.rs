@@ -126,7 +126,7 @@ const FIELD_CACHEABILITY: &[(&str, Cacheability, &str)] = &[
     (
         "BlockAudit",
         UntilNextHead,
-        "projectedTxCount projectedWeight totalProjectedFees matchRate missing fresh unexpected unseen \
+        "projectedTxCount totalProjectedWeight totalProjectedFees matchRate missing fresh unexpected unseen \
          prioritised",
     ),
     ("BlockConnected", Never, "seq cursor block"),
@@ -271,12 +271,12 @@ const FIELD_CACHEABILITY: &[(&str, Cacheability, &str)] = &[
         "received spent net feePaid feeAttribution ownInputCount ownOutputCount isSelfTransfer",
     ),
     ("Miner", Immutable, "id slug"),
-    ("Miner", UntilNextHead, "name link stats series firstBlock lastBlock blocks"),
+    ("Miner", UntilNextHead, "name link tags payoutAddresses stats series firstBlock lastBlock blocks"),
     ("MinerSeriesPoint", UntilNextHead, "startAt endAt firstBlock lastBlock blockCount share hashrate stats"),
     ("MinerShare", UntilNextHead, "miner rank share hashrate stats staleBlockCount"),
     ("MinerTotals", UntilNextHead, "blockCount emptyBlockCount fees reward"),
     ("Node", Immutable, "id"),
-    ("OpReturn", Immutable, "payload pushes utf8"),
+    ("OpReturn", Immutable, "payload pushes data utf8"),
     ("OutPoint", Immutable, "txid vout text"),
     (
         "Output",
@@ -431,7 +431,7 @@ const FIELD_CACHEABILITY: &[(&str, Cacheability, &str)] = &[
     ("TransactionHop", Immutable, "transaction depth outpoint value"),
     ("TransactionRemoved", Never, "seq cursor txid reason replacedByTxid isCorrection block"),
     ("TransactionStatusEvent", Never, "txid state replacedByTxid confirmations projectedBlockIndex transaction"),
-    ("TurnoverTotals", Immutable, "received spent txCount"),
+    ("TurnoverTotals", Immutable, "received spent txCount receivedFromSelf"),
     ("TxOccurrence", UntilNextHead, "block index isOnMainChain"),
     ("TxidConnection", Immutable, "edges nodes pageInfo totalCount"),
     ("TxidEdge", Immutable, "cursor node"),

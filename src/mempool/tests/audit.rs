@@ -36,14 +36,15 @@ fn a_block_is_compared_with_the_projected_one() {
             projected_weight: all.iter().map(|arrival| weight(arrival)).sum(),
             projected_fees: all.iter().map(|arrival| fee(arrival)).sum(),
             matched_weight: weight(&mined) + weight(&child),
+            fresh_weight: weight(&fresh),
             missing: vec![missing.txid],
             fresh: vec![fresh.txid],
             unexpected: vec![],
             unseen: vec![2],
         }
     );
-    // all have the same weight
-    assert!((audit.match_rate() - 0.5).abs() < 1e-9, "{}", audit.match_rate());
+    // all have the same weight, and the fresh one does not count
+    assert!((audit.match_rate() - 2.0 / 3.0).abs() < 1e-9, "{}", audit.match_rate());
     assert_eq!(BlockAudit::decode(&audit.encode()).unwrap(), audit);
 }
 
@@ -65,6 +66,10 @@ fn nothing_projected_is_a_full_match() {
     let audit = mempool_of(&[]).audit(&[coinbase()], 2_000);
     assert_eq!(audit, BlockAudit::default());
     assert!((audit.match_rate() - 1.0).abs() < 1e-9);
+    let fresh = Arrival { first_seen: 1_900, ..paying(4, &[coin(3)], &[1], 0) };
+    let audit = mempool_of(&[&fresh]).audit(&[coinbase()], 2_000);
+    assert_eq!((audit.matched_weight, audit.fresh.len()), (0, 1));
+    assert!((audit.match_rate() - 1.0).abs() < 1e-9, "nothing else was projected");
 }
 
 #[test]

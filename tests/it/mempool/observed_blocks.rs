@@ -45,6 +45,7 @@ fn a_block_that_arrives_is_compared_with_the_projected_one() {
         projected_weight: weights.iter().sum(),
         projected_fees: audit.projected_fees,
         matched_weight: weights[0],
+        fresh_weight: weights[1],
         fresh: vec![left],
         ..BlockAudit::default()
     };

@@ -206,6 +206,7 @@ fn assert_sums_agree(row: &BlockRow, expected: &Sums, block: &BlockTotals, heigh
         subsidy: running.subsidy,
         size: running.size,
         weight: running.weight,
+        paying_weight: running.paying_weight,
         work: Some(running.chainwork),
         empty_blocks: running.empty_blocks,
         unspendable: [lost.genesis, lost.bip30, lost.scripts, lost.unclaimed],

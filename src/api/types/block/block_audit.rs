@@ -75,8 +75,8 @@ impl BlockAuditObject {
         int(self.audit.projected_count)
     }
 
-    /// The weight of the transactions of the projected block, in weight units.
-    async fn projected_weight(&self) -> Result<i32, ApiError> {
+    /// The sum of the weights of the transactions of the projected block, in weight units.
+    async fn total_projected_weight(&self) -> Result<i32, ApiError> {
         int_of(self.audit.projected_weight)
     }
 
@@ -85,7 +85,8 @@ impl BlockAuditObject {
         Sats::new(self.audit.projected_fees)
     }
 
-    /// The share of the projected weight that is in the block, from 0 to 1. 1 if nothing was projected.
+    /// The share of the projected weight that is in the block, from 0 to 1, without the transactions of `fresh`. 1 if nothing
+    /// else was projected.
     async fn match_rate(&self) -> f64 {
         self.audit.match_rate()
     }

@@ -202,12 +202,15 @@ impl RangeTotals {
         int(self.0.sum(|running| running.empty_blocks)?)
     }
 
-    /// The sum of the fees divided by the virtual size of the blocks, in sat/vB. The size is a quarter of the total
-    /// weight, including headers and coinbases, so this is slightly lower than the averages of the single blocks, which
-    /// exclude them.
-    async fn average_fee_rate(&self) -> Result<f64, ApiError> {
-        let (fees, weight) = (self.0.sum(|running| running.fees)?, self.0.sum(|running| running.weight)?);
-        // no block is without weight
-        Ok(to_f64(fees) * 4.0 / to_f64(weight.max(1)))
+    /// The sum of the fees divided by the size of the transactions that pay them, in sat/vB, not rounded, as
+    /// `BlockFeeStats.averageFeeRate` of one block. The size is a quarter of the weight of all transactions except coinbases.
+    /// Null if all blocks have only a coinbase.
+    async fn average_fee_rate(&self) -> Option<Result<f64, ApiError>> {
+        let sums = || Ok((self.0.sum(|running| running.fees)?, self.0.sum(|running| running.paying_weight)?));
+        match sums() {
+            Ok((_, 0)) => None,
+            Ok((fees, weight)) => Some(Ok(to_f64(fees) * 4.0 / to_f64(weight))),
+            Err(error) => Some(Err(error)),
+        }
     }
 }

@@ -18,7 +18,7 @@ use crate::chain::raw::HEADER_SIZE;
 pub(in crate::index) const TABLE: TableDefinition<'static, &[u8; 4], &[u8]> = TableDefinition::new("blocks");
 
 /// Raised with every change of a row.
-pub(super) const VERSIONS: TableVersions = TableVersions::new("blocks", 1..=1);
+pub(super) const VERSIONS: TableVersions = TableVersions::new("blocks", 2..=2);
 
 pub(in crate::index) fn encode(block: &BlockRow) -> Vec<u8> {
     let mut row = Encoder::default();
@@ -53,6 +53,7 @@ fn encode_totals(row: &mut Encoder, totals: &ChainTotals) {
     row.varint(totals.transactions).varint(totals.inputs).varint(totals.outputs);
     row.varint_128(totals.input_value).varint_128(totals.output_value);
     row.varint(totals.fees).varint(totals.subsidy).varint(totals.size).varint(totals.weight);
+    row.varint(totals.paying_weight);
     let work = totals.chainwork.to_be_bytes();
     let zeros = work.iter().take_while(|byte| **byte == 0).count();
     row.varint(u8::try_from(work.len() - zeros).unwrap_or(u8::MAX)).bytes(&work[zeros..]);
@@ -136,6 +137,7 @@ fn decode_totals(row: &mut Decoder<'_>) -> Result<ChainTotals, IndexError> {
         subsidy: row.varint()?,
         size: row.varint()?,
         weight: row.varint()?,
+        paying_weight: row.varint()?,
         chainwork: decode_work(row)?,
         empty_blocks: row.varint()?,
         unspendable: Unspendable {

@@ -101,6 +101,8 @@ pub struct ChainTotals {
     pub size: u64,
     /// Weight of all blocks.
     pub weight: u64,
+    /// Weight of their transactions but the coinbases, which pay the fees.
+    pub paying_weight: u64,
     /// Work of all headers.
     pub chainwork: Work,
     /// Blocks with nothing but a coinbase.
@@ -189,6 +191,7 @@ impl ChainTotals {
             subsidy: 0,
             size: 0,
             weight: 0,
+            paying_weight: 0,
             chainwork: Work::from_be_bytes([0; 32]),
             empty_blocks: 0,
             unspendable: Unspendable::default(),
@@ -220,7 +223,7 @@ impl ChainTotals {
         row.u64(self.transactions).u64(self.inputs).u64(self.outputs);
         row.u128(self.input_value).u128(self.output_value);
         row.u64(self.fees).u64(self.subsidy).u64(self.size).u64(self.weight);
-        row.bytes(&self.chainwork.to_be_bytes()).u32(self.empty_blocks);
+        row.u64(self.paying_weight).bytes(&self.chainwork.to_be_bytes()).u32(self.empty_blocks);
         let Unspendable { genesis, bip30, scripts, unclaimed } = self.unspendable;
         row.u64(genesis).u64(bip30).u64(scripts).u64(unclaimed);
         row.u64(self.utxo_count).u64(self.utxo_value);
@@ -247,6 +250,7 @@ impl ChainTotals {
             subsidy: row.u64()?,
             size: row.u64()?,
             weight: row.u64()?,
+            paying_weight: row.u64()?,
             chainwork: Work::from_be_bytes(row.array()?),
             empty_blocks: row.u32()?,
             unspendable: Unspendable {
@@ -410,6 +414,7 @@ impl BlockRow {
                 subsidy: 35,
                 size: 36,
                 weight: 37,
+                paying_weight: 56,
                 chainwork: header.work(),
                 empty_blocks: 38,
                 unspendable: Unspendable { genesis: 39, bip30: 40, scripts: 41, unclaimed: 42 },
@@ -440,7 +445,7 @@ mod tests {
         let mut encoded = row.encode();
         assert_eq!(BlockRow::decode(&encoded).unwrap(), row);
         // as docs/index-format.md says
-        assert_eq!(encoded.len(), 1_488);
+        assert_eq!(encoded.len(), 1_496);
         assert!(BlockRow::decode(&encoded[1..]).is_err());
         encoded.push(0);
         assert!(BlockRow::decode(&encoded).is_err());

@@ -33,7 +33,7 @@ use crate::chain::Height;
 pub(in crate::index) const TABLE: TableDefinition<'static, &str, &[u8]> = TableDefinition::new("meta");
 
 /// The format of all tables together. Raised with every change of the content of rows.
-pub const FORMAT_VERSION: u32 = 5;
+pub const FORMAT_VERSION: u32 = 6;
 
 pub(in crate::index) const FORMAT: &str = "format";
 pub(in crate::index) const NETWORK: &str = "network";

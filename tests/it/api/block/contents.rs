@@ -24,7 +24,7 @@ fn chain_to(seed: u64, transactions: usize) -> (SimChain, Arc<Block>) {
 }
 
 const AUDIT: &str = "firstSeenAt audit {
-    projectedTxCount projectedWeight totalProjectedFees matchRate missing fresh unexpected unseen
+    projectedTxCount totalProjectedWeight totalProjectedFees matchRate missing fresh unexpected unseen
 }";
 
 #[test]
@@ -41,7 +41,8 @@ fn a_block_shows_when_it_arrived_and_how_it_was_projected() {
         projected_count: 5,
         projected_weight: 4_000,
         projected_fees: 12_345,
-        matched_weight: 3_000,
+        matched_weight: 2_700,
+        fresh_weight: 400,
         missing: vec![missing],
         fresh: vec![fresh],
         unexpected: vec![1, 3],
@@ -52,7 +53,7 @@ fn a_block_shows_when_it_arrived_and_how_it_was_projected() {
         "firstSeenAt": "2023-11-14T22:13:20Z",
         "audit": {
             "projectedTxCount": 5,
-            "projectedWeight": 4_000,
+            "totalProjectedWeight": 4_000,
             "totalProjectedFees": 12_345,
             "matchRate": 0.75,
             "missing": [missing.to_string()],

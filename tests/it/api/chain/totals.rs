@@ -189,7 +189,7 @@ fn a_range_is_timed_from_the_block_in_front_of_it() {
     let api = Api::of_chain(&quiet_chain());
     let range = chain_field(
         &api,
-        "range(of: { heights: { from: 21, to: 24 } }) { startedAt endedAt averageInterval hashrate txPerSecond difficultySum averageFeeRate
+        "range(of: { heights: { from: 21, to: 24 } }) { startedAt endedAt averageInterval hashrate txPerSecond difficultySum
            size weight }",
     );
     let of = |height: u32| {
@@ -205,7 +205,6 @@ fn a_range_is_timed_from_the_block_in_front_of_it() {
         ("hashrate", 8.0 / 2_400.0),
         ("txPerSecond", 4.0 / 2_400.0),
         ("difficultySum", 4.0 * blocks[0]["difficulty"].as_f64().unwrap()),
-        ("averageFeeRate", 0.0),
     ] {
         let found = range[name].as_f64().unwrap();
         assert!((found - expected).abs() <= expected * 1e-6, "{name} is {found}, not {expected}");
@@ -213,17 +212,36 @@ fn a_range_is_timed_from_the_block_in_front_of_it() {
 }
 
 #[test]
-fn fees_of_a_range_are_divided_by_the_whole_weight_of_its_blocks() {
+fn fees_of_a_range_are_divided_by_the_size_of_what_pays_them() {
     let (mut chain, mut hostile) = (SimChain::new(83), Hostile::new(83));
     for _ in 0..130 {
         hostile.mine(&mut chain).unwrap();
     }
     let api = Api::of_chain(&chain);
-    let range = chain_field(&api, "range(of: { lastBlocks: 25 }) { fees weight averageFeeRate }");
+    let range = chain_field(&api, "range(of: { lastBlocks: 25 }) { fees averageFeeRate }");
+    let blocks =
+        api.data("{ blocks(first: 25) { nodes { transactions(first: 100) { pageInfo { hasNextPage } nodes { isCoinbase weight } } } } }");
+    let mut weight = 0;
+    for block in blocks["blocks"]["nodes"].as_array().unwrap() {
+        assert_eq!(block["transactions"]["pageInfo"]["hasNextPage"], json!(false));
+        let paying = block["transactions"]["nodes"].as_array().unwrap().iter();
+        let paying = paying.filter(|transaction| transaction["isCoinbase"] == json!(false));
+        weight += paying.map(|transaction| transaction["weight"].as_u64().unwrap()).sum::<u64>();
+    }
     let (fees, weight): (f64, f64) =
-        (range["fees"].as_str().unwrap().parse().unwrap(), range["weight"].as_f64().unwrap());
+        (range["fees"].as_str().unwrap().parse().unwrap(), f64::from(u32::try_from(weight).unwrap()));
     let rate = range["averageFeeRate"].as_f64().unwrap();
     assert!(fees > 0.0 && (rate - fees * 4.0 / weight).abs() < 1e-9, "{range}");
+    // that of a range of one block is that of the block, and none without fees
+    for height in 100..=130 {
+        let found = api.data(&format!(
+            "{{ block(height: {height}) {{ txCount feeStats {{ averageFeeRate }} }}
+                chain {{ range(of: {{ heights: {{ from: {height}, to: {height} }} }}) {{ averageFeeRate }} }} }}"
+        ));
+        let of_block = &found["block"]["feeStats"]["averageFeeRate"];
+        let expected = if found["block"]["txCount"] == json!(1) { &Value::Null } else { of_block };
+        assert_eq!(&found["chain"]["range"]["averageFeeRate"], expected, "{height}");
+    }
 }
 
 #[test]
@@ -350,7 +368,7 @@ fn on_a_chain_of_one_block_what_needs_time_is_null_and_the_rest_is_told() {
             },
             "range": {
                 "blockCount": 1, "averageInterval": null, "hashrate": null, "txPerSecond": null, "utxoDelta": 0,
-                "averageFeeRate": 0.0,
+                "averageFeeRate": null,
             },
         } })
     );

@@ -42,7 +42,7 @@ const INT_FITS: &[(&str, &str)] = &[
     ("Block.weight", "at most 4,000,000 (consensus)"),
     ("BlockAt.height", "as Block.height"),
     ("BlockAudit.projectedTxCount", "as Block.txCount"),
-    ("BlockAudit.projectedWeight", "as Block.weight"),
+    ("BlockAudit.totalProjectedWeight", "as Block.weight"),
     ("BlockFilter.minTxCount", "as Block.txCount"),
     ("BlockFilter.signalsBit", "at most 28"),
     ("BlockHeader.height", "as Block.height"),

@@ -75,6 +75,7 @@ pub(crate) struct Sums {
     pub(crate) subsidy: u64,
     pub(crate) size: u64,
     pub(crate) weight: u64,
+    pub(crate) paying_weight: u64,
     pub(crate) work: Option<Work>,
     pub(crate) empty_blocks: u32,
     /// Of the genesis block, by duplicates, by scripts, unclaimed.
@@ -122,6 +123,8 @@ impl Sums {
             subsidy: self.subsidy + block.subsidy,
             size: self.size + u64::from(block.size),
             weight: self.weight + u64::from(block.weight),
+            paying_weight: self.paying_weight
+                + block.fees_and_weights.iter().map(|(_, weight)| u64::from(*weight)).sum::<u64>(),
             work: Some(self.work.map_or(block.work, |work| work + block.work)),
             empty_blocks: self.empty_blocks + u32::from(block.transactions == 1),
             unspendable: [0, 1, 2, 3].map(|kind| self.unspendable[kind] + lost[kind]),
