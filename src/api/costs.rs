@@ -58,7 +58,7 @@ use crate::api::extensions::account::Account;
 use crate::api::extensions::spec_fixes::names_at;
 use crate::api::pagination::page::{DEFAULT_PARTS, Take, take};
 use crate::chain::{address_beginning, parse_any_address};
-use crate::limits::{DERIVED_TOGETHER, HIGHEST_PAGE_SIZE};
+use crate::limits::{DERIVED_TOGETHER, HIGHEST_GAP_LIMIT, HIGHEST_PAGE_SIZE};
 
 /// A round trip to the node.
 pub(crate) const NODE: usize = 50;
@@ -129,6 +129,8 @@ pub(crate) const TABLES: usize = 40;
 pub(crate) const ADDRESS_LETTERS: usize = 90;
 /// Keys of a bare multisig at most (Bitcoin Core, `MAX_PUBKEYS_PER_MULTISIG`).
 pub(crate) const MULTISIG_KEYS: usize = 20;
+/// Tags that a pool is taken to have, and addresses.
+pub(crate) const POOL_MARKS: usize = 50;
 /// Percentiles in a row of a block, and of a projected one.
 pub(crate) const PERCENTILES: usize = 7;
 /// Bins of feerates that the mempool is taken to fill.
@@ -148,6 +150,8 @@ pub(crate) const SCANNED_ROWS: usize = 20_000;
 pub(crate) const LOOKED_UP_INPUTS: usize = 4;
 /// Rows that can be read for the price of a field if they lie together.
 pub(crate) const ROWS_IN_A_ROW: i32 = 50;
+/// Reading the histories of a period, of as many rows as a page may read.
+pub(crate) const HISTORIES: usize = SCANNED_ROWS / ROWS_IN_A_ROW.unsigned_abs() as usize;
 /// Scripts that can be hashed for the price of a field.
 pub(crate) const HASHED_SCRIPTS: usize = 3;
 
@@ -218,6 +222,12 @@ pub(crate) fn list(items: impl TryInto<usize>, per_item: usize) -> usize {
     items.try_into().unwrap_or(0).saturating_mul(per_item.saturating_add(1)).saturating_add(1)
 }
 
+/// What the beginning of a list without pages costs, as [`list`] counts it, and as if it were empty beyond any page: that is
+/// refused before any item is read.
+pub(crate) fn beginning(first: i32, per_item: usize) -> usize {
+    list(u32::try_from(first).ok().filter(|first| *first <= HIGHEST_PAGE_SIZE).unwrap_or(0), per_item)
+}
+
 /// What reading so many rows that lie together costs.
 pub(crate) fn rows_in_a_row(rows: u32) -> usize {
     usize::try_from(rows).unwrap_or(usize::MAX).div_ceil(ROWS_IN_A_ROW.unsigned_abs() as usize)
@@ -255,8 +265,10 @@ pub(crate) fn validated_descriptor(text: &str, asked: usize) -> usize {
 /// What the account of a descriptor costs: parsing that, its scripts up to the gap limit, as if few were used, on as many
 /// branches and with as many keys as the text seems to have, and what is asked of it once for each hundred of them.
 pub(crate) fn account(text: &str, gap_limit: Option<i32>, default_gap_limit: i32, per_account: usize) -> usize {
-    // a negative limit is refused before any script is derived
-    let gap_limit = usize::try_from(gap_limit.unwrap_or(default_gap_limit)).unwrap_or(0);
+    // others are refused before any script is derived
+    let gap_limit = u32::try_from(gap_limit.unwrap_or(default_gap_limit)).ok();
+    let gap_limit = gap_limit.filter(|gap_limit| *gap_limit <= HIGHEST_GAP_LIMIT).unwrap_or(0);
+    let gap_limit = usize::try_from(gap_limit).unwrap_or(usize::MAX);
     let is_key = !text.contains('(');
     let paths = text.split('<').nth(1).and_then(|step| step.split('>').next());
     let branches = match paths {
@@ -299,9 +311,9 @@ fn may_begin_addresses(text: &str) -> bool {
 
 /// What a list of derived scripts costs: deriving them, and what is asked of each.
 pub(crate) fn derived_list(first: Option<i32>, per_item: usize) -> usize {
-    let derived =
-        usize::try_from(first.unwrap_or(10)).unwrap_or(0).div_ceil(DERIVED_TOGETHER as usize).saturating_add(1);
-    list(first.unwrap_or(10), per_item).saturating_add(derived.saturating_mul(DERIVED_BATCH))
+    let first = first.unwrap_or(10);
+    let derived = beginning(first, 0).div_ceil(DERIVED_TOGETHER as usize).saturating_add(1);
+    beginning(first, per_item).saturating_add(derived.saturating_mul(DERIVED_BATCH))
 }
 
 #[cfg(test)]

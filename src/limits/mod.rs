@@ -23,6 +23,9 @@ pub(crate) use declarations::declarations;
 /// if it had this many.
 pub const HIGHEST_PAGE_SIZE: u32 = 1_000;
 
+/// The highest value of [`Limits::gap_limit`]. A higher gap limit in a document is refused, and counts as none before.
+pub const HIGHEST_GAP_LIMIT: u32 = 100_000;
+
 /// How many scripts of a branch of a descriptor are derived together.
 pub(crate) const DERIVED_TOGETHER: u32 = 64;
 

@@ -324,6 +324,7 @@ export const typePolicies: TypePolicies = {
     fields: {
       received: bigInt,
       spent: bigInt,
+      receivedFromSelf: bigInt,
     },
   },
   TxOccurrence: { keyFields: false, merge: true },

@@ -32,7 +32,7 @@ impl RateQuery {
     }
 
     /// The codes of the currencies that have rates, in alphabetical order. Fails with FEATURE_DISABLED if the operator has no
-    /// table of rates.
+    /// table of rates. As many as the table has, at most some 200.
     /// Example: `{ currencies }`.
     #[graphql(complexity = "costs::list(costs::CURRENCIES, 0)")]
     async fn currencies(&self, ctx: &Context<'_>) -> Option<Result<Vec<String>, ApiError>> {

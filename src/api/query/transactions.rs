@@ -109,6 +109,7 @@ impl TransactionQuery {
     }
 
     /// Transactions by their txids, in the given order. Null for each that `transaction` does not find.
+    /// As many as are asked for.
     /// Example: `{ transactionsByTxid(txids: ["f4184fc596403b9d638783cf57adfe4c75c605f6356fbc91338530e9831e9e16"]) { txid
     /// state confirmations } }`.
     #[graphql(complexity = "costs::list(txids.len(), child_complexity.saturating_add(1))")]
@@ -117,7 +118,7 @@ impl TransactionQuery {
         ctx: &Context<'_>,
         #[graphql(desc = "The txids, at most `server.limits.pages.idsPerList`.")] txids: Vec<Txid>,
     ) -> Option<Result<LookedUp<Transaction>, ApiError>> {
-        let view = match self.0.view_of_list(ctx, txids.len()) {
+        let view = match self.0.view_of_list(ctx, "txids", txids.len()) {
             Ok(view) => view,
             Err(error) => return Some(Err(error)),
         };
@@ -170,7 +171,7 @@ impl TransactionQuery {
         self.0.view(ctx).and_then(|view| by_outpoint(&view, "vout", OutPointInput { txid, vout })).transpose()
     }
 
-    /// Outputs by their outpoints, in the given order. Null for each that does not exist.
+    /// Outputs by their outpoints, in the given order. Null for each that does not exist. As many as are asked for.
     /// Example: `{ outputsByOutpoint(outpoints: [{ txid:
     /// "f4184fc596403b9d638783cf57adfe4c75c605f6356fbc91338530e9831e9e16", vout: 0 }]) { value spendStatus } }`.
     #[graphql(complexity = "costs::list(outpoints.len(), child_complexity.saturating_add(1))")]
@@ -179,7 +180,7 @@ impl TransactionQuery {
         ctx: &Context<'_>,
         #[graphql(desc = "The outpoints, at most `server.limits.pages.idsPerList`.")] outpoints: Vec<OutPointInput>,
     ) -> Option<Result<LookedUp<Output>, ApiError>> {
-        let view = match self.0.view_of_list(ctx, outpoints.len()) {
+        let view = match self.0.view_of_list(ctx, "outpoints", outpoints.len()) {
             Ok(view) => view,
             Err(error) => return Some(Err(error)),
         };

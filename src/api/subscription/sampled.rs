@@ -101,7 +101,7 @@ impl SampledSubscription {
     /// All blocks that miners would assemble from the mempool, next block first: an initial event, then an event when a figure
     /// of one of them changes, at most once per second. For the transactions of one block, `projectedBlock` sends changes.
     /// Example: `subscription { projectedBlocks(first: 3) { index txCount medianFeeRate } }`.
-    #[graphql(complexity = "costs::list(first.unwrap_or(PROJECTED), child_complexity)")]
+    #[graphql(complexity = "costs::beginning(first.unwrap_or(PROJECTED), child_complexity)")]
     async fn projected_blocks(
         &self,
         ctx: &Context<'_>,

@@ -1,5 +1,6 @@
 //! The transactions that paid or spent a ledger.
 
+use std::collections::HashMap;
 use std::ops::Range;
 
 use super::merge::Merge;
@@ -79,6 +80,10 @@ impl ScriptMovement {
     }
 }
 
+fn damaged() -> IndexError {
+    corrupt("history", "the totals of a script fall, or leave what there can be")
+}
+
 impl View {
     /// The transactions among these that paid or spent a ledger, oldest or newest first.
     pub fn movements<'v>(
@@ -140,6 +145,20 @@ impl View {
         Ok(Some(counted))
     }
 
+    /// What those of these transactions that spend any of these scripts pay to them, in sat.
+    pub fn received_from_self(&self, scripts: &[(ScriptKey, u32)], txnums: &Range<TxNum>) -> Result<u128, IndexError> {
+        let mut received_by: HashMap<TxNum, (u128, bool)> = HashMap::new();
+        for (script, _) in scripts {
+            for step in self.steps(*script, txnums, true)? {
+                let step = step?;
+                let (received, spends) = received_by.entry(step.txnum).or_default();
+                *received += u128::from(step.received().ok_or_else(damaged)?);
+                *spends |= step.spends();
+            }
+        }
+        Ok(received_by.into_values().filter_map(|(received, spends)| spends.then_some(received)).sum())
+    }
+
     /// The effect of a transaction on the ledger, from its effect on each script. `balance` is that of the ledger before this
     /// transaction in ascending order, after it in descending order.
     fn movement(
@@ -149,7 +168,6 @@ impl View {
         ascending: bool,
         balance: &mut Option<u64>,
     ) -> Result<Movement, IndexError> {
-        let damaged = || corrupt("history", "the totals of a script fall, or leave what there can be");
         let sum = |part: fn(&ScriptMovement) -> Option<u64>| {
             steps.iter().try_fold(0_u64, |sum, step| sum.checked_add(part(step)?)).ok_or_else(damaged)
         };

@@ -307,8 +307,9 @@ impl Block {
         Some(arrival.map(|arrival| DateTime::from_seconds(arrival.first_seen)))
     }
 
-    /// How the block compares with the one that was projected of the mempool right before it. Null where `firstSeenAt` is, and
-    /// if the mempool was not followed then.
+    /// How the block compares with the one that was projected of the mempool right before it. Null where `firstSeenAt` is, if the
+    /// mempool was not followed then, and for a block that arrived together with others or in a reorganisation: none was projected
+    /// for its place.
     async fn audit(&self) -> Option<Result<BlockAuditObject, ApiError>> {
         let arrival = self.view.block_arrival(&self.block).map_err(ApiError::from).transpose()?;
         let audit = arrival.map(|arrival| arrival.audit).transpose()?;

@@ -152,6 +152,8 @@ impl BlockFilter {
             total = Some(view.miner_totals(Some(miner), &heights)?.blocks);
             Box::new(view.miner_blocks(miner, &walked, ascending)?.map(|row| Ok(row?)))
         } else if let Some(payee) = conditions.payee.take() {
+            let counted = view.count_movements(&payee, &view.txnums(heights.clone())?, |_| Ok::<_, ApiError>(false))?;
+            total = counted.map(|counted| counted.coinbases);
             Box::new(view.payouts(&payee, &walked, ascending)?.map(|row| Ok(row?)))
         } else if conditions.is_empty == Some(true) {
             conditions.is_empty = None;

@@ -107,20 +107,20 @@ impl BlockSummary {
         self.column(ctx, Txid(self.contents.coinbase.txid).to_value(), others)
     }
 
-    /// The fees, in satoshis. Null for the coinbase.
+    /// The fees, in satoshis. Null for the coinbase. As many as `Block.txCount`.
     #[graphql(complexity = "costs::column()")]
     async fn tx_fees(&self, ctx: &Context<'_>) -> Result<Column<Option<Sats>>, ApiError> {
         self.column(ctx, Value::Null, self.contents.paying.iter().map(|transaction| sats(transaction.fee)))
     }
 
-    /// The virtual sizes in vbytes, each rounded up (BIP141).
+    /// The virtual sizes in vbytes, each rounded up (BIP141). As many as `Block.txCount`.
     #[graphql(complexity = "costs::column()")]
     async fn vsizes(&self, ctx: &Context<'_>) -> Result<Column<i32>, ApiError> {
         let others = self.contents.paying.iter().map(|transaction| vsize(transaction.weight));
         self.column(ctx, vsize(self.contents.coinbase.weight)?, others)
     }
 
-    /// The sums of the outputs, in satoshis.
+    /// The sums of the outputs, in satoshis. As many as `Block.txCount`.
     #[graphql(complexity = "costs::column()")]
     async fn total_output_values(&self, ctx: &Context<'_>) -> Result<Column<Sats>, ApiError> {
         let mut values = self.contents.values.iter().map(|value| sats(*value));
@@ -129,6 +129,7 @@ impl BlockSummary {
     }
 
     /// The feerates, in sat/vB, not rounded: each fee divided by a quarter of the weight. Null for the coinbase.
+    /// As many as `Block.txCount`.
     #[graphql(complexity = "costs::column()")]
     async fn fee_rates(&self, ctx: &Context<'_>) -> Result<Column<Option<f64>>, ApiError> {
         let rate = |transaction: &view::PayingTransaction| to_f64(transaction.fee) * 4.0 / to_f64(transaction.weight);
@@ -136,7 +137,8 @@ impl BlockSummary {
     }
 
     /// The effective feerates, in sat/vB: those of the packages with which a miner includes the transactions, where one
-    /// transaction of the block pays for others. Null for the coinbase.
+    /// transaction of the block pays for others. Many hundreds that spend one another are taken in the order of the block. Null
+    /// for the coinbase. As many as `Block.txCount`.
     #[graphql(complexity = "costs::column().saturating_mul(2)")]
     async fn effective_fee_rates(&self, ctx: &Context<'_>) -> Result<Column<Option<f64>>, ApiError> {
         let rates = effective_rates(ctx, &self.contents)?;

@@ -25,7 +25,7 @@ pub(crate) struct MerkleProofObject {
     /// The index of the transaction in the block, from 0 for the coinbase.
     position: i32,
     /// The sibling hashes on the path from the txid to the root, leaf level first, in display (reversed) byte order.
-    /// Empty if the transaction is the only one in its block.
+    /// Empty if the transaction is the only one in its block. At most as many as the block has levels of pairs, 14 or fewer.
     #[graphql(complexity = "costs::list(costs::MERKLE_BRANCH, 0)")]
     merkle_branch: Vec<Hash256>,
     /// The merkle root of the header, in display (reversed) byte order.

@@ -19,7 +19,7 @@ pub(crate) struct WtxidProofObject {
     /// The index of the transaction in the block, from 0 for the coinbase.
     position: i32,
     /// The sibling hashes on the path from the wtxid to the root, leaf level first, in display (reversed) byte order. The
-    /// coinbase counts as 32 zero bytes.
+    /// coinbase counts as 32 zero bytes. At most as many as the block has levels of pairs, 14 or fewer.
     #[graphql(complexity = "costs::list(costs::MERKLE_BRANCH, 0)")]
     merkle_branch: Vec<Hash256>,
     /// The merkle root over the wtxids of the block, in display (reversed) byte order.

@@ -198,7 +198,7 @@ impl Chain {
     }
 
     /// The soft forks that the Bitcoin node knows, by name, with their state at the tip of this answer. NODE_UNAVAILABLE if it
-    /// does not respond, or does not know the tip.
+    /// does not respond, or does not know the tip. As many as the node knows, some ten.
     #[graphql(complexity = "costs::list(DEPLOYMENTS, child_complexity).saturating_add(costs::NODE)")]
     async fn deployments(&self, ctx: &Context<'_>) -> Option<Result<Vec<DeploymentObject>, ApiError>> {
         Some(self.soft_forks(ctx).await)

@@ -103,7 +103,7 @@ impl Address {
     }
 
     /// The bare-key scripts (P2PK) that pay the same public key, as far as the key is known. They are separate ledgers
-    /// and never part of the figures of this address; query `ledgerSet` for the sum.
+    /// and never part of the figures of this address; query `ledgerSet` for the sum. At most two, of the two forms of a key.
     #[graphql(name = "p2pkScripts", complexity = "costs::list(2, child_complexity).saturating_add(costs::BISECTION)")]
     async fn p2pk_scripts(&self, ctx: &Context<'_>) -> Result<Vec<Script>, ApiError> {
         costs::spend(ctx, costs::BISECTION)?;

@@ -113,22 +113,46 @@ impl TurnoverTotals {
     /// once. Null for a set whose histories in the period are too long to merge: more than `server.limits.pages.scanRows` rows
     /// together.
     async fn tx_count(&self, ctx: &Context<'_>) -> Option<Result<UInt53, ApiError>> {
-        let BalancePoint { view, found, scan_rows } = &self.0;
-        let rows = found.changed.iter().fold(0_u32, |rows, (_, transactions)| rows.saturating_add(*transactions));
-        if found.changed.len() <= 1 {
-            return Some(Ok(rows.into()));
+        let found = &self.0.found;
+        if let [] | [_] = found.changed[..] {
+            return Some(Ok(self.rows().into()));
         }
+        self.merged(ctx, |view| UInt53::new(view.count_distinct(&found.changed, &found.txnums)?))
+    }
+
+    /// The part of `received` that transactions paid which also spent outputs of the ledger, such as change, in satoshis. Null
+    /// for histories in the period that are too long to read: more than `server.limits.pages.scanRows` rows together.
+    #[graphql(complexity = "costs::more(costs::HISTORIES, 0)")]
+    async fn received_from_self(&self, ctx: &Context<'_>) -> Option<Result<BigInt, ApiError>> {
+        let found = &self.0.found;
+        self.merged(ctx, |view| Ok(view.received_from_self(&found.changed, &found.txnums)?.into()))
+    }
+}
+
+impl TurnoverTotals {
+    /// How many rows the histories of the scripts have in the period.
+    fn rows(&self) -> u32 {
+        self.0.found.changed.iter().fold(0, |rows, (_, transactions)| rows.saturating_add(*transactions))
+    }
+
+    /// What reading these rows finds, `None` if they are too many.
+    fn merged<T>(
+        &self,
+        ctx: &Context<'_>,
+        read: impl FnOnce(&View) -> Result<T, ApiError>,
+    ) -> Option<Result<T, ApiError>> {
+        let BalancePoint { view, found, scan_rows } = &self.0;
+        let rows = self.rows();
         if rows > *scan_rows {
             return None;
         }
-        let count = || {
+        let spend = || {
             let rows = usize::try_from(rows).unwrap_or(usize::MAX);
             let together = usize::try_from(costs::ROWS_IN_A_ROW).unwrap_or(1);
             costs::spend(ctx, found.changed.len().saturating_add(rows / together))?;
-            view.count(rows.saturating_mul(ROW_BYTES))?;
-            UInt53::new(view.count_distinct(&found.changed, &found.txnums)?)
+            Ok(view.count(rows.saturating_mul(ROW_BYTES))?)
         };
-        Some(count())
+        Some(spend().and_then(|()| read(view)))
     }
 }
 
@@ -155,7 +179,7 @@ impl Holdings {
         };
         let found = self.view.balance_history(&self.ledger, &blocks, shape, spend)?;
         let found = found.map_err(|TooManyPeriods(periods)| {
-            ApiError::limit_exceeded("pointsPerSeries", limits.points.into(), periods.into())
+            ApiError::argument_exceeds("range", "pointsPerSeries", limits.points.into(), periods.into())
         })?;
         let point =
             |found| BalancePoint { view: self.view.clone(), found: Arc::new(found), scan_rows: limits.scan_rows };

@@ -130,6 +130,7 @@ impl AddressSet {
     }
 
     /// Each address, script and descriptor of the request, in the given order, addresses first and descriptors last.
+    /// As many as the request has.
     #[graphql(complexity = "costs::list(MEMBERS, child_complexity)")]
     async fn members(&self) -> Vec<AddressLookup> {
         self.members.clone()

@@ -153,7 +153,7 @@ impl Mempool {
     /// The blocks that miners would assemble from the mempool if no more transactions arrived, next block first.
     /// Transactions that do not fit into the requested blocks are in none of them. Only the last possible block can be
     /// partly empty.
-    #[graphql(complexity = "costs::list(first.unwrap_or(PROJECTED), child_complexity)")]
+    #[graphql(complexity = "costs::beginning(first.unwrap_or(PROJECTED), child_complexity)")]
     async fn projected_blocks(
         &self,
         ctx: &Context<'_>,

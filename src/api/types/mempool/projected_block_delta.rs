@@ -112,7 +112,7 @@ impl ProjectedBlockDelta {
     }
 
     /// The txids of the transactions removed from the block: mined, no longer in the mempool, or moved to another
-    /// block. In ascending order by bytes.
+    /// block. In ascending order by bytes. At most as many as the block had.
     async fn removed(&self) -> Vec<scalars::Txid> {
         self.removed.iter().copied().map(scalars::Txid).collect()
     }

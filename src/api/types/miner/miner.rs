@@ -7,6 +7,7 @@ use super::miner_totals::MinerTotalsObject;
 use crate::api::context::limits;
 use crate::api::costs;
 use crate::api::engine as async_graphql;
+use crate::api::engine::List;
 use crate::api::error::{ApiError, shown};
 use crate::api::pagination::connection::Connection;
 use crate::api::pagination::cursor::Scope;
@@ -14,6 +15,7 @@ use crate::api::pagination::global_id::miner_id;
 use crate::api::pagination::page::{PageArgs, height_at};
 use crate::api::types::block::{Block, BlockRangeInput};
 use crate::api::types::enums::{SeriesGroupEnum, SortOrder};
+use crate::api::types::ledger::Address;
 use crate::chain::Height;
 use crate::chain::pools::{Pool, PoolId, slug};
 use crate::view::View;
@@ -86,7 +88,7 @@ impl Miner {
 }
 
 /// A mining pool. The server recognises the pools of its table, which the setting `index.pools_file` extends, by the
-/// coinbases of their blocks. All but `name` and `link` is NOT_READY while the blocks of the chain are still assigned to pools:
+/// coinbases of their blocks. All but `name`, `link`, `tags` and `payoutAddresses` is NOT_READY while the blocks of the chain are still assigned to pools:
 /// with a new index, and after a change of the table.
 #[Object]
 impl Miner {
@@ -108,6 +110,20 @@ impl Miner {
     /// The web page of the pool, as the table of pools has it. Null if it has none.
     async fn link(&self) -> Result<Option<&str>, ApiError> {
         Ok(self.row()?.link.as_deref())
+    }
+
+    /// The texts in the scriptSig of a coinbase by which the pool is recognised, in any case: one of a file of pools before those
+    /// that are built in, then the longest. As many as the table of pools has for it.
+    #[graphql(complexity = "costs::list(costs::POOL_MARKS, 0)")]
+    async fn tags(&self) -> Result<List<String>, ApiError> {
+        Ok(self.row()?.tags.clone().into())
+    }
+
+    /// The addresses to which a coinbase without a tag pays that is recognised as of the pool. As many as the table of pools has
+    /// for it on this network.
+    #[graphql(complexity = "costs::list(costs::POOL_MARKS, child_complexity)")]
+    async fn payout_addresses(&self) -> Result<Vec<Address>, ApiError> {
+        Ok(self.row()?.payout_scripts.iter().filter_map(|script| Address::of(&self.view, script.clone())).collect())
     }
 
     /// The totals of the pool's blocks on the main chain, or on a part of it.

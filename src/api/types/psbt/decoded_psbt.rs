@@ -197,13 +197,13 @@ impl DecodedPsbt {
         Ok(PsbtXpub::all(&self.content.psbt.xpub))
     }
 
-    /// The global entries of types that this server does not know, by their keys.
+    /// The global entries of types that this server does not know, by their keys. As many as the PSBT has.
     #[graphql(complexity = "costs::few(child_complexity)")]
     async fn unknown_entries(&self) -> Result<Vec<PsbtUnknownEntry>, ApiError> {
         PsbtUnknownEntry::all(&self.view, &self.content.psbt.unknown)
     }
 
-    /// The global proprietary entries, by their keys.
+    /// The global proprietary entries, by their keys. As many as the PSBT has.
     #[graphql(complexity = "costs::few(child_complexity)")]
     async fn proprietary_entries(&self) -> Result<Vec<PsbtProprietaryEntry>, ApiError> {
         PsbtProprietaryEntry::all(&self.view, &self.content.psbt.proprietary)

@@ -169,6 +169,7 @@ impl PsbtInput {
     }
 
     /// The items of the final witness stack, bottom first (BIP141). Null if there is none.
+    /// As many as the PSBT has for the input.
     #[graphql(complexity = "costs::few(child_complexity)")]
     async fn final_witness(&self) -> Option<Result<Vec<Hex>, ApiError>> {
         let witness = self.part().map(|part| part.final_script_witness.as_ref()).transpose()?;
@@ -207,7 +208,7 @@ impl PsbtInput {
         PsbtUnknownEntry::all(&self.view, &self.part()?.unknown)
     }
 
-    /// The proprietary entries, by their keys.
+    /// The proprietary entries, by their keys. As many as the PSBT has for the input.
     #[graphql(complexity = "costs::few(child_complexity)")]
     async fn proprietary_entries(&self) -> Result<Vec<PsbtProprietaryEntry>, ApiError> {
         PsbtProprietaryEntry::all(&self.view, &self.part()?.proprietary)

@@ -84,13 +84,13 @@ impl PsbtOutput {
     }
 
     /// The entries of types that this server does not know, by their keys, and those of taproot (BIP371) whose x-only key is no
-    /// point of the curve (BIP340).
+    /// point of the curve (BIP340). As many as the PSBT has for the output.
     #[graphql(complexity = "costs::few(child_complexity)")]
     async fn unknown_entries(&self) -> Result<Vec<PsbtUnknownEntry>, ApiError> {
         PsbtUnknownEntry::all(&self.view, &self.part()?.unknown)
     }
 
-    /// The proprietary entries, by their keys.
+    /// The proprietary entries, by their keys. As many as the PSBT has for the output.
     #[graphql(complexity = "costs::few(child_complexity)")]
     async fn proprietary_entries(&self) -> Result<Vec<PsbtProprietaryEntry>, ApiError> {
         PsbtProprietaryEntry::all(&self.view, &self.part()?.proprietary)

@@ -11,7 +11,9 @@ pub(crate) struct OpReturn {
     /// The data of each push, up to the end of the script or the first truncated push.
     #[graphql(complexity = "costs::few(child_complexity)")]
     pushes: Vec<Hex>,
-    /// The data of all pushes, concatenated, as text. Null if it is not valid UTF-8, or if there are no pushes. The
+    /// The data of all pushes, concatenated: what `opReturns(prefix:)` looks at.
+    data: Hex,
+    /// `data` as text. Null if it is not valid UTF-8, or if there are no pushes. The
     /// author of the transaction controls it: display it as text, never as markup.
     utf8: Option<String>,
 }
@@ -21,6 +23,7 @@ impl OpReturn {
         Self {
             payload: Hex::new(payload),
             pushes: pushes.iter().map(|push| Hex::new(*push)).collect(),
+            data: Hex::new(pushes.concat()),
             utf8: String::from_utf8(pushes.concat()).ok().filter(|text| !text.is_empty()),
         }
     }

@@ -371,8 +371,9 @@ impl Transaction {
 
     /// The transactions that create what the transaction spends, and those that create what these spend, the nearest first:
     /// where its coins come from. Each is listed once. Transactions that are not known are left out.
+    /// At most `first`; where there are as many, there may be more.
     #[graphql(
-        complexity = "costs::list(first.unwrap_or(25), child_complexity.saturating_add(costs::LOOKED_UP_INPUTS))"
+        complexity = "costs::beginning(first.unwrap_or(25), child_complexity.saturating_add(costs::LOOKED_UP_INPUTS))"
     )]
     async fn ancestors(
         &self,
@@ -393,8 +394,9 @@ impl Transaction {
 
     /// The transactions that spend the outputs of the transaction, and those that spend their outputs, on the main chain or in
     /// the mempool, the nearest first: where its coins go. Each is listed once.
+    /// At most `first`; where there are as many, there may be more.
     #[graphql(
-        complexity = "costs::list(first.unwrap_or(25), child_complexity.saturating_add(costs::LOOKED_UP_INPUTS))"
+        complexity = "costs::beginning(first.unwrap_or(25), child_complexity.saturating_add(costs::LOOKED_UP_INPUTS))"
     )]
     async fn descendants(
         &self,

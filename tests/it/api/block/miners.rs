@@ -150,6 +150,16 @@ fn a_pool_is_found_by_its_id() {
         api.data(&format!("{{ node(id: \"{id}\") {{ ... on Miner {{ id slug name link }} }} }}"))["node"].take()
     };
     assert_eq!(by_id("Miner:tagpool"), tag_pool());
+    let marks = |slug: &str| {
+        api.data(&format!("{{ chain {{ miner(slug: \"{slug}\") {{ tags payoutAddresses {{ address }} }} }} }}"))["chain"]["miner"]
+            .take()
+    };
+    assert_eq!(marks("tagpool"), json!({ "tags": ["/tagged/"], "payoutAddresses": [] }));
+    let address = bitcoin::Address::from_script(&PAID.script_pubkey(), bitcoin::Network::Regtest).unwrap();
+    assert_eq!(
+        marks("paidpool"),
+        json!({ "tags": ["unused"], "payoutAddresses": [{ "address": address.to_string() }] })
+    );
     assert_eq!(by_id("Miner:f2pool")["name"], json!("F2Pool"));
     assert_eq!(by_id("Miner:unknown"), Value::Null);
     assert_eq!(api.refusal("{ node(id: \"Miner:F2Pool\") { id } }"), json!("BAD_USER_INPUT"));
@@ -327,7 +337,9 @@ fn blocks_are_filtered_by_an_index_where_there_is_one() {
     assert_eq!(filtered("miner: \"tagpool\"", ""), (vec![104, 102], Some(2), false));
     assert_eq!(filtered("miner: \"tagpool\"", ", first: 1, order: ASC"), (vec![102], Some(2), true));
     assert_eq!(filtered("miner: \"tagpool\"", ", range: { heights: { from: 103 } }"), (vec![104], Some(1), false));
-    assert_eq!(filtered(&format!("minerScript: \"{script}\""), ""), (vec![107, 105], None, false));
+    assert_eq!(filtered(&format!("minerScript: \"{script}\""), ""), (vec![107, 105], Some(2), false));
+    let later = ", range: { heights: { from: 106 } }";
+    assert_eq!(filtered(&format!("minerScript: \"{script}\""), later), (vec![107], Some(1), false));
     assert_eq!(filtered(&format!("minerScript: \"{script}\", isEmpty: true"), ""), (vec![107], None, false));
     assert_eq!(filtered(&format!("minerScript: \"{script}\", miner: \"tagpool\""), ""), (vec![], None, false));
     assert_eq!(filtered("isEmpty: true", ", first: 4"), (vec![107, 104, 103, 101], Some(105), true));

@@ -13,7 +13,7 @@ use crate::support::cut::{IndexForm, live_and_cut};
 use crate::support::model::Model;
 
 const POINT: &str = "startAt endAt firstBlock { height } lastBlock { height } blockCount balanceAfter net
-    turnover { received spent txCount }";
+    turnover { received spent txCount receivedFromSelf }";
 pub(crate) const GROUPS: [&str; 7] = ["BLOCK", "HOUR", "DAY", "WEEK", "MONTH", "EPOCH", "HALVING"];
 const FIRST: u32 = 1_700_000_000;
 
@@ -90,11 +90,16 @@ fn points(truth: &Truth, scripts: &Scripts, group: &str, range: (u32, u32), incl
         totals.flatten().fold((0, 0), |(received, spent), totals| (received + totals.received, spent + totals.spent))
     };
     let txnums = truth.txnums(scripts);
+    let entries: Vec<_> = txnums.iter().copied().zip(truth.entries(scripts)).collect();
     let mut before = sums(range.0.checked_sub(1));
     let mut found = Vec::new();
     for Expected { seconds, heights } in periods(&truth.model, group, range) {
         let after = heights.last().map_or(before, |last| sums(Some(*last)));
         let count = txnums.iter().filter(|txnum| heights.contains(&truth.height(**txnum))).count();
+        let returned = entries
+            .iter()
+            .filter(|(txnum, entry)| heights.contains(&truth.height(*txnum)) && entry["sentToSelf"] == json!(true));
+        let returned: u64 = returned.map(|(_, entry)| entry["received"].as_u64().unwrap()).sum();
         let block = |height: Option<&u32>| height.map_or(Value::Null, |height| json!({ "height": height }));
         let (start, end) = seconds.unwrap_or_else(|| (time(heights[0]), time(*heights.last().unwrap())));
         if count > 0 || include_empty {
@@ -110,6 +115,7 @@ fn points(truth: &Truth, scripts: &Scripts, group: &str, range: (u32, u32), incl
                     "received": (after.0 - before.0).to_string(),
                     "spent": (after.1 - before.1).to_string(),
                     "txCount": count,
+                    "receivedFromSelf": returned.to_string(),
                 },
             }));
         }

@@ -96,7 +96,8 @@ fn a_filter_hides_the_totals_and_a_long_history_of_several_scripts_its_count() {
         some: transactions(first: 1, filter: { direction: IN }) { totalCount }
         from: transactions(first: 1, filter: { range: { heights: { from: 101 } } }) { totalCount }
         coins: utxos(first: 1) { totalCount totalValue }
-        ripe: utxos(first: 1, filter: { includeImmature: false }) { totalCount totalValue }";
+        ripe: utxos(first: 1, filter: { includeImmature: false }) { totalCount totalValue }
+        history: balanceHistory(group: HALVING) { turnover { txCount receivedFromSelf } }";
     let figures = truth.figures(&scripts);
     for (scan_rows, known) in [(20_000, true), (10, false)] {
         let data = limited(&chain, scan_rows).data(&format!("{{ owner: {owner} {{ {ask} }} }}"));
@@ -112,6 +113,8 @@ fn a_filter_hides_the_totals_and_a_long_history_of_several_scripts_its_count() {
         assert_eq!(found["coins"]["totalCount"], figures["stats"]["utxoCount"]);
         assert_eq!(found["coins"]["totalValue"], figures["balance"]["confirmed"]);
         assert_eq!(found["ripe"], json!({ "totalCount": null, "totalValue": null }));
+        let turnover = &found["history"][0]["turnover"];
+        assert_eq!([turnover["txCount"].is_u64(), turnover["receivedFromSelf"].is_string()], [known; 2], "{turnover}");
     }
 }
 

@@ -82,3 +82,35 @@ fn op_returns_are_found_by_the_beginning_of_their_data_with_their_table() {
         assert_eq!(answer["errors"][0]["extensions"]["code"], "BAD_USER_INPUT");
     }
 }
+
+#[test]
+fn an_op_return_shows_its_bytes_its_pushes_and_its_text() {
+    let shown = |payload: &str, pushes: &[&str], utf8: Option<&str>| json!({ "opReturn": { "payload": payload, "pushes": pushes, "data": pushes.concat(), "utf8": utf8 } });
+    let expected = [
+        ("6a0568656c6c6f", shown("0568656c6c6f", &["68656c6c6f"], Some("hello"))),
+        // a letter of two bytes, one in each push
+        ("6a01c301a9", shown("01c301a9", &["c3", "a9"], Some("\u{e9}"))),
+        ("6a02c328", shown("02c328", &["c328"], None)),
+        // an opcode that pushes a number has no data (runes)
+        ("6a5d02abcd", shown("5d02abcd", &["abcd"], None)),
+        ("6a", shown("", &[], None)),
+        // a push that is cut short
+        ("6a0268690561", shown("0268690561", &["6869"], Some("hi"))),
+        ("6a4c0161", shown("4c0161", &["61"], Some("a"))),
+        ("51", json!({ "opReturn": null })),
+    ];
+    let (mut chain, coins) = chain_with_coins(1);
+    let outputs = expected.iter().map(|(script, _)| TxOut {
+        value: Amount::from_sat(u64::from(*script == "51")),
+        script_pubkey: ScriptBuf::from_hex(script).unwrap(),
+    });
+    let payment = spend(&chain, PAYER, &[coins[0]], outputs.collect());
+    let txid = payment.compute_txid();
+    chain.mine(vec![payment]).unwrap();
+    let found = Api::of_chain(&chain).data(&format!(
+        "{{ transaction(txid: \"{txid}\") {{ outputs(first: {}) {{ nodes {{ opReturn {{ payload pushes data utf8 }} }} }} }} }}",
+        expected.len()
+    ));
+    let expected: Vec<_> = expected.into_iter().map(|(_, shown)| shown).collect();
+    assert_eq!(found["transaction"]["outputs"]["nodes"], json!(expected));
+}
