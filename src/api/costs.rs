@@ -150,7 +150,7 @@ pub(crate) const SCANNED_ROWS: usize = 20_000;
 pub(crate) const LOOKED_UP_INPUTS: usize = 4;
 /// Rows that can be read for the price of a field if they lie together.
 pub(crate) const ROWS_IN_A_ROW: i32 = 50;
-/// Reading the histories of a period, of as many rows as a page may read.
+/// What it costs to read as many rows of histories as a page may by default.
 pub(crate) const HISTORIES: usize = SCANNED_ROWS / ROWS_IN_A_ROW.unsigned_abs() as usize;
 /// Scripts that can be hashed for the price of a field.
 pub(crate) const HASHED_SCRIPTS: usize = 3;

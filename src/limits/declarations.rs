@@ -84,7 +84,7 @@ macro_rules! declarations {
 
                     /// The most nested brackets in a document and in variables, and the most nested selections with fragments
                     /// expanded.
-                    nesting: usize, Count = 64, 1..=256, "server.max_nesting", "nestingLevels";
+                    nesting: usize, Count = 64, 1..=64, "server.max_nesting", "nestingLevels";
 
                     /// The most fields and fragments that a document selects, with fragments expanded.
                     selections: usize, Count = 5_000, 1..=1_000_000, "server.max_selections", "selections";
@@ -106,7 +106,7 @@ macro_rules! declarations {
                     values: usize, Count = 20_000, 0..=10_000_000, "server.max_values", "variableValues";
 
                     /// The most levels of nested fields.
-                    depth: usize, Count = 20, 1..=256, "server.max_depth", "fieldLevels";
+                    depth: usize, Count = 20, 1..=64, "server.max_depth", "fieldLevels";
 
                     /// The highest cost of one answer, or of one event of a subscription: each field that is resolved and each
                     /// item of a list costs 1, and fields that ask the Bitcoin node or read many rows cost more. An answer

@@ -9,9 +9,10 @@ use super::FeeFraction;
 use super::linearise::{Member, chunks, chunks_in_order};
 use crate::chain::wide;
 
-/// The most steps of ordering one cluster. One of 64 transactions, which nodes relay at most (Bitcoin Core, `policy/policy.h`,
-/// version 31), takes fewer, however many of them spend each other; old blocks have larger ones.
-const MOST_STEPS: u64 = 150_000;
+/// The most steps of ordering one cluster: spends that lead from a transaction to an ancestor, followed for each transaction. One of
+/// 64 transactions, which nodes relay at most (Bitcoin Core, `policy/policy.h`, version 31), takes fewer, however many of them spend
+/// each other; old blocks have larger ones.
+const MOST_STEPS: u64 = 200_000;
 
 /// A transaction of a block that pays a fee.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,8 +30,15 @@ pub struct PayingTransaction {
 /// The transactions of a block without the coinbase, and their clusters.
 pub struct MinedClusters<'t> {
     transactions: &'t [PayingTransaction],
-    /// The places of the members of each cluster with more than one, in block order.
-    clusters: Vec<Vec<usize>>,
+    clusters: Vec<Cluster>,
+}
+
+/// Several transactions that are connected.
+struct Cluster {
+    /// Their places, in block order.
+    members: Vec<usize>,
+    /// The steps of ordering them; `None` beyond [`MOST_STEPS`].
+    steps: Option<u64>,
 }
 
 impl<'t> MinedClusters<'t> {
@@ -50,25 +58,19 @@ impl<'t> MinedClusters<'t> {
             let root = root(&mut roots, place);
             members[root].push(place);
         }
-        let clusters = members.into_iter().filter(|members| members.len() > 1).collect();
-        Self { transactions, clusters }
+        let clusters = members.into_iter().filter(|members| members.len() > 1);
+        let mut seen = vec![0; transactions.len()];
+        let counted = |members: Vec<usize>| {
+            let steps = steps(transactions, &members, &mut seen);
+            Cluster { members, steps }
+        };
+        Self { transactions, clusters: clusters.map(counted).collect() }
     }
 
-    /// A bound on the steps that [`feerates`](Self::feerates) takes.
+    /// About the steps that [`feerates`](Self::feerates) takes.
     #[must_use]
     pub fn steps(&self) -> u64 {
-        let steps = |cluster: &Vec<usize>| match self.steps_of(cluster) {
-            steps if steps > MOST_STEPS => wide(cluster.len()),
-            steps => steps,
-        };
-        self.clusters.iter().map(steps).fold(0, u64::saturating_add)
-    }
-
-    /// A bound on the steps of ordering a cluster.
-    fn steps_of(&self, cluster: &[usize]) -> u64 {
-        let members = cluster.iter().filter_map(|place| self.transactions.get(*place));
-        let edges = members.map(|transaction| wide(transaction.parents.len())).sum();
-        wide(cluster.len()).saturating_mul(edges)
+        self.clusters.iter().map(|cluster| cluster.steps.unwrap_or(wide(cluster.members.len()))).sum()
     }
 
     /// The effective feerate of each transaction: that of its chunk. A cluster that takes too many steps to order has the order
@@ -78,17 +80,17 @@ impl<'t> MinedClusters<'t> {
         let own = |transaction: &PayingTransaction| FeeFraction::new(transaction.fee, transaction.weight);
         let mut feerates: Vec<_> = self.transactions.iter().map(own).collect();
         for cluster in &self.clusters {
-            let within = |parent: &usize| cluster.binary_search(parent).ok();
-            let members = cluster.iter().filter_map(|place| {
+            let places = &cluster.members;
+            let within = |parent: &usize| places.binary_search(parent).ok();
+            let members = places.iter().filter_map(|place| {
                 let transaction = self.transactions.get(*place)?;
                 let PayingTransaction { txid, fee, weight, parents } = transaction;
                 let parents = parents.iter().filter_map(within).collect();
                 Some(Member { txid: *txid, fee: *fee, weight: *weight, sequence: wide(*place), parents })
             });
             let members: Vec<_> = members.collect();
-            let is_large = self.steps_of(cluster) > MOST_STEPS;
-            for chunk in if is_large { chunks_in_order(&members) } else { chunks(&members) } {
-                for place in chunk.members.iter().filter_map(|member| cluster.get(*member)) {
+            for chunk in if cluster.steps.is_none() { chunks_in_order(&members) } else { chunks(&members) } {
+                for place in chunk.members.iter().filter_map(|member| places.get(*member)) {
                     if let Some(feerate) = feerates.get_mut(*place) {
                         *feerate = chunk.rate();
                     }
@@ -97,6 +99,29 @@ impl<'t> MinedClusters<'t> {
         }
         feerates
     }
+}
+
+/// The spends that lead from these transactions to their ancestors, followed for each of them; `None` beyond [`MOST_STEPS`]. `seen` has
+/// a number for each transaction of the block, none of which is above its place.
+fn steps(transactions: &[PayingTransaction], members: &[usize], seen: &mut [usize]) -> Option<u64> {
+    let (mut steps, mut waiting) = (0_u64, Vec::new());
+    for place in members {
+        waiting.push(*place);
+        while let Some(next) = waiting.pop() {
+            for parent in transactions.get(next).map(|transaction| transaction.parents.as_slice()).unwrap_or_default() {
+                steps += 1;
+                if steps > MOST_STEPS {
+                    return None;
+                }
+                // a number of its own for each member, which is not 0
+                if seen[*parent] != place + 1 {
+                    seen[*parent] = place + 1;
+                    waiting.push(*parent);
+                }
+            }
+        }
+    }
+    Some(steps)
 }
 
 /// The root of the tree with this place, which becomes flat on the way.
@@ -174,41 +199,48 @@ mod tests {
         let block =
             [transaction(1, 100, &[]), transaction(2, 200, &[]), transaction(3, 900, &[0, 1]), transaction(4, 1, &[2])];
         assert_eq!(feerates(&block), [4.0, 4.0, 4.0, 0.01]);
-        assert_eq!(MinedClusters::of(&block).steps(), 4 * 3);
+        assert_eq!(MinedClusters::of(&block).steps(), 2 + 3);
         assert_eq!(MinedClusters::of(&block[..2]).steps(), 0);
         assert_eq!(feerates(&[]), Vec::<f64>::new());
     }
 
-    /// A transaction that others spend which pay these fees, in this order.
-    fn star(fees: impl Iterator<Item = u64>) -> Vec<PayingTransaction> {
-        let child = |(number, fee): (u64, u64)| {
-            let mut txid = [7; 32];
-            txid[..8].copy_from_slice(&number.to_be_bytes());
-            PayingTransaction { txid: Txid::from_byte_array(txid), fee, weight: 400, parents: vec![0] }
-        };
-        let parent = PayingTransaction { parents: Vec::new(), ..child((0, 100)) };
-        std::iter::once(parent).chain((1..).zip(fees).map(child)).collect()
+    fn numbered(number: usize, fee: u64, parents: &[usize]) -> PayingTransaction {
+        let mut txid = [7; 32];
+        txid[..8].copy_from_slice(&number.to_be_bytes());
+        PayingTransaction { txid: Txid::from_byte_array(txid), fee, weight: 400, parents: parents.to_vec() }
+    }
+
+    #[test]
+    fn the_last_of_a_thousand_children_may_pay_for_the_parent() {
+        let fee = |number| if number == 1_000 { 49_900 } else { 500 };
+        let children = (1..=1_000).map(|number| numbered(number, fee(number), &[0]));
+        let block: Vec<_> = std::iter::once(numbered(0, 100, &[])).chain(children).collect();
+        assert_eq!(MinedClusters::of(&block).steps(), 1_000);
+        let mut expected = vec![5.0; 1_001];
+        (expected[0], expected[1_000]) = (250.0, 250.0);
+        assert_eq!(feerates(&block), expected);
     }
 
     #[test]
     fn a_cluster_that_is_too_large_to_order_has_the_order_of_the_block() {
-        // the first child pays for the parent, and the others pay less and less
-        let falling = star((0..999).map(|number| 2_000 - number));
-        let clusters = MinedClusters::of(&falling);
-        assert!(clusters.steps_of(&clusters.clusters[0]) > MOST_STEPS);
-        assert_eq!(clusters.steps(), 1_000);
-        let found = feerates(&falling);
-        // together (100 + 2,000 + 1,999 + ...) sat, as long as the next one pays more than those in front of it
-        assert_eq!(found[0], found[1]);
-        let chunk = found.iter().take_while(|rate| **rate == found[0]).count();
-        assert!(
-            found[chunk..].iter().zip(falling[chunk..].iter()).all(|(rate, paid)| *rate == paid.fee as f64 / 100.0)
-        );
-        assert!(found.is_sorted_by(|one, other| one >= other));
-        // as they are ordered where there are few
-        let few = star((0..300).map(|number| 2_000 - number));
-        assert!(MinedClusters::of(&few).steps() > 300);
-        assert_eq!(feerates(&few), found[..=300]);
+        // each spends the one in front of it, so that there is no other order
+        for (count, is_ordered) in [(600, true), (700, false)] {
+            let fee = |number: usize| u64::try_from(number * 7_919 % 1_009).unwrap();
+            let parent = |number: usize| number.checked_sub(1).into_iter().collect::<Vec<_>>();
+            let block: Vec<_> = (0..count).map(|number| numbered(number, fee(number), &parent(number))).collect();
+            let clusters = MinedClusters::of(&block);
+            assert_eq!(clusters.clusters[0].steps.is_some(), is_ordered);
+            let steps = if is_ordered { count * (count - 1) / 2 } else { count };
+            assert_eq!(clusters.steps(), wide(steps));
+            let found = clusters.feerates();
+            assert!(found.is_sorted_by(|one, other| one >= other), "the feerates of chunks fall");
+            for chunk in block.iter().zip(&found).collect::<Vec<_>>().chunk_by(|one, other| one.1 == other.1) {
+                let paid: Vec<_> = chunk.iter().map(|(transaction, _)| transaction.fee).collect();
+                let mean = |part: &[u64]| FeeFraction::new(part.iter().sum(), 400 * wide(part.len()));
+                assert_eq!(mean(&paid), *chunk[0].1);
+                assert!((1..paid.len()).all(|end| mean(&paid[..end]) <= mean(&paid)), "no beginning pays more");
+            }
+        }
     }
 
     #[test]

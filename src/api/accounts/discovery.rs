@@ -72,7 +72,8 @@ impl AccountBranch {
 }
 
 impl DiscoveredAccount {
-    /// Follows the branches of a descriptor in a view. `argument` is where it was given. `spend` is called with the cost of what is about to be done.
+    /// Follows the branches of a descriptor in a view. `argument` is where it was given. `spend` is called
+    /// with the cost of what is about to be done.
     ///
     /// Errors: QUERY_LIMIT_EXCEEDED for more scripts than the limits allow, and for too much to read; those of the index and
     /// of `spend`.

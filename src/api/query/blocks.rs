@@ -186,8 +186,7 @@ impl BlockQuery {
     }
 
     /// The block of the main chain at a time: by default the one that was the tip, the highest block whose median time past (BIP113)
-    /// is at or before it. Null if there is no block on that side of the time. By HEADER_TIME, AT_OR_AFTER and NEAREST compare the
-    /// headers of 144 blocks around the one whose median time past reaches the time.
+    /// is at or before it. Null if there is no block on that side of the time.
     /// Example: `{ blockAtTime(time: "2009-01-12T06:00:00Z") { height hash medianTime } }`.
     #[graphql(complexity = "costs::more(TimeLookup::cost(mode, clock), child_complexity)")]
     async fn block_at_time(

@@ -134,7 +134,12 @@ fn is_always_sent(kind: LedgerEventKind) -> bool {
 fn above_one(depths: Vec<i32>) -> Result<Vec<u32>, ApiError> {
     let number = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
     if depths.len() > DEPTHS {
-        return Err(ApiError::argument_exceeds("depths", "depths", number(DEPTHS), number(depths.len())));
+        return Err(ApiError::argument_exceeds(
+            "depths",
+            "depthsPerSubscription",
+            number(DEPTHS),
+            number(depths.len()),
+        ));
     }
     let mut above = Vec::with_capacity(depths.len());
     for (place, given) in depths.into_iter().enumerate() {

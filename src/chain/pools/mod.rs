@@ -124,8 +124,10 @@ impl Pools {
                 }
             }
         }
-        by_tag.values_mut().for_each(|tags| tags.sort_unstable());
-        let fingerprint = fingerprint(&list);
+        for tags in by_tag.values_mut() {
+            tags.sort_unstable();
+        }
+        let fingerprint = fingerprint(&list, of_file);
         Self { list, by_slug, by_script, by_tag, fingerprint }
     }
 
@@ -208,14 +210,15 @@ pub fn slug(name: &str) -> String {
     name.chars().filter(char::is_ascii_alphanumeric).map(|character| character.to_ascii_lowercase()).collect()
 }
 
-/// Hashes slugs, tags and scripts in order, each with its length in front.
-fn fingerprint(list: &[Pool]) -> [u8; 32] {
+/// Hashes slugs, tags and scripts in order, each with its length in front, and how many of the pools are those of a file.
+fn fingerprint(list: &[Pool], of_file: usize) -> [u8; 32] {
     let mut engine = sha256::Hash::engine();
     let mut add = |bytes: &[u8]| {
         engine.input(&u64::try_from(bytes.len()).unwrap_or(u64::MAX).to_le_bytes());
         engine.input(bytes);
     };
     add(&RULES.to_le_bytes());
+    add(&u64::try_from(of_file).unwrap_or(u64::MAX).to_le_bytes());
     for pool in list {
         add(pool.slug.as_bytes());
         add(&u64::try_from(pool.tags.len()).unwrap_or(u64::MAX).to_le_bytes());

@@ -154,6 +154,15 @@ fn the_fingerprint_covers_what_decides_and_nothing_else() {
     ] {
         assert_ne!(print(&other), first, "{other:?}");
     }
+    // a file with the first pools as they are built in makes them precede the others
+    let known = Pools::known(Network::Bitcoin);
+    let (_, first) = known.iter().next().unwrap();
+    let script = |script: &bitcoin::ScriptBuf| crate::chain::address_of(script, Network::Bitcoin).unwrap();
+    let addresses: Vec<_> = first.payout_scripts.iter().map(script).collect();
+    let same = json!({ "name": first.name, "tags": first.tags, "addresses": addresses, "link": first.link });
+    let repeated = with(&[same]);
+    assert!(repeated.iter().map(|(_, pool)| pool).eq(known.iter().map(|(_, pool)| pool)));
+    assert_ne!(repeated.fingerprint(), known.fingerprint());
     let order = [entry("One", &[], &["one"]), entry("Two", &[], &["two"])];
     assert_ne!(print(&order), print(&[order[1].clone(), order[0].clone()]));
 }

@@ -1,17 +1,12 @@
 //! From a text to a PSBT.
 
-use base64::engine::general_purpose::STANDARD;
-use base64::{DecodeError, Engine};
 use bitcoin::consensus::encode;
-use bitcoin::hex::FromHex;
 use bitcoin::psbt::Error;
 use bitcoin::{Amount, Psbt};
 
 use super::off_curve::OnCurve;
+use super::text::decode;
 use crate::chain::reason::shortened;
-
-/// What every PSBT begins with, in hexadecimal digits.
-const MAGIC: &str = "70736274ff";
 
 /// Why a text is not a PSBT of version 0.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -74,19 +69,7 @@ impl PsbtError {
 
 /// The PSBT that a text stands for: base64 or hexadecimal digits, white space not counted. Returns its bytes, too.
 pub fn parse_psbt(text: &str) -> Result<(Psbt, Vec<u8>), PsbtError> {
-    let (places, text): (Vec<usize>, String) =
-        text.chars().enumerate().filter(|(_, letter)| !letter.is_whitespace()).unzip();
-    if text.is_empty() {
-        return Err(PsbtError::Empty);
-    }
-    let is_hex = text.get(..MAGIC.len()).is_some_and(|magic| magic.eq_ignore_ascii_case(MAGIC));
-    let bytes = if is_hex {
-        let foreign = text.chars().position(|letter| !letter.is_ascii_hexdigit());
-        let position = foreign.and_then(|letter| places.get(letter).copied());
-        Vec::from_hex(&text).map_err(|error| PsbtError::Encoding { reason: shortened(&error), position })?
-    } else {
-        STANDARD.decode(&text).map_err(|error| base64_fault(&text, &places, &error))?
-    };
+    let bytes = decode(text)?;
     let psbt = match OnCurve::of(&bytes) {
         None => read(&bytes, |position| position)?,
         Some(on_curve) => {
@@ -100,34 +83,6 @@ pub fn parse_psbt(text: &str) -> Result<(Psbt, Vec<u8>), PsbtError> {
         return Err(PsbtError::OutputValue);
     }
     Ok((psbt, bytes))
-}
-
-/// What is wrong with a text without white space as base64, whose letters have these places in the text with it.
-fn base64_fault(text: &str, places: &[usize], error: &DecodeError) -> PsbtError {
-    // the error counts bytes, and its byte may be within a letter
-    let letter_with = |byte: usize| text.char_indices().zip(places).take_while(|((begin, _), _)| *begin <= byte).last();
-    let (reason, found) = match error {
-        DecodeError::InvalidByte(at, _) => {
-            let found = letter_with(*at);
-            let letter = found.map_or('=', |((_, letter), _)| letter);
-            (format!("{letter:?} does not belong there"), found)
-        }
-        DecodeError::InvalidLastSymbol(at, _) => {
-            ("the last letter stands for less than a byte: it is cut".to_owned(), letter_with(*at))
-        }
-        DecodeError::InvalidLength(letters) => {
-            (format!("it has {letters} letters, and a single one is left of the last four"), None)
-        }
-        DecodeError::InvalidPadding => {
-            ("it does not end with as many = as fill up the last four letters".to_owned(), None)
-        }
-    };
-    match found.map(|(_, place)| *place) {
-        Some(at) => {
-            PsbtError::Encoding { reason: format!("{reason}, at position {at} (counted from 0)"), position: Some(at) }
-        }
-        None => PsbtError::Encoding { reason, position: None },
-    }
 }
 
 /// The PSBT of these bytes; `position` says where a number of them ends in all.

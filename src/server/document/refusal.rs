@@ -10,7 +10,7 @@ pub enum RequestRefusal {
     /// It is larger than a limit.
     #[error("a request has at most {limit} {what}, and this one has {actual}")]
     TooLarge {
-        /// The limit, as `server { limits }` names it where it can be set.
+        /// The limit: the name of a field of `server { limits }`, but for that of introspection lists, which is fixed.
         which: &'static str,
         /// What there is too much of.
         what: &'static str,

@@ -153,10 +153,15 @@ impl<T> Drop for AbortOnDrop<T> {
     }
 }
 
+/// The stack of a thread, in bytes: some 20 KiB of it are needed for each level of nested fields, of which there may be 64, and four
+/// times as much by a program without optimisation.
+const STACK: usize = 8 << 20;
+
 impl ExecutionPool {
     /// Starts as many threads as there are cores. Errors: the operating system refuses.
     pub(crate) fn start(limits: &Limits) -> io::Result<Self> {
-        let runtime = Builder::new_multi_thread().thread_name("execution").enable_all().build()?;
+        let runtime =
+            Builder::new_multi_thread().thread_name("execution").thread_stack_size(STACK).enable_all().build()?;
         Ok(Self { threads: Threads(Some(runtime)), slots: Arc::new(PoolSlots::new(limits)) })
     }
 

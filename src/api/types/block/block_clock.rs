@@ -25,15 +25,17 @@ pub(crate) enum TimeLookup {
     /// The highest block whose time is at or before it.
     #[default]
     AtOrBefore,
-    /// The lowest block whose time is at or after it.
+    /// The lowest block whose time is at or after it. By HEADER_TIME, of the 144 blocks up to the one whose median time past
+    /// reaches it, or up to the tip.
     AtOrAfter,
-    /// The block whose time is closest to it; if two are as close, the earlier time counts.
+    /// The block whose time is closest to it; if two are as close, the earlier time counts. By HEADER_TIME, of the same blocks.
     Nearest,
 }
 
-/// How many blocks below and above the one whose median time past reaches a time are compared by their headers. Nodes accept
-/// headers of at most two hours ahead, in which a dozen blocks are usual.
-const HEADERS_AROUND: u32 = 144;
+/// How many blocks below the one whose median time past reaches a time are compared by their headers. Nodes accept headers of at
+/// most two hours ahead, in which a dozen blocks are usual. Above it none is closer: its header is later than that median (Bitcoin
+/// Core, `ContextualCheckBlockHeader`), and the median is one of the headers that are compared.
+const HEADERS_BELOW: u32 = 144;
 
 /// The height of the first block whose median time past is at or after this second; one above the tip if there is none.
 fn first_at_or_after(seconds: u32, view: &View) -> Result<Height, ApiError> {
@@ -61,7 +63,7 @@ impl BlockClock {
             return Ok(view.block_at(by_median)?);
         }
         // most of the eleven blocks up to that one are at or after it
-        let times = view.header_times(below(by_median)..by_median.next())?;
+        let times = header_times(by_median, view)?;
         match times.into_iter().find(|(_, time)| *time >= seconds) {
             Some((height, _)) => Ok(view.block_at(height)?),
             None => Ok(None),
@@ -72,7 +74,7 @@ impl BlockClock {
     fn nearest(self, seconds: u32, view: &View) -> Result<Option<view::Block>, ApiError> {
         if self == Self::HeaderTime {
             let by_median = first_at_or_after(seconds, view)?;
-            let times = view.header_times(below(by_median)..above(by_median))?;
+            let times = header_times(by_median, view)?;
             let rank = |(height, time): &(Height, u32)| {
                 let is_after = *time > seconds;
                 let steps = if is_after { height.to_u32() } else { u32::MAX - height.to_u32() };
@@ -92,14 +94,11 @@ impl BlockClock {
     }
 }
 
-/// The lowest height whose header is compared.
-fn below(by_median: Height) -> Height {
-    by_median.to_u32().saturating_sub(HEADERS_AROUND).into()
-}
-
-/// The height above all whose headers are compared.
-fn above(by_median: Height) -> Height {
-    by_median.to_u32().saturating_add(HEADERS_AROUND).into()
+/// The times of the headers that are compared, lowest block first.
+fn header_times(by_median: Height, view: &View) -> Result<Vec<(Height, u32)>, ApiError> {
+    let highest = by_median.min(view.tip().height);
+    let lowest = Height::from(highest.to_u32().saturating_sub(HEADERS_BELOW));
+    Ok(view.header_times(lowest..highest.next())?)
 }
 
 impl TimeLookup {
@@ -108,8 +107,7 @@ impl TimeLookup {
         let lookup = lookup.unwrap_or_default();
         let searches = if lookup == Self::Nearest { 3 } else { 2 };
         let headers = match (clock.unwrap_or_default(), lookup) {
-            (BlockClock::HeaderTime, Self::AtOrAfter) => HEADERS_AROUND,
-            (BlockClock::HeaderTime, Self::Nearest) => 2 * HEADERS_AROUND,
+            (BlockClock::HeaderTime, Self::AtOrAfter | Self::Nearest) => HEADERS_BELOW,
             _ => 0,
         };
         costs::BISECTION.saturating_mul(searches).saturating_add(costs::rows_in_a_row(headers))
@@ -119,10 +117,8 @@ impl TimeLookup {
     pub(crate) fn find(self, clock: BlockClock, time: DateTime, view: &View) -> Result<Option<view::Block>, ApiError> {
         let seconds = time.to_unix();
         // above the first block with a later median time past, every block is later by either clock: once that block is there,
-        // or all whose headers are compared, later ones cannot change the answer
-        let by_median = view.first_height_after(seconds)?;
-        let is_compared = (self, clock) == (Self::Nearest, BlockClock::HeaderTime);
-        let decisive = if is_compared { above(by_median) } else { by_median };
+        // later ones cannot change the answer
+        let decisive = view.first_height_after(seconds)?;
         if decisive <= view.tip().height {
             view.note_chain_up_to(decisive);
         } else {

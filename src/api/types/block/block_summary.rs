@@ -137,8 +137,9 @@ impl BlockSummary {
     }
 
     /// The effective feerates, in sat/vB: those of the packages with which a miner includes the transactions, where one
-    /// transaction of the block pays for others. Many hundreds that spend one another are taken in the order of the block. Null
-    /// for the coinbase. As many as `Block.txCount`.
+    /// transaction of the block pays for others. Groups of transactions that spend one another are taken in the order of the
+    /// block where there are more than 200,000 spends to follow from each to its ancestors. Null for the coinbase. As many as
+    /// `Block.txCount`.
     #[graphql(complexity = "costs::column().saturating_mul(2)")]
     async fn effective_fee_rates(&self, ctx: &Context<'_>) -> Result<Column<Option<f64>>, ApiError> {
         let rates = effective_rates(ctx, &self.contents)?;

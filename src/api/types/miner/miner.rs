@@ -88,8 +88,8 @@ impl Miner {
 }
 
 /// A mining pool. The server recognises the pools of its table, which the setting `index.pools_file` extends, by the
-/// coinbases of their blocks. All but `name`, `link`, `tags` and `payoutAddresses` is NOT_READY while the blocks of the chain are still assigned to pools:
-/// with a new index, and after a change of the table.
+/// coinbases of their blocks. All but `name`, `link`, `tags` and `payoutAddresses` is NOT_READY while the blocks of the chain are
+/// still assigned to pools: with a new index, and after a change of the table.
 #[Object]
 impl Miner {
     /// `Miner:` followed by the slug.
@@ -112,15 +112,15 @@ impl Miner {
         Ok(self.row()?.link.as_deref())
     }
 
-    /// The texts in the scriptSig of a coinbase by which the pool is recognised, in any case: one of a file of pools before those
-    /// that are built in, then the longest. As many as the table of pools has for it.
+    /// The texts in the scriptSig of a coinbase by which the pool is recognised, whatever the case of their ASCII letters, in the
+    /// order of the table of pools. As many as that has for it.
     #[graphql(complexity = "costs::list(costs::POOL_MARKS, 0)")]
     async fn tags(&self) -> Result<List<String>, ApiError> {
         Ok(self.row()?.tags.clone().into())
     }
 
-    /// The addresses to which a coinbase without a tag pays that is recognised as of the pool. As many as the table of pools has
-    /// for it on this network.
+    /// The addresses by which the pool is recognised where a coinbase has no tag and pays one. As many as the table of pools has for
+    /// it on this network.
     #[graphql(complexity = "costs::list(costs::POOL_MARKS, child_complexity)")]
     async fn payout_addresses(&self) -> Result<Vec<Address>, ApiError> {
         Ok(self.row()?.payout_scripts.iter().filter_map(|script| Address::of(&self.view, script.clone())).collect())
