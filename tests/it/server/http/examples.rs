@@ -22,7 +22,8 @@ use crate::support::api::Api;
 use crate::support::skips::{current_test, shared_data, skip};
 use crate::support::test_server::TestServer;
 
-/// The examples that are not run, by their first lines: they install something, start a server, or run tests.
+/// The examples that are not run, by their first lines: they install something, start or stop a server, need an index of their own, or
+/// run tests.
 const NOT_RUN: &[(&str, &str)] = &[
     ("README.md", "make demo"),
     ("README.md", "make test"),
@@ -45,7 +46,6 @@ const NOT_RUN: &[(&str, &str)] = &[
     ("docs/operations.md", "BTCGRAPH_SERVER__MAX_PAGE_SIZE=200 btcgraph serve"),
     ("docs/operations.md", "BTCGRAPH_SERVER__PLAYGROUND=false btcgraph serve"),
     ("docs/operations.md", "BTCGRAPH_LOG__FILTER=info,btcgraph::sync=debug btcgraph serve"),
-    ("docs/operations.md", "btcgraph log info,btcgraph::sync=debug"),
     ("docs/operations.md", "btcgraph verify"),
     ("docs/operations.md", "BTCGRAPH_SYNC__LOST_BLOCK_SECONDS=0 btcgraph serve"),
     (
@@ -75,7 +75,7 @@ const NOT_RUN: &[(&str, &str)] = &[
 /// How fences of shell examples are marked.
 const SHELL: [&str; 5] = ["sh", "bash", "shell", "console", "zsh"];
 /// What the first line of an example that is run begins with: commands that end, and change nothing.
-const RUN: [&str; 4] = ["curl ", "btcgraph config", "btcgraph metrics", "btcgraph token "];
+const RUN: [&str; 5] = ["curl ", "btcgraph config", "btcgraph log ", "btcgraph metrics", "btcgraph token "];
 /// What a line of a shell example begins with.
 const COMMANDS: [&str; 5] = ["curl", "btcgraph", "cargo", "make", "npm"];
 /// Where examples expect the server.
