@@ -126,7 +126,12 @@ impl ApiError {
 
     /// More than a limit allows.
     pub(crate) fn limit_exceeded(which: &'static str, limit: u64, actual: u64) -> Self {
-        Self::new(code::QUERY_LIMIT_EXCEEDED, format!("{which} is {actual}, and the limit is {limit}"))
+        Self::above(which, which, limit, actual)
+    }
+
+    /// More than the limit `which` allows of what a message calls `what`.
+    fn above(what: &str, which: &'static str, limit: u64, actual: u64) -> Self {
+        Self::new(code::QUERY_LIMIT_EXCEEDED, format!("{what} is {actual}, and the limit is {limit}"))
             .with("which", which)
             .with("limit", limit)
             .with("actual", actual)
@@ -134,14 +139,12 @@ impl ApiError {
 
     /// More than a limit allows, by what an argument asks for: its name or path, as in [`bad_argument`](Self::bad_argument).
     pub(crate) fn argument_exceeds(argument: &str, which: &'static str, limit: u64, actual: u64) -> Self {
-        let error = Self::limit_exceeded(which, limit, actual);
-        Self { message: format!("{argument}: {}", error.message), ..error }.with("argument", argument)
+        Self::above(&format!("{argument}: {which}"), which, limit, actual).with("argument", argument)
     }
 
     /// The value of an argument is above a limit.
     pub(crate) fn argument_above(argument: &str, which: &'static str, limit: u64, actual: u64) -> Self {
-        let message = format!("{argument} is {actual}, and the limit is {limit}");
-        Self { message, ..Self::limit_exceeded(which, limit, actual) }.with("argument", argument)
+        Self::above(argument, which, limit, actual).with("argument", argument)
     }
 
     /// The answer costs more than it may: so much up to this field.

@@ -22,19 +22,20 @@ impl FoundTransaction {
     }
 }
 
-/// The bytes that may still be read.
-struct BytesLeft {
+/// How many bytes are read, and how many may be. The transaction that exceeds them is read, and none after it.
+struct ReadBytes {
     read: AtomicUsize,
     most: usize,
 }
 
-impl BytesLeft {
-    fn are_none(&self) -> bool {
+impl ReadBytes {
+    fn is_used_up(&self) -> bool {
         self.read.load(Ordering::Relaxed) > self.most
     }
 
-    fn take(&self, bytes: usize) {
-        self.read.fetch_add(bytes, Ordering::Relaxed);
+    /// Counts what is read next. Whether it may be: several threads may find that something is left at once.
+    fn take(&self, bytes: usize) -> bool {
+        self.read.fetch_add(bytes, Ordering::Relaxed) <= self.most
     }
 }
 
@@ -50,9 +51,9 @@ impl Snapshot {
         bytes: usize,
         make: impl Fn(StoredTransaction) -> Result<T, IndexError> + Sync,
     ) -> Result<Vec<Option<T>>, IndexError> {
-        let left = BytesLeft { read: AtomicUsize::new(0), most: bytes };
+        let bytes = ReadBytes { read: AtomicUsize::new(0), most: bytes };
         // reading one of them alone meets the error again
-        let found = self.generations.look_up_several(wanted, |wanted| Ok(self.find(*wanted, &left).ok().flatten()))?;
+        let found = self.generations.look_up_several(wanted, |wanted| Ok(self.find(*wanted, &bytes).ok().flatten()))?;
         let mut results: Vec<_> = wanted.iter().map(|_| None).collect();
         let mut frozen = Vec::new();
         for (at, found) in found.into_iter().enumerate() {
@@ -66,10 +67,9 @@ impl Snapshot {
         let has_failed = AtomicBool::new(false);
         let read = self.generations.look_up_several(&frozen, |(at, found)| {
             // a source that fails once may take long to fail again
-            if has_failed.load(Ordering::Relaxed) || left.are_none() {
+            if has_failed.load(Ordering::Relaxed) || !bytes.take(found.length()) {
                 return Ok((*at, None));
             }
-            left.take(found.length());
             let result = self.generations.read_located(found).and_then(&make);
             has_failed.fetch_or(result.is_err(), Ordering::Relaxed);
             Ok((*at, result.ok()))
@@ -81,17 +81,16 @@ impl Snapshot {
     }
 
     /// Finds a transaction, `None` if the chain does not have it or repeats it later, or if no bytes are left for it.
-    fn find(&self, wanted: WantedTransaction, left: &BytesLeft) -> Result<Option<FoundTransaction>, IndexError> {
+    fn find(&self, wanted: WantedTransaction, bytes: &ReadBytes) -> Result<Option<FoundTransaction>, IndexError> {
         let txid = match wanted {
             WantedTransaction::Newest(txid) => Some(txid),
             WantedTransaction::At(txnum) => self.txid(txnum)?,
         };
-        let Some(txid) = txid.filter(|_| !left.are_none()) else { return Ok(None) };
+        let Some(txid) = txid.filter(|_| !bytes.is_used_up()) else { return Ok(None) };
         let newest = match self.newest_live(&txid)? {
-            Some(live) => {
-                left.take(live.raw.len());
-                Some(FoundTransaction::Live(live))
-            }
+            // its size is known only now
+            Some(live) if !bytes.take(live.raw.len()) => None,
+            Some(live) => Some(FoundTransaction::Live(live)),
             None => self.generations.locate(txid)?.map(FoundTransaction::Frozen),
         };
         Ok(newest.filter(|newest| match wanted {

@@ -67,7 +67,7 @@ impl<'t> MinedClusters<'t> {
         Self { transactions, clusters: clusters.map(counted).collect() }
     }
 
-    /// About the steps that [`feerates`](Self::feerates) takes.
+    /// The steps of ordering all clusters, which are most of the work of [`feerates`](Self::feerates).
     #[must_use]
     pub fn steps(&self) -> u64 {
         self.clusters.iter().map(|cluster| cluster.steps.unwrap_or(wide(cluster.members.len()))).sum()
@@ -101,8 +101,8 @@ impl<'t> MinedClusters<'t> {
     }
 }
 
-/// The spends that lead from these transactions to their ancestors, followed for each of them; `None` beyond [`MOST_STEPS`]. `seen` has
-/// a number for each transaction of the block, none of which is above its place.
+/// The spends that lead from these transactions to their ancestors, followed for each of them; `None` beyond [`MOST_STEPS`]. `seen`
+/// has, for each transaction of the block, one more than the place of the last member that led to it, and 0 at first.
 fn steps(transactions: &[PayingTransaction], members: &[usize], seen: &mut [usize]) -> Option<u64> {
     let (mut steps, mut waiting) = (0_u64, Vec::new());
     for place in members {
@@ -113,7 +113,6 @@ fn steps(transactions: &[PayingTransaction], members: &[usize], seen: &mut [usiz
                 if steps > MOST_STEPS {
                     return None;
                 }
-                // a number of its own for each member, which is not 0
                 if seen[*parent] != place + 1 {
                     seen[*parent] = place + 1;
                     waiting.push(*parent);

@@ -149,7 +149,7 @@ impl Drop for QueuePlace<'_> {
 
 impl View {
     /// Reads a transaction of the chain together with what other fields ask for. `None` if it is to be read alone: no other field
-    /// asks for one, it is not on the chain or its txid repeated there (BIP30), the byte budget does not allow all, or it cannot
+    /// asks for one, it is not on the chain or its txid is repeated there (BIP30), the byte budget does not allow all, or it cannot
     /// be read.
     pub async fn read_together(&self, wanted: WantedTransaction) -> Option<Arc<Transaction>> {
         let mut place = QueuePlace::join(&self.wanted, wanted);

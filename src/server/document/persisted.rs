@@ -18,7 +18,7 @@ use async_graphql::{Request, ServerError, Value};
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 
-use crate::api::{code, shown_value};
+use crate::api::{ApiError, code, shown_value};
 use crate::server::document::allowed::AllowedOperations;
 use crate::server::error::error;
 use crate::server::sha256::Sha256Hash;
@@ -89,10 +89,8 @@ impl Persisted {
             return Ok((request, None));
         }
         if Sha256Hash::of(&request.query) != hash {
-            return Err(wrong(
-                &format!("{EXTENSION}.{HASH}"),
-                &format!("is {hash}, which is not the SHA-256 of the query"),
-            ));
+            let fault = format!("is {hash}, which is not the SHA-256 of the query");
+            return Err(ApiError::bad_argument(format!("{EXTENSION}.{HASH}"), fault).into());
         }
         let named = UnstoredQuery { hash, text: request.query.as_str().into() };
         Ok((request, Some(named)))
@@ -152,24 +150,20 @@ fn only_allowed(
 fn read(asked: &Value) -> Result<Sha256Hash, ServerError> {
     let Value::Object(asked) = asked else {
         let fault = format!("is {}, and it must be an object with version and {HASH}", shown_value(asked));
-        return Err(wrong(EXTENSION, &fault));
+        return Err(ApiError::bad_argument(EXTENSION, fault).into());
     };
     let must_be = |name: &str, rule: &str| {
         let given = asked.get(name).map_or_else(|| "missing".to_owned(), shown_value);
-        wrong(&format!("{EXTENSION}.{name}"), &format!("is {given}, and it must be {rule}"))
+        ServerError::from(ApiError::bad_argument(
+            format!("{EXTENSION}.{name}"),
+            format!("is {given}, and it must be {rule}"),
+        ))
     };
     if !matches!(asked.get("version"), Some(Value::Number(version)) if version.as_u64() == Some(1)) {
         return Err(must_be("version", "1"));
     }
     let hash = if let Some(Value::String(hash)) = asked.get(HASH) { hash.parse().ok() } else { None };
     hash.ok_or_else(|| must_be(HASH, "a string of 64 hexadecimal digits"))
-}
-
-/// What is wrong with the extension or one of its fields, as of an argument.
-fn wrong(name: &str, fault: &str) -> ServerError {
-    let mut error = error(code::BAD_USER_INPUT, format!("{name} {fault}"));
-    error.extensions.get_or_insert_default().set("argument", name);
-    error
 }
 
 #[cfg(test)]

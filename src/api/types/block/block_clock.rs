@@ -38,7 +38,7 @@ pub(crate) enum TimeLookup {
 const HEADERS_BELOW: u32 = 144;
 
 /// The height of the first block whose median time past is at or after this second; one above the tip if there is none.
-fn first_at_or_after(seconds: u32, view: &View) -> Result<Height, ApiError> {
+fn height_reaching(seconds: u32, view: &View) -> Result<Height, ApiError> {
     Ok(seconds.checked_sub(1).map_or(Ok(Height::GENESIS), |earlier| view.first_height_after(earlier))?)
 }
 
@@ -58,7 +58,7 @@ impl BlockClock {
 
     /// The lowest block whose time is at or after this second.
     fn first_at_or_after(self, seconds: u32, view: &View) -> Result<Option<view::Block>, ApiError> {
-        let by_median = first_at_or_after(seconds, view)?;
+        let by_median = height_reaching(seconds, view)?;
         if self == Self::MedianTime {
             return Ok(view.block_at(by_median)?);
         }
@@ -73,7 +73,7 @@ impl BlockClock {
     /// The block whose time is closest to this second.
     fn nearest(self, seconds: u32, view: &View) -> Result<Option<view::Block>, ApiError> {
         if self == Self::HeaderTime {
-            let by_median = first_at_or_after(seconds, view)?;
+            let by_median = height_reaching(seconds, view)?;
             let times = header_times(by_median, view)?;
             let rank = |(height, time): &(Height, u32)| {
                 let is_after = *time > seconds;

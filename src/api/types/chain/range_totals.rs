@@ -204,7 +204,7 @@ impl RangeTotals {
 
     /// The sum of the fees divided by the size of the transactions that pay them, in sat/vB, not rounded, as
     /// `BlockFeeStats.averageFeeRate` of one block. The size is a quarter of the weight of all transactions except coinbases.
-    /// Null if all blocks have only a coinbase, where that is 0.
+    /// Null if all blocks have only a coinbase.
     async fn average_fee_rate(&self) -> Option<Result<f64, ApiError>> {
         let sums = || Ok((self.0.sum(|running| running.fees)?, self.0.sum(|running| running.paying_weight)?));
         match sums() {

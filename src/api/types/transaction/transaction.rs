@@ -370,8 +370,7 @@ impl Transaction {
     }
 
     /// The transactions that create what the transaction spends, and those that create what these spend, the nearest first:
-    /// where its coins come from. Each is listed once. Transactions that are not known are left out.
-    /// At most `first`; where there are as many, there may be more.
+    /// where its coins come from. Each is listed once. Those not known are left out. Where there are `first`, there may be more.
     #[graphql(
         complexity = "costs::beginning(first.unwrap_or(25), child_complexity.saturating_add(costs::LOOKED_UP_INPUTS))"
     )]
@@ -393,8 +392,7 @@ impl Transaction {
     }
 
     /// The transactions that spend the outputs of the transaction, and those that spend their outputs, on the main chain or in
-    /// the mempool, the nearest first: where its coins go. Each is listed once.
-    /// At most `first`; where there are as many, there may be more.
+    /// the mempool, the nearest first: where its coins go. Each is listed once. Where there are `first`, there may be more.
     #[graphql(
         complexity = "costs::beginning(first.unwrap_or(25), child_complexity.saturating_add(costs::LOOKED_UP_INPUTS))"
     )]

@@ -218,6 +218,17 @@ fn an_error_of_a_limit_names_the_argument_that_exceeds_it() {
             "of.descriptors[0].gapLimit",
             "of.descriptors[0].gapLimit is 6, and the limit is 5",
         ),
+        // far beyond what an answer may cost, and refused for itself
+        (
+            "mempool { projectedBlocks(first: 10000000) { txCount } }".to_owned(),
+            "first",
+            "first is 10000000, and the limit is 100",
+        ),
+        (
+            "descriptor(text: \"raw(51)\", gapLimit: 600000) { id }".to_owned(),
+            "gapLimit",
+            "gapLimit is 600000, and the limit is 5",
+        ),
         ("search { nodes { __typename } }".to_owned(), "text", "Field \"search\" argument \"text\" of type "),
         ("block(heigth: 1) { hash }".to_owned(), "heigth", "Unknown argument \"heigth\" on field \"block\""),
     ] {
