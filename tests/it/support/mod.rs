@@ -11,6 +11,7 @@ pub(crate) mod gate;
 pub(crate) mod hostile;
 pub(crate) mod indexed;
 pub(crate) mod model;
+pub(crate) mod pages;
 pub(crate) mod pool;
 pub(crate) mod program;
 pub(crate) mod proxy;

@@ -3,6 +3,7 @@
 mod broadcast;
 mod commands;
 mod demo;
+pub(crate) mod examples;
 mod fleet;
 mod licences;
 mod links;

@@ -1,4 +1,5 @@
-//! The shell examples of README.md and docs/ do what they say: each is run as it stands there, on a server in this process.
+//! The shell examples of README.md and docs/ do what they say: each that asks a server, or prints something, is run as it stands
+//! there, on a server in this process.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -19,61 +20,40 @@ use tokio_util::sync::CancellationToken;
 
 use crate::api::documented::blocks;
 use crate::support::api::Api;
+use crate::support::pages::{Fence, fences};
 use crate::support::skips::{current_test, shared_data, skip};
 use crate::support::test_server::TestServer;
+use crate::system::examples::ON_A_MACHINE;
 
-/// The examples that are not run, by their first lines: they install something, start or stop a server, need an index of their own, or
-/// run tests.
-const NOT_RUN: &[(&str, &str)] = &[
-    ("README.md", "make demo"),
-    ("README.md", "make test"),
-    ("README.md", "cargo build --release"),
+/// The examples that are not run, by their first lines, and what they would do.
+const NOT_RUN: &[(&str, &str, &str)] = &[
+    ("README.md", "make demo", "builds the program; `system::demo` runs the command"),
+    ("README.md", "make test", "runs all tests, this one among them"),
+    ("README.md", "cargo build --release", "builds the program for a quarter of an hour, and follows mainnet"),
+    ("docs/operations.md", "cargo install --locked --path .", "builds and installs the program"),
+    ("docs/operations.md", "make package", "builds a package, and installs it"),
+    ("docs/operations.md", "systemctl daemon-reload", "needs systemd as the first process"),
     (
         "docs/operations.md",
-        "btcgraph serve --rpc-url http://10.0.0.5:8332 --rpc-cookie /mnt/bitcoin/.cookie --zmq tcp://10.0.0.5:28332",
+        "sudo install -D -m 644 packaging/btcgraph.service /etc/systemd/system/btcgraph.service",
+        "installs a service; `system::packaging` has systemd judge the files",
     ),
-    ("docs/operations.md", "systemctl daemon-reload"),
-    ("docs/operations.md", "sudo -u btcgraph btcgraph metrics --config /etc/btcgraph/btcgraph.toml"),
-    ("docs/operations.md", "cargo install --locked --path ."),
-    ("docs/operations.md", "make package"),
-    ("docs/operations.md", "btcgraph man --to /usr/local/share/man/man1"),
-    ("docs/operations.md", "sudo install -D -m 644 packaging/btcgraph.service /etc/systemd/system/btcgraph.service"),
-    ("docs/operations.md", "sudo usermod --append --groups bitcoin btcgraph"),
-    ("docs/operations.md", "docker build --build-arg BTCGRAPH_GIT_COMMIT=$(git rev-parse HEAD) --tag btcgraph ."),
-    ("docs/operations.md", "docker exec CONTAINER btcgraph metrics"),
-    ("docs/replicas.md", "btcgraph drain"),
-    ("docs/operations.md", "btcgraph demo --listen 127.0.0.1:0 --port-file /tmp/btcgraph.port"),
-    ("docs/operations.md", "BTCGRAPH_SERVER__MAX_PAGE_SIZE=200 btcgraph serve"),
-    ("docs/operations.md", "BTCGRAPH_SERVER__PLAYGROUND=false btcgraph serve"),
-    ("docs/operations.md", "BTCGRAPH_LOG__FILTER=info,btcgraph::sync=debug btcgraph serve"),
-    ("docs/operations.md", "btcgraph verify"),
-    ("docs/operations.md", "BTCGRAPH_SYNC__LOST_BLOCK_SECONDS=0 btcgraph serve"),
+    ("docs/operations.md", "sudo usermod --append --groups bitcoin btcgraph", "changes users of the system"),
     (
         "docs/operations.md",
-        "sudo -u btcgraph btcgraph backup --to /srv/btcgraph-backup --config /etc/btcgraph/btcgraph.toml",
+        "docker build --build-arg BTCGRAPH_GIT_COMMIT=$(git rev-parse HEAD) --tag btcgraph .",
+        "needs Docker and registries",
     ),
-    ("docs/operations.md", "cd /var/lib/btcgraph/mainnet && rm -rf index.redb index.frozen"),
+    ("docs/operations.md", "docker exec CONTAINER btcgraph metrics", "needs Docker"),
+    ("docs/testing.md", "cargo test --test it through_any_history -- --nocapture", "runs tests"),
     (
-        "docs/operations.md",
-        "sudo -u btcgraph --preserve-env=AWS_ENDPOINT_URL,AWS_REGION,AWS_ACCESS_KEY_ID,AWS_SECRET_ACCESS_KEY \\",
+        "docs/testing.md",
+        "BTCGRAPH_HISTORY=17 cargo test --test it through_any_history_the_index -- --nocapture",
+        "runs tests",
     ),
-    ("docs/operations.md", "btcgraph serve --from s3://bucket/mainnet --config /etc/btcgraph/btcgraph.toml"),
-    (
-        "docs/fleet.md",
-        "export AWS_ENDPOINT_URL=https://s3.example.org AWS_REGION=us-east-1 AWS_ACCESS_KEY_ID=… AWS_SECRET_ACCESS_KEY=…",
-    ),
-    ("docs/fleet.md", "btcgraph publish --to file:///srv/btcgraph-published --config /etc/btcgraph/btcgraph.toml"),
-    ("docs/fleet.md", "btcgraph serve --from s3://bucket/mainnet --config /etc/btcgraph/btcgraph.toml"),
-    ("docs/operations.md", "systemctl stop btcgraph && cd /var/lib/btcgraph/mainnet"),
-    ("docs/testing.md", "cargo test --test it through_any_history -- --nocapture"),
-    ("docs/testing.md", "BTCGRAPH_HISTORY=17 cargo test --test it through_any_history_the_index -- --nocapture"),
-    ("docs/testing.md", "cargo install cargo-fuzz"),
-    ("docs/webhooks.md", "echo \"whsec_$(openssl rand -base64 32)\" > /etc/btcgraph/shop.secret"),
-    ("docs/webhooks.md", "btcgraph webhook resend shop --config /etc/btcgraph/btcgraph.toml"),
+    ("docs/testing.md", "cargo install cargo-fuzz", "needs a nightly compiler"),
 ];
 
-/// How fences of shell examples are marked.
-const SHELL: [&str; 5] = ["sh", "bash", "shell", "console", "zsh"];
 /// What the first line of an example that is run begins with: commands that end, and change nothing.
 const RUN: [&str; 5] = ["curl ", "btcgraph config", "btcgraph log ", "btcgraph metrics", "btcgraph token "];
 /// What a line of a shell example begins with.
@@ -84,73 +64,17 @@ const ADDRESS: &str = "127.0.0.1:8080";
 const ADMIN: &str = ".local/share/btcgraph/mainnet/admin.sock";
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A fenced block of a page.
-#[derive(Clone, Debug)]
-struct Fence {
-    page: String,
-    line: usize,
-    language: String,
-    text: String,
+fn key(example: &Fence) -> (&str, &str) {
+    (&example.page, example.first_line())
 }
 
-impl Fence {
-    fn first_line(&self) -> &str {
-        self.text.lines().next().unwrap_or_default()
-    }
-
-    fn is_shell(&self) -> bool {
-        SHELL.contains(&self.language.as_str())
-    }
-
-    fn is_listed(&self) -> bool {
-        NOT_RUN.contains(&(&self.page, self.first_line()))
-    }
-
-    fn place(&self) -> String {
-        format!("{}:{}", self.page, self.line)
-    }
+/// The examples that are not run here.
+fn elsewhere() -> impl Iterator<Item = (&'static str, &'static str)> {
+    NOT_RUN.iter().map(|(page, line, _)| (*page, *line)).chain(ON_A_MACHINE.iter().copied())
 }
 
-fn fences_of(page: &str, text: &str) -> Vec<Fence> {
-    let (mut fences, mut open): (Vec<Fence>, Option<(usize, Fence)>) = (Vec::new(), None);
-    for (line, number) in text.lines().zip(1..) {
-        let indent = line.len() - line.trim_start().len();
-        match (&mut open, line.trim_start().strip_prefix("```")) {
-            (None, Some(language)) => {
-                let (page, language) = (page.to_owned(), language.trim().to_owned());
-                open = Some((indent, Fence { page, line: number, language, text: String::new() }));
-            }
-            (Some(_), Some("")) => fences.extend(open.take().map(|(_, fence)| fence)),
-            (Some((indent, fence)), _) => {
-                fence.text += line.get(*indent..).unwrap_or_default();
-                fence.text.push('\n');
-            }
-            (None, None) => {}
-        }
-    }
-    assert!(open.is_none(), "{page}: a fence does not end");
-    fences
-}
-
-fn pages(folder: &Path, found: &mut Vec<String>) {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    for entry in std::fs::read_dir(root.join(folder)).unwrap() {
-        let path = folder.join(entry.unwrap().file_name());
-        if root.join(&path).is_dir() {
-            pages(&path, found);
-        } else if path.extension().is_some_and(|extension| extension == "md") {
-            found.push(path.to_str().unwrap().to_owned());
-        }
-    }
-}
-
-/// The fences of all pages, in the order of each.
-fn fences() -> Vec<Fence> {
-    let mut all = vec!["README.md".to_owned()];
-    pages(Path::new("docs"), &mut all);
-    all.sort();
-    let read = |page: &String| std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(page)).unwrap();
-    all.iter().flat_map(|page| fences_of(page, &read(page))).collect()
+fn is_listed(example: &Fence) -> bool {
+    elsewhere().any(|listed| listed == key(example))
 }
 
 /// A server where examples can be run, and a home directory.
@@ -275,11 +199,17 @@ fn each_shell_example_is_run_or_listed_as_not_run() {
     for example in &shell {
         // what is neither must not be run by surprise
         let is_run = RUN.iter().any(|command| example.first_line().starts_with(command));
-        assert!(is_run != example.is_listed(), "{}: begin it as RUN says, or list it in NOT_RUN", example.place());
+        let listed = elsewhere().filter(|listed| *listed == key(example)).count();
+        assert_eq!(
+            listed + usize::from(is_run),
+            1,
+            "{}: begin it as RUN says, run it in system/examples.rs, or list it in NOT_RUN",
+            example.place()
+        );
     }
-    for listed in NOT_RUN {
-        let found = shell.iter().filter(|example| (example.page.as_str(), example.first_line()) == *listed).count();
-        assert_eq!(found, 1, "{listed:?} is in NOT_RUN");
+    for listed in elsewhere() {
+        let found = shell.iter().filter(|example| key(example) == listed).count();
+        assert_eq!(found, 1, "{listed:?} is listed");
     }
     for fence in fences.iter().filter(|fence| !fence.is_shell()) {
         let is_command = |line: &str| COMMANDS.contains(&line.split(' ').next().unwrap_or_default());
@@ -297,7 +227,7 @@ fn every_shell_example_prints_what_it_asks_for() {
     let mut chain = SimChain::new(48);
     chain.mine_empty(200).unwrap();
     let mut stage = Stage::new(Api::of_chain(&chain));
-    for example in fences().iter().filter(|fence| fence.is_shell() && !fence.is_listed()) {
+    for example in fences().iter().filter(|fence| fence.is_shell() && !is_listed(fence)) {
         if example.text.contains("admin.sock") || example.first_line() == "btcgraph metrics" {
             assert!(stage.printed(example).contains("\nbtcgraph_"), "{}", example.place());
         } else if example.first_line().starts_with("btcgraph ") {
@@ -323,7 +253,7 @@ fn answers_behind_shell_examples_are_those_of_the_main_chain() {
     let fences = fences();
     let mut compared = 0;
     for (example, answer) in fences.iter().zip(fences.iter().skip(1)) {
-        if example.page == answer.page && example.is_shell() && !example.is_listed() && answer.language == "json" {
+        if example.page == answer.page && example.is_shell() && !is_listed(example) && answer.language == "json" {
             let behind = answer.line - example.line - example.text.lines().count();
             // an answer stands right behind its example, with an empty line between them
             if behind == 3 {
