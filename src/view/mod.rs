@@ -85,8 +85,8 @@ pub use crate::index::{
 pub use crate::mempool::{
     ArrivalRate, BlockAudit, Coins, Departed, Departure, Entry, FeeBin, FeeBins, FeeFraction, FeerateKind,
     MempoolEvent, MempoolEventKind, MempoolSample, MempoolSnapshot, MempoolTotals, MinedClusters, NodeMempool,
-    PayingTransaction, PrevoutSource, ProjectedBlock, ProjectedPlace, Rank, Remainder, SAMPLED_TARGETS, ScriptPlace,
-    ScriptTotals, Sums, ahead_of_better,
+    PayingTransaction, PrevoutSource, ProjectedBlock, ProjectedPlace, Rank, Remainder, SAMPLED_TARGETS,
+    SampledEstimates, ScriptPlace, ScriptTotals, Sums, ahead_of_better,
 };
 pub use crate::node::{
     ChainInfo, ChainTip, ChainTipStatus, CompactFilter, Deployment, DeploymentStatus, Deployments, EstimateMode,

@@ -193,6 +193,7 @@ export const typePolicies: TypePolicies = {
   PackageResult: { keyFields: false, merge: true },
   PageInfo: { keyFields: false, merge: true },
   PageLimits: { keyFields: false, merge: true },
+  PastFeeEstimate: { keyFields: false, merge: true },
   ProjectedBlock: {
     keyFields: false,
     merge: true,

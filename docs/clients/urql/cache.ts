@@ -93,6 +93,7 @@ export const keys: KeyingConfig = {
   PackageResult: isPart,
   PageInfo: isPart,
   PageLimits: isPart,
+  PastFeeEstimate: isPart,
   ProjectedBlock: isPart,
   ProjectedBlockDelta: isPart,
   PsbtDerivation: isPart,

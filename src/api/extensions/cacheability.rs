@@ -254,7 +254,7 @@ const FIELD_CACHEABILITY: &[(&str, Cacheability, &str)] = &[
          bumpFeeTo",
     ),
     ("MempoolEvent", Never, "seq cursor"),
-    ("MempoolSample", UntilNextHead, "takenAt txCount totalVsize totalFees minFeeRate txPerSecond vbytesPerSecond vsizeByFeeRate"),
+    ("MempoolSample", UntilNextHead, "takenAt txCount totalVsize totalFees minFeeRate txPerSecond vbytesPerSecond vsizeByFeeRate feeEstimates"),
     ("MempoolSeriesPoint", UntilNextHead, "startAt endAt sample"),
     (
         "MempoolStats",
@@ -293,6 +293,7 @@ const FIELD_CACHEABILITY: &[(&str, Cacheability, &str)] = &[
     ("OutputSpentEvent", Never, "outpoint output spentBy isConfirmed"),
     ("PackageResult", Never, "accepted message results replaced packageFeeRate"),
     ("PageInfo", Immutable, "hasNextPage hasPreviousPage startCursor endCursor"),
+    ("PastFeeEstimate", UntilNextHead, "targetBlocks tipHeight feeRate neededFeeRate isEnough"),
     (
         "ProjectedBlock",
         UntilNextHead,

@@ -207,7 +207,9 @@ async fn the_mempool_reports_its_history() {
                 vsizeByFeeRate {{ fromRate txCount totalVsize }} }} }} }} }}"
         )
     };
-    let found = ask(&schema, history(format!("range: {{ from: \"{from}\", to: \"{to}\" }}, stepSeconds: 7200"))).await;
+    let found =
+        ask(&schema, history(format!("range: {{ times: {{ from: \"{from}\", to: \"{to}\" }} }}, stepSeconds: 7200")))
+            .await;
     let [point] = &found["mempool"]["history"].as_array().unwrap()[..] else { panic!("{found}") };
     let taken: jiff::Timestamp = point["sample"]["takenAt"].as_str().unwrap().parse().unwrap();
     let step = |seconds: i64, length: i64| {
@@ -224,11 +226,12 @@ async fn the_mempool_reports_its_history() {
         (&json!(totals.count), &json!(totals.vsize), &json!(totals.fee))
     );
     assert_eq!(sample["vsizeByFeeRate"][0], json!({ "fromRate": 5.0, "txCount": 1, "totalVsize": totals.vsize }));
-    let empty = ask(&schema, history(format!("range: {{ from: \"{from}\", to: \"{from}\" }}"))).await;
+    let empty = ask(&schema, history(format!("range: {{ times: {{ from: \"{from}\", to: \"{from}\" }} }}"))).await;
     assert_eq!(empty["mempool"]["history"], json!([]));
     let day = ask(&schema, history("stepSeconds: 86400".to_owned())).await;
     assert_eq!(day["mempool"]["history"][0]["sample"], *sample, "the day up to now, without a range");
-    let steps = format!("range: {{ from: \"{from}\", to: \"{to}\" }}, stepSeconds: 1800, includeEmpty: true");
+    let steps =
+        format!("range: {{ times: {{ from: \"{from}\", to: \"{to}\" }} }}, stepSeconds: 1800, includeEmpty: true");
     let steps = ask(&schema, history(steps)).await;
     let steps = steps["mempool"]["history"].as_array().unwrap();
     let samples: Vec<_> = steps.iter().filter(|point| !point["sample"].is_null()).collect();
@@ -239,12 +242,31 @@ async fn the_mempool_reports_its_history() {
         let (start, end) = step(first.as_second() + number * 1_800, 1_800);
         assert_eq!((&point["startAt"], &point["endAt"]), (&start, &end));
     }
+    let medians = ask(&schema, "{ blocks(last: 2, order: ASC) { nodes { height medianTime } } }").await;
+    let [before, tip] = &medians["blocks"]["nodes"].as_array().unwrap()[..] else { panic!("{medians}") };
+    let year = "stepSeconds: 31536000, includeEmpty: true";
+    for (blocks, times) in [
+        ("lastBlocks: 1".to_owned(), format!("from: {}", tip["medianTime"])),
+        (format!("heights: {{ from: {} }}", before["height"]), format!("from: {}", before["medianTime"])),
+        (
+            format!("heights: {{ from: {0}, to: {0} }}", before["height"]),
+            format!("from: {0}, to: {0}", before["medianTime"]),
+        ),
+    ] {
+        let of_blocks = ask(&schema, history(format!("range: {{ {blocks} }}, {year}"))).await;
+        let of_times = ask(&schema, history(format!("range: {{ times: {{ {times} }} }}, {year}"))).await;
+        assert_eq!(of_blocks, of_times, "{blocks}");
+        assert_ne!(of_blocks["mempool"]["history"], json!([]), "{blocks}");
+    }
+    let above = refusal(&schema, &history("range: { heights: { from: 1, to: 500 } }".to_owned())).await;
+    assert_eq!((&above["code"], &above["argument"]), (&json!("BAD_USER_INPUT"), &json!("range.heights.to")), "{above}");
     for (arguments, code) in [
-        (format!("range: {{ from: \"{to}\", to: \"{from}\" }}"), "BAD_USER_INPUT"),
-        (format!("range: {{ from: \"{from}\", to: \"{to}\" }}, stepSeconds: 59"), "BAD_USER_INPUT"),
+        (format!("range: {{ times: {{ from: \"{to}\", to: \"{from}\" }} }}"), "BAD_USER_INPUT"),
+        (format!("range: {{ times: {{ from: \"{from}\", to: \"{to}\" }} }}, stepSeconds: 59"), "BAD_USER_INPUT"),
         ("stepSeconds: -60".to_owned(), "BAD_USER_INPUT"),
         (
-            "range: { from: \"2026-01-01T00:00:00Z\", to: \"2026-02-01T00:00:00Z\" }, stepSeconds: 60".to_owned(),
+            "range: { times: { from: \"2026-01-01T00:00:00Z\", to: \"2026-02-01T00:00:00Z\" } }, stepSeconds: 60"
+                .to_owned(),
             "QUERY_LIMIT_EXCEEDED",
         ),
     ] {
@@ -267,19 +289,29 @@ async fn past_estimates_are_compared_with_the_blocks_after_them() {
     });
     let schema = schema(&following);
     let moment = jiff::Timestamp::from_second(i64::from(minute) * 60).unwrap();
-    let of_sample = format!("range: {{ from: \"{moment}\", to: \"{moment}\" }}, stepSeconds: 60");
+    let of_sample = format!("range: {{ times: {{ from: \"{moment}\", to: \"{moment}\" }} }}, stepSeconds: 60");
     let fields = "targetBlocks estimateCount enoughCount averageFeeRate averageNeededFeeRate";
     let asked = format!(
-        "{{ mempool {{ history({of_sample}) {{ sample {{ minFeeRate }} }} feeTrackRecord({of_sample}) {{ {fields} }} }} }}"
+        "{{ mempool {{ history({of_sample}) {{ sample {{ minFeeRate feeEstimates {{ targetBlocks tipHeight feeRate neededFeeRate
+            isEnough }} }} }} feeTrackRecord({of_sample}) {{ {fields} }} }} }}"
     );
     let record = async || ask(&schema, asked.clone()).await["mempool"].take();
     let nothing = |target: u32| json!({ "targetBlocks": target, "estimateCount": 0, "enoughCount": 0, "averageFeeRate": null, "averageNeededFeeRate": null });
     let found = record().await;
     // one transaction fills no block: the minimum is recommended for each target, and is what was needed
     let minimum = found["history"][0]["sample"]["minFeeRate"].clone();
+    // each estimate by itself, with what was needed as soon as the blocks are there
+    let estimates = |reached: u32| {
+        json!([1, 3, 6].map(|target| {
+            let (needed, enough) = if target <= reached { (minimum.clone(), json!(true)) } else { (json!(null), json!(null)) };
+            json!({ "targetBlocks": target, "tipHeight": 120, "feeRate": minimum, "neededFeeRate": needed, "isEnough": enough })
+        }))
+    };
+    assert_eq!(found["history"][0]["sample"]["feeEstimates"], estimates(0), "no block came yet");
     assert!(minimum.as_f64().unwrap() > 0.0, "{found}");
     let enough = |target: u32| json!({ "targetBlocks": target, "estimateCount": 1, "enoughCount": 1, "averageFeeRate": minimum, "averageNeededFeeRate": minimum });
     assert_eq!(found["feeTrackRecord"], json!([nothing(1), nothing(3), nothing(6)]), "no block came yet");
+    let mut reached = 0;
     for (blocks, expected) in [
         (1, [enough(1), nothing(3), nothing(6)]),
         (2, [enough(1), enough(3), nothing(6)]),
@@ -289,7 +321,10 @@ async fn past_estimates_are_compared_with_the_blocks_after_them() {
             sim.with(|world| world.mine(Mining::default())).unwrap().unwrap();
         }
         following.assert_catches_up(&sim);
-        assert_eq!(record().await["feeTrackRecord"], json!(expected), "{blocks} more blocks");
+        let found = record().await;
+        assert_eq!(found["feeTrackRecord"], json!(expected), "{blocks} more blocks");
+        reached += blocks;
+        assert_eq!(found["history"][0]["sample"]["feeEstimates"], estimates(reached), "{blocks} more blocks");
     }
     drop(schema);
     following.stop();

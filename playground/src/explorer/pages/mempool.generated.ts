@@ -71,7 +71,7 @@ query MempoolPage($from: DateTime!, $to: DateTime!, $step: Int!, $order: Mempool
       medianFeeRate
       feeRatePercentiles
     }
-    history(range: { from: $from, to: $to }, stepSeconds: $step, includeEmpty: true) {
+    history(range: { times: { from: $from, to: $to } }, stepSeconds: $step, includeEmpty: true) {
       startAt
       sample {
         takenAt

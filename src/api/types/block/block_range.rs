@@ -123,6 +123,36 @@ impl BlockRangeInput {
         Some((from.map_or(0, DateTime::to_unix), to.map_or(u32::MAX, DateTime::to_unix)))
     }
 
+    /// The time from its start to its end, so many seconds up to now without a range, if no block has to be read for it.
+    pub(crate) fn given_time(range: Option<Self>, seconds: u32) -> Option<(DateTime, DateTime)> {
+        match range {
+            None => Some(TimeRange::default().ends_within(seconds)),
+            Some(Self::Times(times)) => Some(times.ends_within(seconds)),
+            Some(Self::Heights(_) | Self::LastBlocks(_)) => None,
+        }
+    }
+
+    /// The time from its start to its end: of blocks, from the median time past of the first to that of the last, or to now if
+    /// that is the tip. Without a range, so many seconds up to now.
+    ///
+    /// Errors: BAD_USER_INPUT for an end before its start, and as [`BlockRangeInput::first_and_last`].
+    pub(crate) fn time(
+        name: &str,
+        range: Option<Self>,
+        seconds: u32,
+        view: &View,
+    ) -> Result<(DateTime, DateTime), ApiError> {
+        if let Some((from, to)) = Self::given_time(range, seconds) {
+            return if from.to_unix() <= to.to_unix() { Ok((from, to)) } else { Err(out_of_order(name, from, to)) };
+        }
+        let (first, last) = Self::first_and_last(name, range, view)?;
+        let from = DateTime::from_unix(view.main_block(first)?.row.median_time);
+        let end = if last == view.tip().height { None } else { Some(view.main_block(last)?.row.median_time) };
+        let (_, to) = TimeRange { from: Some(from), to: end.map(DateTime::from_unix) }.ends_within(seconds);
+        // the clock of a block may be ahead of that of this machine
+        Ok((from, DateTime::from_unix(to.to_unix().max(from.to_unix()))))
+    }
+
     /// The heights of those of these blocks that exist; of all blocks without a range. Which they are is as lasting as the
     /// block that ends them. `name` is that of the argument, with its path.
     ///
@@ -193,7 +223,7 @@ impl HeightRange {
 
 impl TimeRange {
     /// Both ends: now if the end is not given, and so many seconds before the end if the start is not.
-    pub(crate) fn ends_within(self, seconds: u32) -> (DateTime, DateTime) {
+    fn ends_within(self, seconds: u32) -> (DateTime, DateTime) {
         let to = self.to.unwrap_or_else(|| DateTime::from_system(SystemTime::now()));
         (self.from.unwrap_or_else(|| DateTime::from_unix(to.to_unix().saturating_sub(seconds))), to)
     }
@@ -203,8 +233,7 @@ impl TimeRange {
         if let (Some(from), Some(to)) = (self.from, self.to)
             && from.to_unix() > to.to_unix()
         {
-            let fault = format!("is {from}, and {name}.times.to is {to}, which is before it");
-            return Err(ApiError::bad_argument(format!("{name}.times.from"), fault));
+            return Err(out_of_order(name, from, to));
         }
         // the first block at that time or after it is the first after the second before
         let before = self.from.and_then(|from| from.to_unix().checked_sub(1));
@@ -213,6 +242,11 @@ impl TimeRange {
         let later = view.first_height_after(to.to_unix())?;
         Ok((first..later, Some(later).filter(|later| *later <= view.tip().height)))
     }
+}
+
+fn out_of_order(name: &str, from: DateTime, to: DateTime) -> ApiError {
+    let fault = format!("is {from}, and {name}.times.to is {to}, which is before it");
+    ApiError::bad_argument(format!("{name}.times.from"), fault)
 }
 
 fn count_of_last(name: &str, count: i32) -> Result<u32, ApiError> {

@@ -26,7 +26,7 @@ pub(crate) use block_clock::{BlockClock, TimeLookup};
 pub(crate) use block_fee_stats::median_fee;
 pub(crate) use block_filter::BlockFilter;
 pub(crate) use block_header::BlockHeader;
-pub(crate) use block_range::{BlockRangeInput, TimeRange};
+pub(crate) use block_range::BlockRangeInput;
 pub(crate) use compact_filter::CompactFilterObject;
 pub(crate) use cumulative_totals::CumulativeTotals;
 pub(crate) use merkle_proof::MerkleProofObject;

@@ -19,7 +19,7 @@ use crate::api::pagination::connection::Connection;
 use crate::api::pagination::global_id::MEMPOOL_ID;
 use crate::api::pagination::page::{PageArgs, list_size};
 use crate::api::scalars::Txid;
-use crate::api::types::block::TimeRange;
+use crate::api::types::block::BlockRangeInput;
 use crate::api::types::transaction::{Transaction, TransactionFilter};
 use crate::limits::Limits;
 use crate::view::{Entry, View};
@@ -28,8 +28,6 @@ use crate::view::{Entry, View};
 pub(crate) const PROJECTED: i32 = 8;
 /// How far apart samples are if nothing else is asked for, in seconds.
 const STEP: i32 = 600;
-/// How long the history is if no start is given, in seconds.
-const DAY: u32 = 86_400;
 
 /// The transactions that wait for a block, and the view they were found in.
 #[derive(Clone)]
@@ -219,17 +217,16 @@ impl Mempool {
     /// The mempool over time, as this server saw it: the newest sample of each step that has one, oldest step first. The server
     /// stores one sample per minute, for 400 days by default. Steps begin at multiples of their length since 1970, as the hours
     /// and days of `Chain.series` do, so that the same time is in the same step however often it is requested.
-    #[graphql(
-        complexity = "costs::list(sample::most_steps(range.unwrap_or_default().ends_within(DAY), step_seconds), child_complexity)"
-    )]
+    #[graphql(complexity = "costs::list(sample::most_steps(range, step_seconds), child_complexity)")]
     async fn history(
         &self,
         ctx: &Context<'_>,
         #[graphql(
-            desc = "The times, of at most `server.limits.pages.pointsPerSeries` steps. Up to now without an end, and a day long \
-                    without a start."
+            desc = "The time, of at most `server.limits.pages.pointsPerSeries` steps. Up to now without an end, and a day long \
+                    without a start. Of blocks, from the median time past of the first to that of the last, or to now if that \
+                    is the tip. The last day without a range."
         )]
-        range: Option<TimeRange>,
+        range: Option<BlockRangeInput>,
         #[graphql(desc = "The length of a step, in seconds, at least 60.", default_with = "Some(STEP)")]
         step_seconds: Option<i32>,
         #[graphql(
@@ -238,34 +235,29 @@ impl Mempool {
         )]
         include_empty: Option<bool>,
     ) -> Option<Result<Vec<MempoolSeriesPoint>, ApiError>> {
-        let (ends, step) = (range.unwrap_or_default().ends_within(DAY), step_seconds.unwrap_or(STEP));
-        let shape = (step, include_empty.unwrap_or_default());
-        Some(limits(ctx).and_then(|limits| sample::history(&self.view, limits, ends, shape)))
+        let shape = (step_seconds.unwrap_or(STEP), include_empty.unwrap_or_default());
+        let read = |limits: &Limits| sample::history(&self.view, limits, sample::time(range, &self.view)?, shape);
+        Some(limits(ctx).and_then(read))
     }
 
     /// How past `recommendedFees` of this server for the next block and for one of the next three and six compare with what
     /// those blocks took, by the rule of `FeeEstimate.hitRate`: a record for each target. Each step of time has one estimate,
     /// that of its newest sample (`history`). Blocks of the main chain of now are compared.
-    #[graphql(
-        complexity = "costs::more(sample::most_steps(range.unwrap_or_default().ends_within(DAY), step_seconds), costs::few(child_complexity))"
-    )]
+    #[graphql(complexity = "costs::more(sample::most_steps(range, step_seconds), costs::few(child_complexity))")]
     async fn fee_track_record(
         &self,
         ctx: &Context<'_>,
-        #[graphql(
-            desc = "From the start of the first step to the end, of at most `server.limits.pages.pointsPerSeries` steps. Up to now \
-                    without an end, and a day long without a start."
-        )]
-        range: Option<TimeRange>,
+        #[graphql(desc = "The time, as in `history`.")] range: Option<BlockRangeInput>,
         #[graphql(desc = "The length of a step, in seconds, at least 60.", default_with = "Some(STEP)")]
         step_seconds: Option<i32>,
     ) -> Option<Result<Vec<FeeTrackRecord>, ApiError>> {
-        let (ends, step) = (range.unwrap_or_default().ends_within(DAY), step_seconds.unwrap_or(STEP));
+        let step = step_seconds.unwrap_or(STEP);
         let read = |limits: &Limits| {
-            let steps = sample::steps(ends, step_seconds);
+            let time = sample::time(range, &self.view)?;
             // more are refused
-            costs::spend(ctx, steps.min(usize::try_from(limits.points).unwrap_or(usize::MAX)))?;
-            track_record::read(&self.view, limits, ends, step)
+            let steps = sample::steps(time, Some(step)).min(usize::try_from(limits.points).unwrap_or(usize::MAX));
+            costs::spend(ctx, steps)?;
+            track_record::read(&self.view, limits, time, step)
         };
         Some(limits(ctx).and_then(read))
     }

@@ -4,6 +4,7 @@
 //!   mempool.rs  Mempool           what can be asked of all of them
 //!     ├─ stats.rs                 their figures
 //!     ├─ sample.rs                what they were
+//!     │    └─ past_estimate.rs    what was recommended then, and what was needed
 //!     ├─ list.rs                  pages of them
 //!     ├─ block_template.rs        the next block as the node would make it
 //!     ├─ fee_bin.rs               how much pays how much
@@ -24,6 +25,7 @@ mod hit_rate;
 mod list;
 mod mempool;
 mod mempool_event;
+mod past_estimate;
 mod projected_block;
 mod projected_block_delta;
 mod rbf_node;

@@ -1,22 +1,33 @@
 use std::sync::Arc;
 
-use async_graphql::SimpleObject;
+use async_graphql::{ComplexObject, Context, SimpleObject};
 
 use super::fee_bin::FeeBinObject;
+use super::past_estimate::PastFeeEstimate;
 use crate::api::costs;
 use crate::api::error::ApiError;
 use crate::api::pagination::page::count_of;
 use crate::api::scalars::{DateTime, Sats, UInt53, int_of};
+use crate::api::types::block::BlockRangeInput;
 use crate::limits::Limits;
-use crate::view::{self, View};
+use crate::view::{self, SAMPLED_TARGETS, SampledEstimates, View};
 
 /// A sample is taken once in so many seconds.
 const MINUTE: u32 = 60;
+/// The length of a time without a start.
+const DAY: u32 = 86_400;
+
+/// Reading the blocks that the farthest of [`SAMPLED_TARGETS`] is for.
+const READ_BLOCKS: usize = 6_usize.div_ceil(costs::ROWS_APART);
 
 /// The mempool at one point in time.
 #[derive(SimpleObject)]
-#[graphql(name = "MempoolSample")]
+#[graphql(complex, name = "MempoolSample")]
 pub(crate) struct MempoolSampleObject {
+    #[graphql(skip)]
+    view: Arc<View>,
+    #[graphql(skip)]
+    estimates: Option<SampledEstimates>,
     /// The time of the sample, to the minute.
     taken_at: DateTime,
     /// The number of transactions in the mempool.
@@ -37,8 +48,20 @@ pub(crate) struct MempoolSampleObject {
     vsize_by_fee_rate: Vec<FeeBinObject>,
 }
 
+#[ComplexObject]
 impl MempoolSampleObject {
-    fn new(minute: u32, sample: view::MempoolSample) -> Result<Self, ApiError> {
+    /// What this server recommended at that time (`recommendedFees`) for the next block and for one of the next three and six,
+    /// and what the blocks after it took. Empty for a sample of a version that did not store it.
+    #[graphql(complexity = "costs::more(READ_BLOCKS, costs::list(SAMPLED_TARGETS.len(), child_complexity))")]
+    async fn fee_estimates(&self, ctx: &Context<'_>) -> Option<Result<Vec<PastFeeEstimate>, ApiError>> {
+        let Some(estimates) = self.estimates else { return Some(Ok(Vec::new())) };
+        let read = costs::spend(ctx, READ_BLOCKS);
+        Some(read.and_then(|()| PastFeeEstimate::all(&self.view, estimates, self.min_fee_rate)))
+    }
+}
+
+impl MempoolSampleObject {
+    fn new(view: &Arc<View>, minute: u32, sample: view::MempoolSample) -> Result<Self, ApiError> {
         Ok(Self {
             taken_at: DateTime::from_unix(minute.saturating_mul(MINUTE)),
             tx_count: int_of(sample.count)?,
@@ -48,8 +71,17 @@ impl MempoolSampleObject {
             tx_per_second: sample.transactions_per_second,
             vbytes_per_second: sample.vbytes_per_second,
             vsize_by_fee_rate: sample.bins.into_iter().map(FeeBinObject::new).collect::<Result<_, _>>()?,
+            view: Arc::clone(view),
+            estimates: sample.estimates,
         })
     }
+}
+
+/// The time that is asked for.
+///
+/// Errors: those of [`BlockRangeInput::time`].
+pub(crate) fn time(range: Option<BlockRangeInput>, view: &View) -> Result<(DateTime, DateTime), ApiError> {
+    BlockRangeInput::time("range", range, DAY, view)
 }
 
 /// How many steps there are from one time to another; none if these are not in order, or the step cannot be.
@@ -59,9 +91,9 @@ pub(crate) fn steps((from, to): (DateTime, DateTime), step: Option<i32>) -> usiz
     between.map_or(0, |steps| usize::try_from(steps).unwrap_or(usize::MAX).saturating_add(1))
 }
 
-/// How many steps there are at most that are not refused.
-pub(crate) fn most_steps(ends: (DateTime, DateTime), step: Option<i32>) -> usize {
-    steps(ends, step).min(costs::POINTS)
+/// How many steps there are at most that are not refused: of blocks, the most that may be.
+pub(crate) fn most_steps(range: Option<BlockRangeInput>, step: Option<i32>) -> usize {
+    BlockRangeInput::given_time(range, DAY).map_or(costs::POINTS, |ends| steps(ends, step).min(costs::POINTS))
 }
 
 /// A step of time, and the mempool in it.
@@ -89,7 +121,7 @@ pub(crate) fn history(
         Ok(MempoolSeriesPoint {
             start_at: DateTime::from_unix(step.start),
             end_at: DateTime::from_unix(step.end),
-            sample: step.sample.map(|(minute, sample)| MempoolSampleObject::new(minute, sample)).transpose()?,
+            sample: step.sample.map(|(minute, sample)| MempoolSampleObject::new(view, minute, sample)).transpose()?,
         })
     };
     steps.map(point).collect()
@@ -105,8 +137,7 @@ pub(super) struct SampleStep {
 
 /// The steps, the oldest first.
 ///
-/// Errors: BAD_USER_INPUT for times that are not in order and a step below a minute; QUERY_LIMIT_EXCEEDED for too many
-/// steps.
+/// Errors: BAD_USER_INPUT for a step below a minute, QUERY_LIMIT_EXCEEDED for too many steps.
 pub(super) fn read(
     view: &View,
     limits: &Limits,
@@ -118,10 +149,6 @@ pub(super) fn read(
         return Err(ApiError::bad_argument("stepSeconds", format!("is {step}, and it must be at least 60")));
     }
     let (first, last) = (from.to_unix(), to.to_unix());
-    if first > last {
-        let fault = format!("is {from}, and range.to is {to}, which is before it");
-        return Err(ApiError::bad_argument("range.from", fault));
-    }
     let points = u64::try_from(steps((from, to), Some(step))).unwrap_or(u64::MAX);
     if points > limits.points.into() {
         return Err(ApiError::argument_exceeds("stepSeconds", "pointsPerSeries", limits.points.into(), points));

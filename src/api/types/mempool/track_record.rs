@@ -6,14 +6,12 @@
 //!   blocks        □     □        □ tip    within 1: the next □ of each sample; within 3: one of its next three
 //! ```
 
-use std::collections::BTreeMap;
-
 use async_graphql::SimpleObject;
 
-use super::{hit_rate, sample};
+use super::past_estimate::{Judged, NeededFeerates};
+use super::sample;
 use crate::api::error::ApiError;
 use crate::api::scalars::{DateTime, int};
-use crate::chain::{Feerate, Height};
 use crate::limits::Limits;
 use crate::view::{SAMPLED_TARGETS, View};
 
@@ -35,29 +33,18 @@ pub(crate) struct FeeTrackRecord {
     average_needed_fee_rate: Option<f64>,
 }
 
-/// An estimate, and what was needed.
-#[derive(Clone, Copy)]
-struct Judged {
-    estimate: Feerate,
-    /// The lowest feerate that the next blocks took; `None` if they took nothing.
-    needed: Option<Feerate>,
-    /// What the node accepted at that time, in sat/vB.
-    minimum: f64,
-}
-
 impl FeeTrackRecord {
     fn of(target: u32, judged: &[Judged]) -> Result<Self, ApiError> {
-        let is_enough = |one: &&Judged| one.needed.is_some_and(|needed| needed <= one.estimate);
         let count = |count: usize| u32::try_from(count).map_err(|_| ApiError::internal("too many samples"));
         let mean = |values: Vec<f64>| -> Result<Option<f64>, ApiError> {
             let all = f64::from(count(values.len())?);
             Ok((!values.is_empty()).then(|| values.iter().sum::<f64>() / all))
         };
-        let needed = judged.iter().filter_map(|one| Some(one.needed?.to_sat_per_vb().max(one.minimum)));
+        let needed = judged.iter().filter_map(Judged::needed_sat_per_vb);
         Ok(Self {
             target_blocks: int(target)?,
             estimate_count: int(count(judged.len())?)?,
-            enough_count: int(count(judged.iter().filter(is_enough).count())?)?,
+            enough_count: int(count(judged.iter().filter(|one| one.is_enough()).count())?)?,
             average_fee_rate: mean(judged.iter().map(|one| one.estimate.to_sat_per_vb()).collect())?,
             average_needed_fee_rate: mean(needed.collect())?,
         })
@@ -73,30 +60,13 @@ pub(crate) fn read(
     ends: (DateTime, DateTime),
     step: i32,
 ) -> Result<Vec<FeeTrackRecord>, ApiError> {
-    let steps = sample::read(view, limits, ends, step)?;
-    let tip = view.tip().height.to_u32();
-    // many samples have the same next block
-    let mut blocks: BTreeMap<u32, Option<Feerate>> = BTreeMap::new();
+    let mut needed = NeededFeerates::new(view);
     let mut judged = SAMPLED_TARGETS.map(|target| (target, Vec::new()));
-    for (_, sample) in steps.into_iter().filter_map(|step| step.sample) {
+    for (_, sample) in sample::read(view, limits, ends, step)?.into_iter().filter_map(|step| step.sample) {
         let Some(estimates) = sample.estimates else { continue };
-        for ((target, judged), estimate) in judged.iter_mut().zip(estimates.feerates) {
-            let first = estimates.tip.to_u32().saturating_add(1);
-            let last = estimates.tip.to_u32().saturating_add(*target);
-            if last > tip {
-                continue;
-            }
-            let mut needed = None;
-            for height in first..=last {
-                let found = if let Some(found) = blocks.get(&height) {
-                    *found
-                } else {
-                    let found = hit_rate::needed(&view.main_block(Height::from(height))?.row);
-                    *blocks.entry(height).or_insert(found)
-                };
-                needed = [needed, found].into_iter().flatten().min();
-            }
-            judged.push(Judged { estimate, needed, minimum: sample.min_fee_rate });
+        for past in needed.judge(estimates, sample.min_fee_rate)? {
+            let Some(of_target) = judged.iter_mut().find(|(target, _)| *target == past.target) else { continue };
+            of_target.1.extend(past.judged);
         }
     }
     judged.into_iter().map(|(target, judged)| FeeTrackRecord::of(target, &judged)).collect()
@@ -105,6 +75,7 @@ pub(crate) fn read(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::chain::Feerate;
 
     #[test]
     fn an_estimate_is_enough_if_a_block_took_as_little() {

@@ -189,13 +189,15 @@ fn an_error_of_a_limit_names_the_argument_that_exceeds_it() {
     for (document, argument, message) in [
         (format!("chain {{ series({all}, group: BLOCK) {{ startAt }} }}"), "range", "range: pointsPerSeries is "),
         (
-            format!("script(scriptPubKey: \"51\") {{ balanceHistory({all}, group: BLOCK, includeEmpty: true) {{ startAt }} }}"),
+            format!(
+                "script(scriptPubKey: \"51\") {{ balanceHistory({all}, group: BLOCK, includeEmpty: true) {{ startAt }} }}"
+            ),
             "range",
             "range: pointsPerSeries is ",
         ),
         (
-            "mempool { history(range: { from: \"2020-01-01T00:00:00Z\", to: \"2020-01-02T00:00:00Z\" }, stepSeconds: 60) \
-             { startAt } }"
+            "mempool { history(range: { times: { from: \"2020-01-01T00:00:00Z\", to: \"2020-01-02T00:00:00Z\" } }, \
+             stepSeconds: 60) { startAt } }"
                 .to_owned(),
             "stepSeconds",
             "stepSeconds: pointsPerSeries is 1441, and the limit is 3",

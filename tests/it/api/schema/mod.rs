@@ -135,6 +135,8 @@ const INT_FITS: &[(&str, &str)] = &[
     ("Output.spentHeight", "as Block.height"),
     ("Output.vout", "as OutPoint.vout"),
     ("OutputAge.blockCount", "at most the height of the tip"),
+    ("PastFeeEstimate.targetBlocks", "as FeeTrackRecord.targetBlocks"),
+    ("PastFeeEstimate.tipHeight", "as Block.height"),
     ("ProjectedBlock.index", "at most as many as transactions"),
     ("ProjectedBlock.maxWeight", "as Block.weight"),
     ("ProjectedBlock.txCount", "as Block.txCount"),
