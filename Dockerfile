@@ -17,6 +17,7 @@ FROM rust:1.95-slim-bookworm AS build
 ENV RUSTUP_TOOLCHAIN=1.95.0
 WORKDIR /src
 COPY Cargo.toml Cargo.lock build.rs ./
+COPY core core
 COPY src src
 COPY benches benches
 COPY tests tests

@@ -16,7 +16,7 @@ test: ## All tests, on a real node too where one can be had; ends with what was 
 	scripts/test.sh
 
 lint: ## Formatting, clippy and the documentation, warnings as errors
-	cargo fmt --check
+	cargo fmt --all --check
 	cargo fmt --check --manifest-path fuzz/Cargo.toml
 	cargo clippy --locked --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps --document-private-items

@@ -20,11 +20,9 @@ command -v cargo-mutants >/dev/null || { echo "mutants.sh: cargo-mutants is not 
 
 out=target/mutants
 
-# The lines of a table of Cargo.toml for those dependencies that these folders name.
+# The lines of Cargo.toml for those dependencies that these folders name.
 dependencies() {
-  local table=$1
-  shift
-  sed -n "/^\[$table\]/,/^\[/p" Cargo.toml | grep -E '^[a-z0-9_-]+ = ' | while read -r line; do
+  sed -n '/^\[workspace.dependencies\]/,/^\[/p' Cargo.toml | grep -E '^[a-z0-9_-]+ = ' | while read -r line; do
     name=${line%% *}
     if grep -rqE "\b${name//-/_}::" "$@"; then printf '%s\n' "$line"; fi
   done
@@ -38,7 +36,7 @@ cp -a src/chain src/sim "$out/base/src/"
 {
   package base
   echo '[dependencies]'
-  dependencies dependencies src/chain src/sim
+  dependencies src/chain src/sim
 } > "$out/base/Cargo.toml"
 printf '#![allow(missing_docs, unused)]\npub mod chain;\npub mod sim;\n' > "$out/base/src/lib.rs"
 
@@ -48,9 +46,7 @@ cp -r tests/it "$out/src/it"
   package btcgraph
   echo '[dependencies]'
   echo 'base = { path = "base" }'
-  dependencies dependencies src/index tests/it/support/indexed.rs
-  echo '[dev-dependencies]'
-  dependencies dev-dependencies src/index tests/it/sync/histories
+  dependencies src/index tests/it/support/indexed.rs tests/it/sync/histories
   sed -n '/^# hashing/,/^$/p' Cargo.toml
   printf '[profile.dev]\ndebug = false\n[profile.dev.package.base]\nopt-level = 2\n[workspace]\nmembers = ["base"]\n'
 } > "$out/Cargo.toml"

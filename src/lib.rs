@@ -19,6 +19,10 @@
 //!   fleet/     frozen blocks of the index, published to an object store and joined from there
 //! ```
 //!
+//! What is below `view/` and beside it, down to `chain/`, is a package of its own, `btcgraph-core`, whose root is
+//! `core.rs`: it is built and tested optimised, and knows nothing of GraphQL. Its modules are named here as if they were of
+//! this one.
+//!
 //! `chain/` is the ground all of them stand on: Bitcoin as such, without I/O. `limits/` declares what clients may ask
 //! for, how often and how long. `outbound/` connects to URLs of the operator. `sim/` makes chains,
 //! and a node over them, for tests, loads and the demo.
@@ -29,19 +33,13 @@
 pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), env!("COMMIT_IN_PARENTHESES"));
 
 pub mod api;
-pub mod chain;
-mod durable;
 pub mod fleet;
-pub mod index;
 pub mod limits;
-pub mod live;
-pub mod mempool;
-pub mod node;
 pub mod outbound;
 pub mod rates;
 pub mod server;
 pub mod settings;
-pub mod sim;
-pub mod sync;
-pub mod view;
 pub mod webhooks;
+
+use btcgraph_core::durable;
+pub use btcgraph_core::{chain, index, live, mempool, node, sim, sync, view};

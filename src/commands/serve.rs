@@ -43,6 +43,13 @@ pub(super) struct ServeArguments {
     from: Option<String>,
 }
 
+/// The limits of requests that clients cause to the node.
+fn node_limits(settings: &Settings) -> NodeLimits {
+    let limits = &settings.limits;
+    let block_template = settings.server.block_template;
+    NodeLimits { requests: limits.node_requests, timeout: limits.node_timeout, block_template }
+}
+
 /// Runs until `stop` is cancelled. Answers from the start, for the tip of the index, once that was joined.
 pub(super) async fn run(
     settings: &Settings,
@@ -54,8 +61,7 @@ pub(super) async fn run(
     {
         return Ok(());
     }
-    let node_limits = NodeLimits::new(&settings.limits, settings.server.block_template);
-    let published = Published::with_node_limits(node_limits).with_longest_silence(settings.longest_silence());
+    let published = Published::with_node_limits(node_limits(settings)).with_longest_silence(settings.longest_silence());
     let live = Live::default();
     let limits = settings.limits;
     let options = options_of(&limits, &settings.server)?;
@@ -380,7 +386,7 @@ mod tests {
         let platform = Platform { home: "/h".into(), data: "/d".into(), node_data: "/n".into(), memory: None };
         let settings = Settings::load(&Sources { platform: Some(platform), ..Sources::default() }).unwrap();
         assert_eq!(settings.limits, Limits::default());
-        assert_eq!(NodeLimits::new(&settings.limits, settings.server.block_template), NodeLimits::default());
+        assert_eq!(node_limits(&settings), NodeLimits::default());
         assert_eq!(settings.longest_silence(), Published::default().longest_silence());
         assert_eq!(pieces::mempool_limits(&settings), MempoolLimits::default());
         assert_eq!(pieces::index_options(&settings).observed, ObservedLimits::default());

@@ -45,8 +45,6 @@ use bitcoin::Network;
 use crate::chain::Height;
 use byte_budget::ByteBudget;
 use together::WantedTogether;
-#[cfg(test)]
-pub(crate) use together::wait_once;
 
 pub use addresses::FoundAddress;
 pub use block::Block;
@@ -75,6 +73,7 @@ pub use relative_lock::{LockEnd, LockKind, RelativeLock};
 pub use replaced::Replacement;
 pub use sync_state::{IndexingSpeed, SyncPhase, SyncState, SyncStatus};
 pub use tip_history::{TipChange, TipHistory};
+pub use together::wait_once;
 pub use transaction::{ConfirmedPlace, Transaction, TransactionState, state_after};
 
 pub use crate::index::{

@@ -20,7 +20,6 @@ use dataloader::non_cached::Loader;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::timeout;
 
-use crate::limits::Limits;
 use crate::node::{
     Answer, BlockTemplate, ChainInfo, ChainTip, DOWNLOADING, EstimateMode, FeeEstimate, NO_FILTER_INDEX, NOT_CONNECTED,
     NetworkInfo, Node, NodeError, Question,
@@ -40,17 +39,10 @@ pub struct NodeLimits {
     pub block_template: bool,
 }
 
-impl NodeLimits {
-    /// Takes the limits of node requests from all limits.
-    #[must_use]
-    pub fn new(limits: &Limits, block_template: bool) -> Self {
-        Self { requests: limits.node_requests, timeout: limits.node_timeout, block_template }
-    }
-}
-
+/// Those of the settings by default.
 impl Default for NodeLimits {
     fn default() -> Self {
-        Self::new(&Limits::default(), false)
+        Self { requests: 4, timeout: Duration::from_secs(5), block_template: false }
     }
 }
 

@@ -189,7 +189,7 @@ impl View {
 }
 
 /// Waits until all other fields that can begin or continue have done so.
-pub(crate) async fn wait_once() {
+pub async fn wait_once() {
     let mut has_waited = false;
     poll_fn(|context| {
         if has_waited {
