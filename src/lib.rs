@@ -19,13 +19,12 @@
 //!   fleet/     frozen blocks of the index, published to an object store and joined from there
 //! ```
 //!
-//! What is below `view/` and beside it, down to `chain/`, is a package of its own, `btcgraph-core`, whose root is
-//! `core.rs`: it is built and tested optimised, and knows nothing of GraphQL. Its modules are named here as if they were of
-//! this one.
-//!
 //! `chain/` is the ground all of them stand on: Bitcoin as such, without I/O. `limits/` declares what clients may ask
 //! for, how often and how long. `outbound/` connects to URLs of the operator. `sim/` makes chains,
 //! and a node over them, for tests, loads and the demo.
+//!
+//! `view/` and what it is made from is the package `btcgraph-core`, with `core.rs` as its root: it knows nothing of GraphQL,
+//! and is optimised for tests, too. Its modules are named here as if they were of this package.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 

@@ -24,7 +24,8 @@ use super::hot::tables::{
     block_files, block_filters, block_hashes, block_starts, blocks, history, meta, miner_blocks, overwritten, p2pk,
     payouts, raw_blocks, reorgs, spends, stale_blocks, stale_transactions, transactions, txids, unspent,
 };
-use super::hot::update::{Tip, read_tip};
+use super::hot::tip_record::read_tip;
+use super::hot::update::Tip;
 use super::hot::{block_filters as filters, miners};
 use super::keys::{Position, Salt, TxNum};
 use super::optional::OptionalReads;

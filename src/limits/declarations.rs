@@ -198,7 +198,7 @@ macro_rules! declarations {
                     derived_scripts: usize, Count = 4_000, 1..=1_000_000, "server.max_derived_scripts", "derivedScripts";
 
                     /// The highest gap limit of an account (`descriptor`) and of a descriptor that a subscription watches.
-                    gap_limit: u32, Count = 1_000, 1..=widen(HIGHEST_GAP_LIMIT), "server.max_gap_limit", "gapLimit";
+                    gap_limit: u32, Count = 1_000, widen(DEFAULT_GAP_LIMIT)..=widen(HIGHEST_GAP_LIMIT), "server.max_gap_limit", "gapLimit";
 
                     /// About the most bytes of memory for derived scripts of accounts that are cached. The cache refuses
                     /// nothing.

@@ -23,6 +23,10 @@ pub(crate) use declarations::declarations;
 /// if it had this many.
 pub const HIGHEST_PAGE_SIZE: u32 = 1_000;
 
+/// The gap limit of a descriptor that is given without one, as wallets have it (BIP44). The lowest value of
+/// [`Limits::gap_limit`].
+pub const DEFAULT_GAP_LIMIT: u32 = 20;
+
 /// The highest value of [`Limits::gap_limit`]. A higher gap limit in a document is refused, and counts as none before.
 pub const HIGHEST_GAP_LIMIT: u32 = 100_000;
 

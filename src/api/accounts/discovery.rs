@@ -7,11 +7,11 @@ use super::derivation::{DerivationCache, DerivedScript};
 use crate::api::costs;
 use crate::api::error::ApiError;
 use crate::chain::descriptor::{INDEX_END, OutputDescriptor};
-use crate::limits::{DERIVED_TOGETHER, Limits};
+use crate::limits::{self, DERIVED_TOGETHER, Limits};
 use crate::view::View;
 
-/// The gap limit that wallets use (BIP44).
-pub(crate) const DEFAULT_GAP_LIMIT: i32 = 20;
+/// The gap limit without one in the document.
+pub(crate) const DEFAULT_GAP_LIMIT: i32 = limits::DEFAULT_GAP_LIMIT.cast_signed();
 
 /// What a look-up of one script weighs in what an answer may read.
 const LOOKUP_BYTES: usize = 128;

@@ -91,9 +91,7 @@ impl SearchQuery {
         costs::spend(ctx, costs::descriptor(&text))?;
         let Ok(descriptor) = self.serving.derivation.parse(text, view.network()).await? else { return Ok(None) };
         let (limits, spend) = (limits(ctx)?, |cost| costs::spend(ctx, cost));
-        // the operator may allow less than the default
-        let highest = i32::try_from(limits.gap_limit).unwrap_or(i32::MAX);
-        let account = (descriptor, limits.check_gap_limit("gapLimit", DEFAULT_GAP_LIMIT.min(highest))?);
+        let account = (descriptor, limits.check_gap_limit("gapLimit", DEFAULT_GAP_LIMIT)?);
         DescriptorAccount::of_descriptor(view, &self.serving, "text", account, limits, spend).await.map(Some)
     }
 

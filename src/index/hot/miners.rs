@@ -22,7 +22,8 @@ use super::resolve::{BlockRun, parse};
 use super::tables::blocks::BlockRow;
 use super::tables::meta;
 use super::tables::miner_blocks::{self, MinerTotals, MinersState, NAME};
-use super::update::{Tables, read_tip};
+use super::tip_record::read_tip;
+use super::update::Tables;
 use crate::chain::Height;
 use crate::chain::pools::{PoolId, Pools};
 

@@ -11,5 +11,6 @@ pub(in crate::index) mod prefetch;
 pub(in crate::index) mod resolve;
 pub(in crate::index) mod sweep;
 pub(in crate::index) mod tables;
+pub(in crate::index) mod tip_record;
 pub(in crate::index) mod union;
 pub(in crate::index) mod update;
