@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use bitcoin::Txid;
-use bitcoin::consensus::encode::{Error, deserialize, serialize};
+use bitcoin::consensus::encode::{Error, deserialize, deserialize_partial, serialize};
 use bitcoin::hashes::Hash;
 
 use super::projection::Remainder;
@@ -36,7 +36,9 @@ pub struct BlockAudit {
 }
 
 /// The fields of a [`BlockAudit`], nested because one tuple cannot have so many. Txids follow each other.
-type EncodedAudit = ((u32, u64, u64, u64, u64), (Vec<u8>, Vec<u8>), (Vec<u64>, Vec<u64>));
+type EncodedAudit = (EncodedSums, (Vec<u8>, Vec<u8>), (Vec<u64>, Vec<u64>));
+/// The fields of a [`BlockAudit`] in front of its lists.
+type EncodedSums = (u32, u64, u64, u64, u64);
 
 impl MempoolSnapshot {
     /// Compares a block, whose transactions have these ids, with the first projected block of this state. `at` is now, in
@@ -72,15 +74,28 @@ impl MempoolSnapshot {
     }
 }
 
+fn match_rate((projected, fresh): (u64, u64), matched: u64) -> f64 {
+    let expected = projected.saturating_sub(fresh);
+    #[allow(clippy::cast_precision_loss, reason = "weights of a block are far below 2^52")]
+    let rate = matched as f64 / expected.max(1) as f64;
+    if expected == 0 { 1.0 } else { rate }
+}
+
 impl BlockAudit {
     /// The share of the projected weight that is in the block, from 0 to 1, fresh transactions not counted; 1 if there is no
     /// other.
     #[must_use]
     pub fn match_rate(&self) -> f64 {
-        let expected = self.projected_weight.saturating_sub(self.fresh_weight);
-        #[allow(clippy::cast_precision_loss, reason = "weights of a block are far below 2^52")]
-        let rate = self.matched_weight as f64 / expected.max(1) as f64;
-        if expected == 0 { 1.0 } else { rate }
+        match_rate((self.projected_weight, self.fresh_weight), self.matched_weight)
+    }
+
+    /// The [`match_rate`](Self::match_rate) of an encoded comparison, whose lists are not decoded.
+    ///
+    /// Errors: the bytes do not begin as a valid encoding.
+    pub fn decode_match_rate(bytes: &[u8]) -> Result<f64, Error> {
+        let (head, _): (EncodedSums, usize) = deserialize_partial(bytes)?;
+        let (_, projected_weight, _, matched_weight, fresh_weight) = head;
+        Ok(match_rate((projected_weight, fresh_weight), matched_weight))
     }
 
     /// Encodes the row in the serialisation of the Bitcoin protocol, the fields in their order.

@@ -9,7 +9,7 @@ use crate::chain::raw::{RawTransaction, split_transactions};
 use crate::chain::script::never_spendable;
 use crate::chain::wide;
 use crate::index::{IndexError, TxNum};
-use crate::mempool::{Coins, FeeFraction, MinedClusters, PayingTransaction, ScriptTotals};
+use crate::mempool::{Coins, FeeFraction, PayingTransaction, ScriptTotals};
 
 /// The figures of the transactions of a block.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,12 +77,6 @@ impl BlockContents {
             by_rate.get(reached).or(by_rate.last()).map_or(0, |(rate, _)| *rate)
         };
         shares.iter().map(at).collect()
-    }
-
-    /// The clusters of the transactions without the coinbase.
-    #[must_use]
-    pub fn clusters(&self) -> MinedClusters<'_> {
-        MinedClusters::of(&self.paying)
     }
 }
 

@@ -22,6 +22,7 @@ mod dry_run;
 mod filters;
 mod head;
 mod ledger;
+mod mined_cluster;
 mod node_client;
 mod node_facts;
 mod observed;
@@ -64,7 +65,7 @@ pub use ledger::{
 };
 pub use node_client::{NodeClient, NodeClientError, NodeLimits};
 pub use node_facts::MissingFilter;
-pub use observed::BlockArrival;
+pub use observed::{AuditTotals, BlockArrival};
 pub use output::{SpendStatus, Spender, UnspendableReason, mature_at};
 pub use prevouts::FundedOutput;
 pub use proofs::{MerkleProof, WtxidProof};

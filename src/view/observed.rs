@@ -4,8 +4,10 @@
 use std::ops::{Range, RangeInclusive};
 
 use bitcoin::BlockHash;
+use bitcoin::consensus::encode::Error;
 
 use super::{Block, Transaction, View, corrupt};
+use crate::chain::Height;
 use crate::index::{IndexError, Reorg, Tip};
 use crate::mempool::{BlockAudit, MempoolSample};
 
@@ -18,7 +20,41 @@ pub struct BlockArrival {
     pub audit: Option<BlockAudit>,
 }
 
+/// How several blocks compare with the projected ones.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct AuditTotals {
+    /// The number of blocks that were compared.
+    pub blocks: u32,
+    /// The sum of their match rates.
+    pub match_rates: f64,
+}
+
 impl View {
+    /// How those of the active chain's blocks at these heights that `is_meant` lets through compare with the projected ones.
+    /// `count` is called for each row before it is used, with its bytes.
+    ///
+    /// Errors: those of the index and of both functions.
+    pub fn audit_totals<E: From<IndexError>>(
+        &self,
+        heights: Range<Height>,
+        mut is_meant: impl FnMut(Height) -> Result<bool, E>,
+        mut count: impl FnMut(usize) -> Result<(), E>,
+    ) -> Result<AuditTotals, E> {
+        let mut totals = AuditTotals::default();
+        for row in self.head.chain.observed_blocks(heights)? {
+            let (block, observed) = row?;
+            count(observed.audit.len())?;
+            let is_of_chain = || Ok::<_, E>(self.head.chain.block_hash(block.height)? == block.hash);
+            if observed.audit.is_empty() || !is_meant(block.height)? || !is_of_chain()? {
+                continue;
+            }
+            let match_rate = BlockAudit::decode_match_rate(&observed.audit);
+            totals.match_rates += match_rate.map_err(|error| damaged_audit(block.hash, &error))?;
+            totals.blocks = totals.blocks.saturating_add(1);
+        }
+        Ok(totals)
+    }
+
     /// When a transaction was first seen unconfirmed, in seconds since 1970; `None` if it was not, or if
     /// that is no longer stored.
     pub fn first_seen_at(&self, transaction: &Transaction) -> Result<Option<u64>, IndexError> {
@@ -33,9 +69,7 @@ impl View {
     pub fn block_arrival(&self, block: &Block) -> Result<Option<BlockArrival>, IndexError> {
         let place = Tip { height: block.height, hash: block.row.hash };
         let Some(observed) = self.head.chain.observed_block(place)? else { return Ok(None) };
-        let decode = |row: &[u8]| {
-            BlockAudit::decode(row).map_err(|error| corrupt("block_observed", format!("{}: {error}", block.row.hash)))
-        };
+        let decode = |row: &[u8]| BlockAudit::decode(row).map_err(|error| damaged_audit(block.row.hash, &error));
         let audit = (!observed.audit.is_empty()).then(|| decode(&observed.audit)).transpose()?;
         Ok(Some(BlockArrival { first_seen: observed.first_seen, audit }))
     }
@@ -70,4 +104,8 @@ impl View {
         let sample = MempoolSample::decode(&row).map_err(|error| corrupt("mempool_samples", error.to_string()))?;
         Ok(Some((minute, sample)))
     }
+}
+
+fn damaged_audit(block: BlockHash, error: &Error) -> IndexError {
+    corrupt("block_observed", format!("{block}: {error}"))
 }

@@ -201,9 +201,7 @@ class Amended(Visitor):
     def leave_argument(self, node, _key, _parent, _path, ancestors):
         field = next(found for found in reversed(ancestors) if isinstance(found, FieldNode))
         is_range = node.name.value == "range" or (field.name.value == "range" and node.name.value == "of")
-        # a range of times has both ends
-        is_of_times = field.name.value in ("history", "feeTrackRecord")
-        if (node.name.value != "at" and not is_range) or is_of_times or not isinstance(node.value, ObjectValueNode):
+        if (node.name.value != "at" and not is_range) or not isinstance(node.value, ObjectValueNode):
             return None
         return ArgumentNode(name=node.name, value=self.one_of(node.value, must_be_given(field.name.value, node.name.value)))
 

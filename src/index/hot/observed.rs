@@ -246,6 +246,20 @@ impl Snapshot {
         row.map(|row| ObservedBlock::decode(row.value())).transpose()
     }
 
+    /// What was observed when the blocks at these heights arrived, of each that is stored, stale ones too, lowest first, read lazily.
+    pub fn observed_blocks(
+        &self,
+        heights: Range<Height>,
+    ) -> Result<impl Iterator<Item = Result<(Tip, ObservedBlock), IndexError>>, IndexError> {
+        let key = |height: Height| stale_blocks::key(height, BlockHash::all_zeros());
+        let rows = self.block_observed.range::<&[u8; 36]>(&key(heights.start)..&key(heights.end))?;
+        Ok(rows.map(|row| {
+            let (key, row) = row?;
+            let (height, hash) = stale_blocks::split_key(key.value());
+            Ok((Tip { height, hash }, ObservedBlock::decode(row.value())?))
+        }))
+    }
+
     /// Samples of the mempool by minute since 1970, the oldest first, read lazily.
     pub fn mempool_samples(
         &self,

@@ -64,11 +64,11 @@ impl View {
         Ok(std::iter::from_fn(move || if ascending { rows.next() } else { rows.next_back() }))
     }
 
-    /// Whether the block at a height of the active chain is ascribed to a pool.
+    /// Whether the block at a height of the active chain is ascribed to a pool; without a pool, whether to none.
     ///
     /// Errors: [`IndexError::MinersNotReady`].
-    pub fn is_block_of(&self, miner: PoolId, height: Height) -> Result<bool, IndexError> {
-        self.head.chain.is_block_of(Some(miner), height)
+    pub fn is_block_of(&self, miner: Option<PoolId>, height: Height) -> Result<bool, IndexError> {
+        self.head.chain.is_block_of(miner, height)
     }
 
     /// The first of these heights of the active chain, upwards or downwards, whose block may have at least so many transactions;

@@ -292,7 +292,7 @@ async fn past_estimates_are_compared_with_the_blocks_after_them() {
     let of_sample = format!("range: {{ times: {{ from: \"{moment}\", to: \"{moment}\" }} }}, stepSeconds: 60");
     let fields = "targetBlocks estimateCount enoughCount averageFeeRate averageNeededFeeRate";
     let asked = format!(
-        "{{ mempool {{ history({of_sample}) {{ sample {{ minFeeRate feeEstimates {{ targetBlocks tipHeight feeRate neededFeeRate
+        "{{ mempool {{ history({of_sample}) {{ sample {{ minFeeRate pastFeeEstimates {{ targetBlocks tipHeight feeRate neededFeeRate
             isEnough }} }} }} feeTrackRecord({of_sample}) {{ {fields} }} }} }}"
     );
     let record = async || ask(&schema, asked.clone()).await["mempool"].take();
@@ -307,7 +307,7 @@ async fn past_estimates_are_compared_with_the_blocks_after_them() {
             json!({ "targetBlocks": target, "tipHeight": 120, "feeRate": minimum, "neededFeeRate": needed, "isEnough": enough })
         }))
     };
-    assert_eq!(found["history"][0]["sample"]["feeEstimates"], estimates(0), "no block came yet");
+    assert_eq!(found["history"][0]["sample"]["pastFeeEstimates"], estimates(0), "no block came yet");
     assert!(minimum.as_f64().unwrap() > 0.0, "{found}");
     let enough = |target: u32| json!({ "targetBlocks": target, "estimateCount": 1, "enoughCount": 1, "averageFeeRate": minimum, "averageNeededFeeRate": minimum });
     assert_eq!(found["feeTrackRecord"], json!([nothing(1), nothing(3), nothing(6)]), "no block came yet");
@@ -324,7 +324,7 @@ async fn past_estimates_are_compared_with_the_blocks_after_them() {
         let found = record().await;
         assert_eq!(found["feeTrackRecord"], json!(expected), "{blocks} more blocks");
         reached += blocks;
-        assert_eq!(found["history"][0]["sample"]["feeEstimates"], estimates(reached), "{blocks} more blocks");
+        assert_eq!(found["history"][0]["sample"]["pastFeeEstimates"], estimates(reached), "{blocks} more blocks");
     }
     drop(schema);
     following.stop();

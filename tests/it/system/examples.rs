@@ -28,7 +28,7 @@ const SERVE_ON_OTHER_NODE: (&str, &str) = (
 const SERVE_LARGE_PAGES: (&str, &str) = ("docs/operations.md", "BTCGRAPH_SERVER__MAX_PAGE_SIZE=200 btcgraph serve");
 const SERVE_WITHOUT_PAGES: (&str, &str) = ("docs/operations.md", "BTCGRAPH_SERVER__PLAYGROUND=false btcgraph serve");
 const SERVE_WITH_FILTER: (&str, &str) =
-    ("docs/operations.md", "BTCGRAPH_LOG__FILTER=info,btcgraph::sync=debug btcgraph serve");
+    ("docs/operations.md", "BTCGRAPH_LOG__FILTER=info,btcgraph_core::sync=debug btcgraph serve");
 const SERVE_WITHOUT_WAITING: (&str, &str) =
     ("docs/operations.md", "BTCGRAPH_SYNC__LOST_BLOCK_SECONDS=0 btcgraph serve");
 const DEMO: (&str, &str) = ("docs/operations.md", "btcgraph demo --listen 127.0.0.1:0 --port-file /tmp/btcgraph.port");
@@ -287,7 +287,7 @@ fn each_example_that_starts_a_server_serves() {
     let mut served = machine.start(SERVE_WITH_FILTER);
     served.at_tip();
     let log = served.stop();
-    assert!(log.contains("DEBUG") && log.contains("btcgraph::sync"), "{log}");
+    assert!(log.contains("DEBUG") && log.contains("btcgraph_core::sync"), "{log}");
 
     let mut served = machine.start(SERVE_WITHOUT_WAITING);
     served.at_tip();

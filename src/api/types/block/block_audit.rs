@@ -48,22 +48,24 @@ impl BlockAuditObject {
     }
 }
 
-impl BlockAuditObject {
-    /// The transactions that were not projected and stand ahead of better-paying ones, `None` for a stale block.
-    fn out_of_order(&self, ctx: &Context<'_>) -> Result<Option<Vec<Txid>>, ApiError> {
-        let Some(contents) = read_contents(ctx, &self.view, &self.block)? else { return Ok(None) };
-        let effective = effective_rates(ctx, &contents)?;
-        let BlockAudit { unexpected, unseen, .. } = &self.audit;
-        let unprojected: HashSet<u32> = unexpected.iter().chain(unseen).copied().collect();
-        let mut found = Vec::new();
-        for place in ahead_of_better(&effective) {
-            // the coinbase is not among those that pay
-            let is_unprojected = u32::try_from(place + 1).is_ok_and(|index| unprojected.contains(&index));
-            found.extend(contents.paying.get(place).filter(|_| is_unprojected).map(|paying| Txid(paying.txid)));
-        }
-        self.count(ctx, found.len())?;
-        Ok(Some(found))
+/// The transactions of a block that were not projected and stand ahead of better-paying ones, with their indexes, in block order.
+/// `None` for a stale block.
+pub(super) fn out_of_order(
+    ctx: &Context<'_>,
+    view: &View,
+    block: &view::Block,
+    BlockAudit { unexpected, unseen, .. }: &BlockAudit,
+) -> Result<Option<Vec<(u32, Txid)>>, ApiError> {
+    let Some(contents) = read_contents(ctx, view, block)? else { return Ok(None) };
+    let effective = effective_rates(ctx, &contents.paying)?;
+    let unprojected: HashSet<u32> = unexpected.iter().chain(unseen).copied().collect();
+    let mut found = Vec::new();
+    for place in ahead_of_better(&effective) {
+        // the coinbase is not among those that pay
+        let index = u32::try_from(place + 1).ok().filter(|index| unprojected.contains(index));
+        found.extend(index.zip(contents.paying.get(place).map(|paying| Txid(paying.txid))));
     }
+    Ok(Some(found))
 }
 
 /// How a block compares with the next block that was projected of the mempool of this server right before the block arrived
@@ -124,6 +126,11 @@ impl BlockAuditObject {
     /// effective feerates never rise is taken for its order. Null for a stale block. At most as many as `Block.txCount`.
     #[graphql(complexity = "costs::contents(costs::list(TXIDS, 0))")]
     async fn prioritised(&self, ctx: &Context<'_>) -> Option<Result<Vec<Txid>, ApiError>> {
-        self.out_of_order(ctx).transpose()
+        let listed = |found: Vec<(u32, Txid)>| {
+            self.count(ctx, found.len())?;
+            Ok(found.into_iter().map(|(_, txid)| txid).collect())
+        };
+        let found = out_of_order(ctx, &self.view, &self.block, &self.audit).transpose()?;
+        Some(found.and_then(listed))
     }
 }

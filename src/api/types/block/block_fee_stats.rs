@@ -50,7 +50,7 @@ impl BlockFeeStats {
         let shares: Vec<_> = shares.collect::<Result<_, _>>()?;
         let Some(contents) = read_contents(ctx, &self.view, &self.block)? else { return Ok(None) };
         costs::spend(ctx, shares.len())?;
-        let feerates = if is_effective { effective_rates(ctx, &contents)? } else { contents.own_feerates() };
+        let feerates = if is_effective { effective_rates(ctx, &contents.paying)? } else { contents.own_feerates() };
         let found = contents.feerates_at(&shares, &feerates, is_weighted);
         Ok(Some(found.into_iter().map(sat_per_vb).collect::<Vec<_>>().into()))
     }

@@ -67,7 +67,7 @@ impl Conditions {
     /// Whether the block at a height meets all of them.
     fn are_met(&self, view: &View, height: Height) -> Result<bool, ApiError> {
         if let Some(miner) = self.miner
-            && !view.is_block_of(miner, height)?
+            && !view.is_block_of(Some(miner), height)?
         {
             return Ok(false);
         }

@@ -142,7 +142,7 @@ impl BlockSummary {
     /// `Block.txCount`.
     #[graphql(complexity = "costs::column().saturating_mul(2)")]
     async fn effective_fee_rates(&self, ctx: &Context<'_>) -> Result<Column<Option<f64>>, ApiError> {
-        let rates = effective_rates(ctx, &self.contents)?;
+        let rates = effective_rates(ctx, &self.contents.paying)?;
         self.column(ctx, Value::Null, rates.into_iter().map(|rate| Ok(rate.to_sat_per_vb().to_value())))
     }
 }

@@ -1,5 +1,6 @@
 //! Blocks: header, statistics, fees, proofs, and how an argument names one.
 
+mod audit_totals;
 mod block;
 mod block_at;
 mod block_audit;
@@ -18,8 +19,10 @@ mod effective_rates;
 mod merkle_proof;
 mod script_type_count;
 mod silent_payment_tweak;
+mod transaction_audit;
 mod wtxid_proof;
 
+pub(crate) use audit_totals::{AUDITS, AuditTotalsObject};
 pub(crate) use block::Block;
 pub(crate) use block_at::{BlockAt, height_of};
 pub(crate) use block_clock::{BlockClock, TimeLookup};
@@ -29,6 +32,8 @@ pub(crate) use block_header::BlockHeader;
 pub(crate) use block_range::BlockRangeInput;
 pub(crate) use compact_filter::CompactFilterObject;
 pub(crate) use cumulative_totals::CumulativeTotals;
+pub(crate) use effective_rates::effective_rates;
 pub(crate) use merkle_proof::MerkleProofObject;
 pub(crate) use silent_payment_tweak::SilentPaymentTweak;
+pub(crate) use transaction_audit::TransactionAudit;
 pub(crate) use wtxid_proof::WtxidProofObject;

@@ -9,7 +9,7 @@ use crate::api::costs;
 use crate::api::engine as async_graphql;
 use crate::api::error::ApiError;
 use crate::api::scalars::{DateTime, int};
-use crate::api::types::block::{Block, BlockRangeInput};
+use crate::api::types::block::{AUDITS, AuditTotalsObject, Block, BlockRangeInput};
 use crate::api::types::enums::SeriesGroupEnum;
 use crate::chain::Height;
 use crate::chain::difficulty::difficulty;
@@ -113,6 +113,14 @@ impl SeriesPoint {
     /// The totals of the blocks of the period within the range: `Chain.range` of them. Null if the period has no block.
     async fn stats(&self) -> Option<RangeTotals> {
         self.found.blocks.clone().map(RangeTotals)
+    }
+
+    /// How the blocks of the period within the range compare with the projected ones, on average: all that this server compared. Each
+    /// counts as a third of a field against the limit of an answer. Null if the period has no block.
+    #[graphql(complexity = "costs::more(AUDITS, child_complexity)")]
+    async fn audits(&self, ctx: &Context<'_>) -> Option<Result<AuditTotalsObject, ApiError>> {
+        let blocks = self.found.blocks.as_ref()?;
+        Some(AuditTotalsObject::of(ctx, &self.view, blocks.from..blocks.to.next(), None))
     }
 
     /// The difficulty of the last block; of a period without blocks, of the block before it.

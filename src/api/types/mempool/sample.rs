@@ -53,7 +53,7 @@ impl MempoolSampleObject {
     /// What this server recommended at that time (`recommendedFees`) for the next block and for one of the next three and six,
     /// and what the blocks after it took. Empty for a sample of a version that did not store it.
     #[graphql(complexity = "costs::more(READ_BLOCKS, costs::list(SAMPLED_TARGETS.len(), child_complexity))")]
-    async fn fee_estimates(&self, ctx: &Context<'_>) -> Option<Result<Vec<PastFeeEstimate>, ApiError>> {
+    async fn past_fee_estimates(&self, ctx: &Context<'_>) -> Option<Result<Vec<PastFeeEstimate>, ApiError>> {
         let Some(estimates) = self.estimates else { return Some(Ok(Vec::new())) };
         let read = costs::spend(ctx, READ_BLOCKS);
         Some(read.and_then(|()| PastFeeEstimate::all(&self.view, estimates, self.min_fee_rate)))

@@ -7,7 +7,7 @@ use crate::api::costs;
 use crate::api::engine as async_graphql;
 use crate::api::error::ApiError;
 use crate::api::scalars::{DateTime, int};
-use crate::api::types::block::{Block, BlockRangeInput};
+use crate::api::types::block::{AUDITS, AuditTotalsObject, Block, BlockRangeInput};
 use crate::api::types::chain::SeriesPoint;
 use crate::api::types::enums::SeriesGroupEnum;
 use crate::chain::pools::PoolId;
@@ -19,6 +19,7 @@ pub(super) const TOTALS: usize = 2;
 /// A period of the chain, and the blocks of a pool in it.
 pub(crate) struct MinerSeriesPoint {
     period: SeriesPoint,
+    pool: PoolId,
     totals: MinerTotals,
 }
 
@@ -40,7 +41,7 @@ impl MinerSeriesPoint {
                 Some(blocks) => view.miner_totals(Some(pool), &(blocks.from..blocks.to.next()))?,
                 None => MinerTotals::default(),
             };
-            Ok(Self { period, totals })
+            Ok(Self { period, pool, totals })
         };
         periods.into_iter().map(point).collect()
     }
@@ -95,6 +96,15 @@ impl MinerSeriesPoint {
     async fn hashrate(&self) -> Result<Option<f64>, ApiError> {
         let span = self.period.blocks().map(BlockRange::span).transpose()?.flatten();
         Ok(span.zip(self.fraction()).map(|(span, share)| span.hashrate() * share))
+    }
+
+    /// How the pool's blocks in the period compare with the projected ones, as in `MinerShare.audits`. Null if the period has no
+    /// block.
+    #[graphql(complexity = "costs::more(AUDITS, child_complexity)")]
+    async fn audits(&self, ctx: &Context<'_>) -> Option<Result<AuditTotalsObject, ApiError>> {
+        let blocks = self.period.blocks()?;
+        let heights = blocks.from..blocks.to.next();
+        Some(AuditTotalsObject::of(ctx, self.period.view(), heights, Some(Some(self.pool))))
     }
 
     /// The totals of the pool's blocks in the period. All are 0 if it has none.

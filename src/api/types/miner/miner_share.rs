@@ -2,13 +2,15 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
-use async_graphql::Object;
+use async_graphql::{Context, Object};
 
 use super::Miner;
 use super::miner_totals::MinerTotalsObject;
+use crate::api::costs;
 use crate::api::engine as async_graphql;
 use crate::api::error::ApiError;
 use crate::api::scalars::int;
+use crate::api::types::block::{AUDITS, AuditTotalsObject};
 use crate::chain::Height;
 use crate::chain::pools::PoolId;
 use crate::view::{MinerTotals, View};
@@ -96,6 +98,13 @@ impl MinerShare {
     /// The totals of the pool's blocks.
     async fn stats(&self) -> MinerTotalsObject {
         MinerTotalsObject(self.totals)
+    }
+
+    /// How the pool's blocks compare with the projected ones, on average: all that this server compared. Each compared block of the
+    /// range, of any miner, counts as a third of a field against the limit of an answer. Null only together with an error.
+    #[graphql(complexity = "costs::more(AUDITS, child_complexity)")]
+    async fn audits(&self, ctx: &Context<'_>) -> Option<Result<AuditTotalsObject, ApiError>> {
+        Some(AuditTotalsObject::of(ctx, &self.range.view, self.range.heights.clone(), Some(self.miner)))
     }
 
     /// The number of stale blocks at the heights of the range that are ascribed to the pool. The server knows only those that

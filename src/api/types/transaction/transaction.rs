@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use async_graphql::{Context, ID, Object, OutputType};
+use async_graphql::{Context, ID, Object};
 
 use super::input::Input;
 use super::lock_time::LockTime;
@@ -9,17 +9,15 @@ use super::occurrence::TxOccurrence;
 use super::output::Output;
 use super::transaction_filter::TransactionFilter;
 use crate::api::allowance::{ITEM_BYTES, find_transaction};
-use crate::api::context::limits;
 use crate::api::costs;
 use crate::api::engine as async_graphql;
 use crate::api::error::ApiError;
-use crate::api::pagination::connection::{Connection, Edge};
-use crate::api::pagination::cursor::Scope;
+use crate::api::pagination::connection::Connection;
 use crate::api::pagination::global_id::{Variant, transaction_id};
-use crate::api::pagination::page::{DEFAULT_PARTS, PageArgs};
+use crate::api::pagination::page::PageArgs;
 use crate::api::scalars::{DateTime, Hex, Sats, Txid, UInt53, Wtxid, int};
-use crate::api::types::block::{Block, MerkleProofObject, WtxidProofObject};
-use crate::api::types::enums::{SortOrder, TxState};
+use crate::api::types::block::{Block, MerkleProofObject, TransactionAudit, WtxidProofObject};
+use crate::api::types::enums::TxState;
 use crate::api::types::ledger::LedgerInput;
 use crate::api::types::mempool::{MempoolEntry, REPLACED, RbfNode};
 use crate::api::types::spend::{HopDirection, TransactionFeature, TransactionHop, figures, hops};
@@ -33,8 +31,8 @@ const OCCURRENCES: usize = 2;
 /// A transaction, and the view it was found in.
 #[derive(Clone)]
 pub(crate) struct Transaction {
-    view: Arc<View>,
-    transaction: Arc<view::Transaction>,
+    pub(super) view: Arc<View>,
+    pub(super) transaction: Arc<view::Transaction>,
 }
 
 impl Transaction {
@@ -42,50 +40,6 @@ impl Transaction {
         let transaction = transaction.into();
         view.note_transaction(&transaction);
         Self { view: view.clone(), transaction }
-    }
-
-    /// A page of its parts. They are the same whichever block holds the transaction, but a cursor is bound to the block
-    /// all the same, so that a client that walks through pages learns of a reorganisation under its feet.
-    fn part_page<N: OutputType + Clone>(
-        &self,
-        ctx: &Context<'_>,
-        args: PageArgs,
-        (connection, count): (&'static str, u32),
-        part: impl Fn(u32) -> N,
-    ) -> Result<Connection<N>, ApiError>
-    where
-        Edge<N>: OutputType,
-    {
-        let scope = Scope::new(connection, transaction_id(self.transaction.txid, Variant::of(&self.transaction)));
-        let limits = limits(ctx)?;
-        let page = args.or_size(DEFAULT_PARTS, limits).read(&scope, &self.view, limits)?;
-        let page = page.of(0..count.into(), SortOrder::Asc);
-        let held_by = match self.transaction.place {
-            Some(place) => Some(self.view.block_hash(place.height)?),
-            None => None,
-        };
-        Connection::new(
-            &scope,
-            page,
-            Some(count.into()),
-            |_| Ok(held_by),
-            |index, ()| {
-                let index = u32::try_from(index).map_err(|_| ApiError::internal("a transaction has too many parts"))?;
-                Ok(part(index))
-            },
-        )
-    }
-
-    fn input_page(&self, ctx: &Context<'_>, args: PageArgs) -> Result<Connection<Input>, ApiError> {
-        let count = small(self.transaction.parts.input.len())?;
-        let input = |vin| Input::new(&self.view, &self.transaction, vin);
-        self.part_page(ctx, args, ("inputs", count), input)
-    }
-
-    fn output_page(&self, ctx: &Context<'_>, args: PageArgs) -> Result<Connection<Output>, ApiError> {
-        let count = small(self.transaction.parts.output.len())?;
-        let output = |vout| Output::new(&self.view, &self.transaction, vout);
-        self.part_page(ctx, args, ("outputs", count), output)
     }
 
     fn replaced(&self) -> Result<Vec<Self>, ApiError> {
@@ -433,11 +387,18 @@ impl Transaction {
         Some(fee.map(|fee| self.rate_of(fee)))
     }
 
-    /// The effective feerate, in sat/vB: that of the package of unconfirmed transactions with which miners include it,
-    /// where one transaction pays for others. Null unless the transaction is in the mempool.
-    async fn effective_fee_rate(&self) -> Option<f64> {
-        self.transaction.unconfirmed.as_ref()?;
-        Some(self.view.mempool().effective_feerate(&self.transaction.txid)?.to_sat_per_vb())
+    /// The effective feerate, in sat/vB: that of the package with which miners include it, where one transaction pays for
+    /// others. In the mempool, of unconfirmed transactions; on the main chain, of transactions of its block, as in
+    /// `BlockSummary.effectiveFeeRates`. Null for a coinbase, and where the transaction is neither.
+    #[graphql(complexity = "costs::more(costs::MINED_CLUSTER, 0)")]
+    async fn effective_fee_rate(&self, ctx: &Context<'_>) -> Option<Result<f64, ApiError>> {
+        self.effective_feerate(ctx).transpose()
+    }
+
+    /// How the miner of its block treated the transaction. Null for a coinbase, where no main chain block contains the
+    /// transaction, and where `Block.audit` is null.
+    async fn tx_audit(&self) -> Option<Result<TransactionAudit, ApiError>> {
+        TransactionAudit::of(&self.view, &self.transaction).transpose()
     }
 
     /// When this server, or the node before it, first saw the transaction. Available while it is unconfirmed and for a
@@ -495,6 +456,6 @@ impl Transaction {
 }
 
 /// A size or count within one transaction, which a block bounds far below 32 bits.
-fn small(size: impl TryInto<u32>) -> Result<u32, ApiError> {
+pub(super) fn small(size: impl TryInto<u32>) -> Result<u32, ApiError> {
     size.try_into().map_err(|_| ApiError::internal("a transaction is larger than any block"))
 }

@@ -29,7 +29,7 @@ const AUDIT: &str = "firstSeenAt audit {
 
 #[test]
 fn a_block_shows_when_it_arrived_and_how_it_was_projected() {
-    let (chain, block) = chain_to(71, 4);
+    let (chain, block) = chain_to(71, 5);
     let mut api = Api::of_chain(&chain);
     let ask =
         |api: &Api| api.data(&format!("{{ block(hash: \"{}\") {{ {AUDIT} }} }}", block.block_hash()))["block"].take();
@@ -63,6 +63,10 @@ fn a_block_shows_when_it_arrived_and_how_it_was_projected() {
         },
     });
     assert_eq!(ask(&api), expected);
+    let transactions = api.data("{ tip { transactions(first: 5) { nodes { txAudit { isProjected isSeen } } } } }");
+    let of = |projected: bool, seen: bool| json!({ "txAudit": { "isProjected": projected, "isSeen": seen } });
+    let treated = json!([{ "txAudit": null }, of(false, true), of(false, false), of(false, true), of(true, true)]);
+    assert_eq!(transactions["tip"]["transactions"]["nodes"], treated);
     api.change(1, []);
     assert_eq!(ask(&api), expected, "a stale block keeps its observation");
 }
@@ -83,6 +87,7 @@ fn listed(block: &Value) -> Value {
     json!({
         "txids": column("txid"), "txFees": column("fee"), "vsizes": column("vsize"),
         "totalOutputValues": column("totalOutputValue"), "feeRates": column("feeRate"),
+        "effectiveFeeRates": column("effectiveFeeRate"),
     })
 }
 
@@ -93,8 +98,8 @@ fn a_summary_lists_what_each_transaction_shows() {
         let api = Api::of_chain_in(form, &chain);
         for height in (0..=chain.height().to_u32()).rev().step_by(7) {
             let answer = api.data(&format!(
-                "{{ block(height: {height}) {{ summary {{ txids txFees vsizes totalOutputValues feeRates }}
-                    transactions(first: 100) {{ nodes {{ txid fee vsize totalOutputValue feeRate }} }} }} }}"
+                "{{ block(height: {height}) {{ summary {{ txids txFees vsizes totalOutputValues feeRates effectiveFeeRates }}
+                    transactions(first: 100) {{ nodes {{ txid fee vsize totalOutputValue feeRate effectiveFeeRate }} }} }} }}"
             ));
             assert_eq!(answer["block"]["summary"], listed(&answer["block"]), "at height {height}");
         }
@@ -131,6 +136,10 @@ fn effective_feerates_are_those_of_packages_within_the_block() {
     let package = (rates[2] * weights[2] + rates[3] * weights[3]) / (weights[2] + weights[3]);
     let effective = tip["summary"]["effectiveFeeRates"].as_array().unwrap();
     assert_eq!(effective[0], Value::Null);
+    for (place, transaction) in transactions.iter().enumerate() {
+        let asked = format!("{{ transaction(txid: \"{}\") {{ effectiveFeeRate }} }}", transaction.compute_txid());
+        assert_eq!(api.data(&asked)["transaction"]["effectiveFeeRate"], effective[place + 1], "alone");
+    }
     for (found, expected) in effective[1..].iter().zip([rates[0], rates[1], package, package]) {
         assert!((found.as_f64().unwrap() - expected).abs() < 1e-9, "{effective:?}");
     }
@@ -152,6 +161,10 @@ fn effective_feerates_are_those_of_packages_within_the_block() {
         json!([transactions[0].compute_txid().to_string()]),
         "it stands in front of all others"
     );
+    let asked = "{ tip { transactions { nodes { txAudit { isProjected isSeen isPrioritised } } } } }";
+    let of = |prioritised: bool| json!({ "txAudit": { "isProjected": false, "isSeen": true, "isPrioritised": prioritised } });
+    let expected = json!([{ "txAudit": null }, of(true), of(false), of(false), of(false)]);
+    assert_eq!(api.data(asked)["tip"]["transactions"]["nodes"], expected, "each by itself");
 
     let expected = json!({ "summary": null, "feeStats": {
         "feeRatePercentiles": tip["feeStats"]["feeRatePercentiles"], "effective": null,

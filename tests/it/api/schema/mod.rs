@@ -22,6 +22,7 @@ const INT_FITS: &[(&str, &str)] = &[
     ("AddressError.position", "an index in a text that a request bounds"),
     ("AddressError.positions", "as AddressError.position"),
     ("AddressValidation.witnessVersion", "at most 16"),
+    ("AuditTotals.blockCount", "at most the height of the tip plus one"),
     ("BalancePoint.blockCount", "at most the height of the tip plus one"),
     ("Bip9Deployment.bit", "a bit of the version: below 29"),
     ("Bip9Deployment.minActivationHeight", "as Block.height"),
