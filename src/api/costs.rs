@@ -59,6 +59,7 @@ use crate::api::extensions::spec_fixes::names_at;
 use crate::api::pagination::page::{DEFAULT_PARTS, Take, take};
 use crate::chain::{address_beginning, parse_any_address};
 use crate::limits::{DERIVED_TOGETHER, HIGHEST_GAP_LIMIT, HIGHEST_PAGE_SIZE};
+use crate::view::MOST_PARTS;
 
 /// A round trip to the node.
 pub(crate) const NODE: usize = 50;
@@ -78,9 +79,9 @@ pub(crate) const COMPACT_FILTERS: usize = 1_000;
 pub(crate) const TWEAK: usize = 60;
 /// Items of a list of scalars that can be written at once for the price of a field.
 pub(crate) const COLUMN_ITEMS: usize = 10;
-/// Reading the cluster of a transaction in its block, which has one relative, three inputs and three outputs each. Each member is charged
-/// as it is read.
-pub(crate) const MINED_CLUSTER: usize = 2 * 7_usize.div_ceil(ROWS_APART);
+/// Looking for the cluster of a transaction in its block. A larger one is found in the whole block, which is charged once for an answer, as
+/// it is read.
+pub(crate) const MINED_CLUSTER: usize = MOST_PARTS.div_ceil(ROWS_APART);
 /// Steps of ordering a cluster of transactions that can be taken for the price of a field.
 pub(crate) const CLUSTER_STEPS: u64 = 200;
 /// Transactions that a block is taken to have.

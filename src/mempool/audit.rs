@@ -89,7 +89,10 @@ impl BlockAudit {
         match_rate((self.projected_weight, self.fresh_weight), self.matched_weight)
     }
 
-    /// The [`match_rate`](Self::match_rate) of an encoded comparison, whose lists are not decoded.
+    /// The bytes of an encoded comparison that [`decode_match_rate`](Self::decode_match_rate) needs: a number of 4 and four of 8.
+    pub const HEAD_BYTES: usize = 36;
+
+    /// The [`match_rate`](Self::match_rate) of an encoded comparison, from its first bytes.
     ///
     /// Errors: the bytes do not begin as a valid encoding.
     pub fn decode_match_rate(bytes: &[u8]) -> Result<f64, Error> {

@@ -15,31 +15,51 @@ struct ClusterMember {
     parents: BTreeSet<TxNum>,
 }
 
+/// The most transactions of a cluster that is searched from one of them. A larger one is found faster in the whole block.
+const MOST_MEMBERS: usize = 16;
+/// The most inputs and outputs of its transactions, each of which is looked up.
+pub const MOST_PARTS: usize = 100;
+
+/// Where a transaction is in its cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MinedCluster {
+    /// The transactions of the cluster in block order, and the place of this one.
+    Found(Vec<PayingTransaction>, usize),
+    /// The cluster has too many transactions, inputs and outputs to be searched one by one.
+    Large,
+}
+
 impl View {
-    /// The cluster of a transaction in its block, in block order, and its place there. `None` for a coinbase, and for what is not on
-    /// the active chain. `count` is called with each member before its relatives are looked up.
+    /// The cluster of a transaction in its block. `None` for a coinbase, and for what is not on the active chain. `count` is called
+    /// before anything is read, with the inputs and outputs to look up, and the bytes that were read for them.
     ///
     /// Errors: those of the index, and those of `count`.
     pub fn mined_cluster<E: From<IndexError>>(
         &self,
         transaction: &Arc<Transaction>,
-        mut count: impl FnMut(&Transaction) -> Result<(), E>,
-    ) -> Result<Option<(Vec<PayingTransaction>, usize)>, E> {
+        mut count: impl FnMut(usize, usize) -> Result<(), E>,
+    ) -> Result<Option<MinedCluster>, E> {
         let Some(place) = transaction.place.filter(|place| place.fee.is_some()) else { return Ok(None) };
-        let block = self.main_block(place.height)?;
-        let within = paying(&block)?;
+        let within = paying(&self.main_block(place.height)?)?;
         let mut found: BTreeMap<TxNum, ClusterMember> = BTreeMap::new();
-        let mut waiting = vec![(place.txnum, Arc::clone(transaction))];
-        while let Some((txnum, transaction)) = waiting.pop() {
-            if found.contains_key(&txnum) {
-                continue;
+        // each once, however many lead to it
+        let (mut known, mut waiting) = (BTreeSet::from([place.txnum]), vec![place.txnum]);
+        let mut parts = 0_usize;
+        while let Some(txnum) = waiting.pop() {
+            let member =
+                if txnum == place.txnum { Arc::clone(transaction) } else { Arc::new(self.transaction_at(txnum)?) };
+            let own_parts = member.parts.input.len().saturating_add(member.parts.output.len());
+            parts = parts.saturating_add(own_parts);
+            if parts > MOST_PARTS {
+                return Ok(Some(MinedCluster::Large));
             }
-            count(&transaction)?;
-            let (parents, children) = self.relatives(txnum, &transaction, &within)?;
-            for relative in parents.iter().chain(&children).filter(|relative| !found.contains_key(relative)) {
-                waiting.push((*relative, Arc::new(self.transaction_at(*relative)?)));
+            count(own_parts, member.raw.len())?;
+            let (parents, children) = self.relatives(txnum, &member, &within)?;
+            waiting.extend(parents.iter().chain(&children).filter(|relative| known.insert(**relative)));
+            if known.len() > MOST_MEMBERS {
+                return Ok(Some(MinedCluster::Large));
             }
-            found.insert(txnum, ClusterMember { transaction, parents });
+            found.insert(txnum, ClusterMember { transaction: member, parents });
         }
         let places: BTreeMap<TxNum, usize> = found.keys().copied().zip(0..).collect();
         let own = places.get(&place.txnum).copied().unwrap_or_default();
@@ -51,7 +71,7 @@ impl View {
             Ok(PayingTransaction { txid: transaction.txid, fee, weight: transaction.weight().to_wu(), parents })
         };
         let cluster: Result<Vec<_>, IndexError> = found.into_values().map(member).collect();
-        Ok(Some((cluster?, own)))
+        Ok(Some(MinedCluster::Found(cluster?, own)))
     }
 
     /// The transactions at these positions that a transaction spends, and those that spend it.
@@ -61,6 +81,7 @@ impl View {
         transaction: &Transaction,
         within: &Range<TxNum>,
     ) -> Result<(BTreeSet<TxNum>, BTreeSet<TxNum>), IndexError> {
+        // as `block_contents` finds them, by the txids of the block
         let (mut parents, mut children) = (BTreeSet::new(), BTreeSet::new());
         let spent: BTreeSet<_> = transaction.parts.input.iter().map(|input| input.previous_output.txid).collect();
         for txid in spent {

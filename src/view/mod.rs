@@ -22,6 +22,7 @@ mod dry_run;
 mod filters;
 mod head;
 mod ledger;
+mod mined_blocks;
 mod mined_cluster;
 mod node_client;
 mod node_facts;
@@ -45,6 +46,7 @@ use bitcoin::Network;
 
 use crate::chain::Height;
 use byte_budget::ByteBudget;
+use mined_blocks::MinedBlocks;
 use together::WantedTogether;
 
 pub use addresses::FoundAddress;
@@ -63,9 +65,11 @@ pub use ledger::{
     Coin, FeeAttribution, Ledger, LedgerPeriod, LedgerTotals, LostMovement, Movement, Movements, NetEffect, Pending,
     PendingMovement, SeriesRead, SeriesShape, StaleMovements, TooManyPeriods, UnspentCandidate,
 };
+pub use mined_blocks::MinedFeerates;
+pub use mined_cluster::{MOST_PARTS, MinedCluster};
 pub use node_client::{NodeClient, NodeClientError, NodeLimits};
 pub use node_facts::MissingFilter;
-pub use observed::{AuditTotals, BlockArrival};
+pub use observed::BlockArrival;
 pub use output::{SpendStatus, Spender, UnspendableReason, mature_at};
 pub use prevouts::FundedOutput;
 pub use proofs::{MerkleProof, WtxidProof};
@@ -104,6 +108,7 @@ pub struct View {
     node_client: NodeClient,
     read_set: ReadSet,
     wanted: WantedTogether,
+    mined: MinedBlocks,
 }
 
 impl View {
@@ -117,8 +122,8 @@ impl View {
     #[must_use]
     pub fn with_budget(head: Arc<Head>, bytes: usize) -> Self {
         let (state, node_client, read_set) = (SyncState::default(), NodeClient::default(), ReadSet::default());
-        let wanted = WantedTogether::default();
-        Self { head, budget: ByteBudget::new(bytes), state, node_client, read_set, wanted }
+        let (wanted, mined) = (WantedTogether::default(), MinedBlocks::default());
+        Self { head, budget: ByteBudget::new(bytes), state, node_client, read_set, wanted, mined }
     }
 
     /// Records the reads of this view in `read_set`.

@@ -1,6 +1,7 @@
 //! Observations of this server that the chain does not contain: first sights of transactions and blocks, how blocks compare
 //! with the projected ones, reorganisations, samples of the mempool.
 
+use std::collections::BTreeMap;
 use std::ops::{Range, RangeInclusive};
 
 use bitcoin::BlockHash;
@@ -20,39 +21,26 @@ pub struct BlockArrival {
     pub audit: Option<BlockAudit>,
 }
 
-/// How several blocks compare with the projected ones.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct AuditTotals {
-    /// The number of blocks that were compared.
-    pub blocks: u32,
-    /// The sum of their match rates.
-    pub match_rates: f64,
-}
-
 impl View {
-    /// How those of the active chain's blocks at these heights that `is_meant` lets through compare with the projected ones.
-    /// `count` is called for each row before it is used, with its bytes.
+    /// The match rates ([`BlockAudit::match_rate`]) of the active chain's blocks at these heights that were compared with a projected
+    /// one. `count` is called for each row that is read.
     ///
-    /// Errors: those of the index and of both functions.
-    pub fn audit_totals<E: From<IndexError>>(
+    /// Errors: those of the index and of `count`.
+    pub fn match_rates<E: From<IndexError>>(
         &self,
         heights: Range<Height>,
-        mut is_meant: impl FnMut(Height) -> Result<bool, E>,
-        mut count: impl FnMut(usize) -> Result<(), E>,
-    ) -> Result<AuditTotals, E> {
-        let mut totals = AuditTotals::default();
-        for row in self.head.chain.observed_blocks(heights)? {
-            let (block, observed) = row?;
-            count(observed.audit.len())?;
-            let is_of_chain = || Ok::<_, E>(self.head.chain.block_hash(block.height)? == block.hash);
-            if observed.audit.is_empty() || !is_meant(block.height)? || !is_of_chain()? {
-                continue;
+        mut count: impl FnMut() -> Result<(), E>,
+    ) -> Result<BTreeMap<Height, f64>, E> {
+        let mut found = BTreeMap::new();
+        for row in self.head.chain.audits(heights, BlockAudit::HEAD_BYTES)? {
+            count()?;
+            let (block, audit) = row?;
+            if !audit.is_empty() && self.head.chain.block_hash(block.height)? == block.hash {
+                let match_rate = BlockAudit::decode_match_rate(&audit);
+                found.insert(block.height, match_rate.map_err(|error| damaged_audit(block.hash, &error))?);
             }
-            let match_rate = BlockAudit::decode_match_rate(&observed.audit);
-            totals.match_rates += match_rate.map_err(|error| damaged_audit(block.hash, &error))?;
-            totals.blocks = totals.blocks.saturating_add(1);
         }
-        Ok(totals)
+        Ok(found)
     }
 
     /// When a transaction was first seen unconfirmed, in seconds since 1970; `None` if it was not, or if

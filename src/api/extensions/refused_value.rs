@@ -55,6 +55,55 @@ impl SentRequest {
         })
     }
 
+    /// What validation would say of the first variable without a value that is an item of a list, or a field of an input, which must
+    /// not be null. Of a document with several operations, it is not known which of them the variables are for.
+    pub(crate) fn unset(&self, document: &ExecutableDocument, registry: &Registry) -> Option<ServerError> {
+        if document.operations.iter().nth(1).is_some() {
+            return None;
+        }
+        find_argument(document, registry, |SentArgument { places: [_, at, _], name, value, type_name }| {
+            // what is missing as a whole is reported by the engine
+            let whole = matches!(value, Value::Variable(_));
+            let type_name = type_name.filter(|_| !whole)?;
+            let (path, kind, variable) = self.unset_within(registry, type_name, value, name.to_owned())?;
+            let message = format!("{OF_ARGUMENT}{path}\", expected type \"{kind}\": ${variable} has no value");
+            Some(ServerError::new(message, Some(at)))
+        })
+    }
+
+    fn unset_within<'a>(
+        &self,
+        registry: &Registry,
+        type_name: &str,
+        value: &'a Value,
+        path: String,
+    ) -> Option<(String, String, &'a str)> {
+        let nullable = type_name.strip_suffix('!').unwrap_or(type_name);
+        match value {
+            Value::Variable(variable) => {
+                let is_set = self.variables.get(variable).is_some_and(|value| *value != ConstValue::Null);
+                (type_name.ends_with('!') && !is_set).then(|| (path, type_name.to_owned(), variable.as_str()))
+            }
+            Value::List(items) => {
+                let item_type = nullable.strip_prefix('[')?.strip_suffix(']')?;
+                let mut items = items.iter().enumerate();
+                items.find_map(|(index, item)| self.unset_within(registry, item_type, item, format!("{path}.{index}")))
+            }
+            Value::Object(fields) => {
+                let MetaType::InputObject { input_fields, oneof, .. } = registry.types.get(nullable)? else {
+                    return None;
+                };
+                fields.iter().find_map(|(name, value)| {
+                    let declared = &input_fields.get(name.as_str())?.ty;
+                    // the one field that is given must have a value
+                    let needed = if *oneof { format!("{declared}!") } else { declared.clone() };
+                    self.unset_within(registry, &needed, value, format!("{path}.{name}"))
+                })
+            }
+            _ => None,
+        }
+    }
+
     /// What validation refuses, explained. The costs of fields are computed there from values that are refused: what their parsers
     /// say is left out where something else is known, such as a misplaced value.
     pub(crate) fn explained(

@@ -101,7 +101,7 @@ struct RequestExtension {
     missing: OnceLock<ServerError>,
     /// The document and the variables, to show what validation refuses.
     sent: OnceLock<SentRequest>,
-    /// A value that is no object where one belongs.
+    /// A value that is no object where one belongs, or none within one that needs it.
     misplaced: OnceLock<ServerError>,
     /// Two fields that cannot be one.
     conflict: OnceLock<ServerError>,
@@ -191,7 +191,8 @@ impl Extension for RequestExtension {
             error
         })?;
         let sent = self.sent.get_or_init(|| SentRequest::new(query, variables));
-        if let Some(error) = sent.misplaced(&document, &ctx.schema_env.registry) {
+        let registry = &ctx.schema_env.registry;
+        if let Some(error) = sent.misplaced(&document, registry).or_else(|| sent.unset(&document, registry)) {
             self.misplaced.get_or_init(|| error);
         }
         if let Some(error) = conflict(&document, &ctx.schema_env.registry) {

@@ -246,17 +246,19 @@ impl Snapshot {
         row.map(|row| ObservedBlock::decode(row.value())).transpose()
     }
 
-    /// What was observed when the blocks at these heights arrived, of each that is stored, stale ones too, lowest first, read lazily.
-    pub fn observed_blocks(
+    /// The comparison with the projected block of each stored observation of a block at these heights, stale ones too, lowest first,
+    /// read lazily: no more than its first `bytes`, and nothing where the block was not compared.
+    pub fn audits(
         &self,
         heights: Range<Height>,
-    ) -> Result<impl Iterator<Item = Result<(Tip, ObservedBlock), IndexError>>, IndexError> {
+        bytes: usize,
+    ) -> Result<impl Iterator<Item = Result<(Tip, Vec<u8>), IndexError>>, IndexError> {
         let key = |height: Height| stale_blocks::key(height, BlockHash::all_zeros());
         let rows = self.block_observed.range::<&[u8; 36]>(&key(heights.start)..&key(heights.end))?;
-        Ok(rows.map(|row| {
+        Ok(rows.map(move |row| {
             let (key, row) = row?;
             let (height, hash) = stale_blocks::split_key(key.value());
-            Ok((Tip { height, hash }, ObservedBlock::decode(row.value())?))
+            Ok((Tip { height, hash }, ObservedBlock::decode_audit(row.value(), bytes)?))
         }))
     }
 

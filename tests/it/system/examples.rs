@@ -1,6 +1,6 @@
 //! The shell examples of the pages that start a server, stop it, or change its files. Each is run as it stands there, on a machine
-//! of its own: a simulated node, a folder in which the folders of the system are, and a `sudo` and a `systemctl` that do for one
-//! user and one service what the examples ask of them.
+//! of its own: a simulated node, a folder in which the folders of the system are, one of which takes the place of a bucket, and a
+//! `sudo` and a `systemctl` that do for one user and one service what the examples ask of them.
 
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
@@ -95,6 +95,7 @@ case "$1 $2" in
   echo $! >"$ROOT/service.pid" ;;
 "stop btcgraph")
   pid=$(cat "$ROOT/service.pid")
+  rm "$ROOT/service.pid"
   kill -TERM "$pid"
   # nobody waits for it: once it has ended, it may stay as a zombie
   while grep -q '^State:.[^ZX]' "/proc/$pid/status" 2>/dev/null; do sleep 0.05; done ;;
@@ -155,6 +156,14 @@ impl Machine {
             script.replace(&format!(" {folder}/"), &format!(" {}/", self.path(folder).display()))
         };
         let script = FOLDERS.iter().fold(example.text.clone(), within);
+        // no example reaches the folders of the system: what begins with one is within that of the machine
+        for word in script.split([' ', '\n', '"', '\'', '=']).filter(|word| word.starts_with('/')) {
+            assert!(
+                Path::new(word).starts_with(self.root.path()),
+                "{}: {word} is not on this machine",
+                example.place()
+            );
+        }
         script
             .replace("/mainnet", "/regtest")
             .replace("http://10.0.0.5:8332", &self.node.url())
@@ -176,8 +185,9 @@ impl Machine {
         shell
     }
 
+    /// Runs a script that ends by itself.
     fn run(&self, script: &str) -> Output {
-        let output = self.shell(script).output().unwrap();
+        let output = self.shell(&format!("exec timeout 60 sh -e <<'SCRIPT'\n{script}\nSCRIPT\n")).output().unwrap();
         let printed = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes)).concat();
         assert!(output.status.success(), "{script}: {}: {printed}", output.status);
         output
@@ -206,6 +216,18 @@ impl Machine {
             let answer = ask(&self.path("/port"), "{ tip { height } }")?;
             (answer["data"]["tip"]["height"] == json!(self.height())).then_some(())
         });
+    }
+}
+
+/// Ends the service.
+impl Drop for Machine {
+    fn drop(&mut self) {
+        let pid = std::fs::read_to_string(self.path("/service.pid")).ok();
+        let pid = pid.and_then(|pid| Pid::from_raw(pid.trim().parse().ok()?));
+        if let Some(pid) = pid {
+            // it has ended, but where a test fails
+            let _ = kill_process(pid, Signal::KILL);
+        }
     }
 }
 

@@ -1,3 +1,4 @@
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use async_graphql::{Context, Object};
@@ -8,47 +9,78 @@ use crate::api::error::ApiError;
 use crate::api::scalars::int;
 use crate::chain::Height;
 use crate::chain::pools::PoolId;
-use crate::view::{AuditTotals, View};
+use crate::view::View;
 
 /// Rows of compared blocks that a range is taken to have: those of a day. Each is charged as it is read.
 pub(crate) const AUDITS: usize = 144_usize.div_ceil(costs::ROWS_APART);
 
-/// How the blocks of a range compare with the projected ones.
-pub(crate) struct AuditTotalsObject(AuditTotals);
+/// How blocks compare with the projected ones.
+#[derive(Default)]
+pub(crate) struct AuditTotals {
+    blocks: u32,
+    /// The sum of their match rates.
+    match_rates: f64,
+}
 
-impl AuditTotalsObject {
-    /// Over the blocks at these heights of the active chain; with a miner only over those of this pool, or of none.
+/// The match rates of the blocks at these heights of the active chain that were compared.
+///
+/// Errors: QUERY_LIMIT_EXCEEDED for more rows than an answer may read.
+pub(crate) fn match_rates(
+    ctx: &Context<'_>,
+    view: &View,
+    heights: Range<Height>,
+) -> Result<BTreeMap<Height, f64>, ApiError> {
+    let mut rows = 0_usize;
+    view.match_rates(heights, || {
+        rows = rows.saturating_add(1);
+        if rows % costs::ROWS_APART == 1 { costs::spend(ctx, 1) } else { Ok(()) }
+    })
+}
+
+impl AuditTotals {
+    /// Of all these blocks.
+    pub(crate) fn of(match_rates: &BTreeMap<Height, f64>) -> Self {
+        let mut totals = Self::default();
+        match_rates.values().for_each(|rate| totals.add(*rate));
+        totals
+    }
+
+    /// Of those of these blocks that are ascribed to a pool, or to none.
     ///
-    /// Errors: QUERY_LIMIT_EXCEEDED for more rows than an answer may read; NOT_READY with a miner.
-    pub(crate) fn of(
+    /// Errors: QUERY_LIMIT_EXCEEDED, NOT_READY.
+    pub(crate) fn of_miner(
         ctx: &Context<'_>,
         view: &View,
-        heights: Range<Height>,
-        miner: Option<Option<PoolId>>,
+        match_rates: &BTreeMap<Height, f64>,
+        miner: Option<PoolId>,
     ) -> Result<Self, ApiError> {
-        let mut rows = 0_usize;
-        let count = |bytes| {
-            rows = rows.saturating_add(1);
-            if rows % costs::ROWS_APART == 1 {
-                costs::spend(ctx, 1)?;
+        costs::spend(ctx, costs::rows_in_a_row(u32::try_from(match_rates.len()).unwrap_or(u32::MAX)))?;
+        let mut totals = Self::default();
+        for (height, rate) in match_rates {
+            if view.is_block_of(miner, *height)? {
+                totals.add(*rate);
             }
-            Ok::<_, ApiError>(view.count(bytes)?)
-        };
-        let is_meant = |height| Ok(miner.map_or(Ok(true), |miner| view.is_block_of(miner, height))?);
-        view.audit_totals(heights, is_meant, count).map(Self)
+        }
+        Ok(totals)
+    }
+
+    fn add(&mut self, match_rate: f64) {
+        self.blocks = self.blocks.saturating_add(1);
+        self.match_rates += match_rate;
     }
 }
 
 /// How blocks compare with those that were projected of the mempool of this server right before they arrived, on average.
-#[Object(name = "AuditTotals")]
-impl AuditTotalsObject {
+#[Object]
+impl AuditTotals {
     /// The number of blocks that were compared: those with an `audit`.
     async fn block_count(&self) -> Result<i32, ApiError> {
-        int(self.0.blocks)
+        int(self.blocks)
     }
 
-    /// The mean of `BlockAudit.matchRate` over these blocks, from 0 to 1. Null if there are none.
+    /// The mean of `BlockAudit.matchRate` over these blocks, from 0 to 1; a block for which nothing but fresh transactions was
+    /// projected counts as 1. Null if there are none.
     async fn average_match_rate(&self) -> Option<f64> {
-        (self.0.blocks > 0).then(|| self.0.match_rates / f64::from(self.0.blocks))
+        (self.blocks > 0).then(|| self.match_rates / f64::from(self.blocks))
     }
 }

@@ -1,15 +1,13 @@
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use async_graphql::{Context, Object};
 
 use super::block::{TXID_DIGITS, TXIDS};
-use super::block_summary::read_contents;
-use super::effective_rates::effective_rates;
+use super::effective_rates::mined_feerates;
 use crate::api::costs;
 use crate::api::error::ApiError;
 use crate::api::scalars::{Sats, Txid, int, int_of};
-use crate::view::{self, BlockAudit, View, ahead_of_better};
+use crate::view::{self, BlockAudit, MinedFeerates, View};
 
 /// A block, and how it compares with the projected one.
 pub(crate) struct BlockAuditObject {
@@ -48,24 +46,13 @@ impl BlockAuditObject {
     }
 }
 
-/// The transactions of a block that were not projected and stand ahead of better-paying ones, with their indexes, in block order.
-/// `None` for a stale block.
-pub(super) fn out_of_order(
-    ctx: &Context<'_>,
-    view: &View,
-    block: &view::Block,
-    BlockAudit { unexpected, unseen, .. }: &BlockAudit,
-) -> Result<Option<Vec<(u32, Txid)>>, ApiError> {
-    let Some(contents) = read_contents(ctx, view, block)? else { return Ok(None) };
-    let effective = effective_rates(ctx, &contents.paying)?;
-    let unprojected: HashSet<u32> = unexpected.iter().chain(unseen).copied().collect();
-    let mut found = Vec::new();
-    for place in ahead_of_better(&effective) {
-        // the coinbase is not among those that pay
-        let index = u32::try_from(place + 1).ok().filter(|index| unprojected.contains(index));
-        found.extend(index.zip(contents.paying.get(place).map(|paying| Txid(paying.txid))));
-    }
-    Ok(Some(found))
+/// Whether the transaction at this index of a block stands ahead of one with a higher feerate.
+pub(super) fn is_ahead(feerates: &MinedFeerates, index: u32) -> bool {
+    // the coinbase is not among those that pay
+    usize::try_from(index)
+        .ok()
+        .and_then(|index| index.checked_sub(1))
+        .is_some_and(|place| feerates.ahead().contains(&place))
 }
 
 /// How a block compares with the next block that was projected of the mempool of this server right before the block arrived
@@ -126,11 +113,14 @@ impl BlockAuditObject {
     /// effective feerates never rise is taken for its order. Null for a stale block. At most as many as `Block.txCount`.
     #[graphql(complexity = "costs::contents(costs::list(TXIDS, 0))")]
     async fn prioritised(&self, ctx: &Context<'_>) -> Option<Result<Vec<Txid>, ApiError>> {
-        let listed = |found: Vec<(u32, Txid)>| {
-            self.count(ctx, found.len())?;
-            Ok(found.into_iter().map(|(_, txid)| txid).collect())
+        let listed = |feerates: Arc<MinedFeerates>| {
+            let BlockAudit { unexpected, unseen, .. } = &self.audit;
+            let mut found: Vec<u32> = unexpected.iter().chain(unseen).copied().collect();
+            found.retain(|index| is_ahead(&feerates, *index));
+            found.sort_unstable();
+            self.mined(ctx, &found)
         };
-        let found = out_of_order(ctx, &self.view, &self.block, &self.audit).transpose()?;
-        Some(found.and_then(listed))
+        let feerates = mined_feerates(ctx, &self.view, &self.block).transpose()?;
+        Some(feerates.and_then(listed))
     }
 }

@@ -13,6 +13,7 @@ use crate::api::types::enums::SortOrder;
 use crate::api::types::filter_rules::check_not_both;
 use crate::chain::Height;
 use crate::chain::pools::PoolId;
+use crate::chain::script::never_spendable;
 use crate::limits::Limits;
 use crate::view::{Dependency, Ledger, View};
 
@@ -25,7 +26,8 @@ pub(crate) struct BlockFilter {
     /// Only blocks that are ascribed to this mining pool, by its slug (`Miner.slug`). NOT_READY while the blocks of the chain are
     /// still assigned to pools.
     pub(crate) miner: Option<String>,
-    /// Only blocks whose coinbase pays this scriptPubKey.
+    /// Only blocks whose coinbase pays this scriptPubKey. BAD_USER_INPUT for one that can never be spent (OP_RETURN, or above 10,000
+    /// bytes).
     pub(crate) miner_script: Option<Hex>,
     /// Only blocks with (false) or without (true) transactions beside the coinbase.
     pub(crate) is_empty: Option<bool>,
@@ -184,7 +186,11 @@ impl BlockFilter {
         });
         let payee = self.miner_script.as_ref().map(|script| {
             let script = ScriptBuf::from(script.as_bytes().to_vec());
-            view.ledger([sha256::Hash::hash(script.as_bytes())])
+            if never_spendable(&script) {
+                let fault = "is a script that can never be spent: what is paid to such is not in the index";
+                return Err(ApiError::bad_argument("filter.minerScript", fault));
+            }
+            Ok(view.ledger([sha256::Hash::hash(script.as_bytes())]))
         });
         let min_tx_count = self.min_tx_count.map(|count| count_of("filter.minTxCount", count)).transpose()?;
         let signals_bit = self.signals_bit.map(|bit| {
@@ -195,7 +201,7 @@ impl BlockFilter {
                 ApiError::bad_argument("filter.signalsBit", fault)
             })
         });
-        let (miner, signals_bit) = (miner.transpose()?, signals_bit.transpose()?);
+        let (miner, payee, signals_bit) = (miner.transpose()?, payee.transpose()?, signals_bit.transpose()?);
         Ok(Conditions { miner, payee, is_empty: self.is_empty, min_tx_count, signals_bit })
     }
 }

@@ -133,24 +133,29 @@ impl BlockRangeInput {
     }
 
     /// The time from its start to its end: of blocks, from the median time past of the first to that of the last, or to now if
-    /// that is the tip. Without a range, so many seconds up to now.
+    /// that is the tip. Without a range, so many seconds up to now. `None` for a range without blocks, or in the future.
     ///
-    /// Errors: BAD_USER_INPUT for an end before its start, and as [`BlockRangeInput::first_and_last`].
+    /// Errors: BAD_USER_INPUT for an end before its start, and as [`BlockRangeInput::heights`].
     pub(crate) fn time(
         name: &str,
         range: Option<Self>,
         seconds: u32,
         view: &View,
-    ) -> Result<(DateTime, DateTime), ApiError> {
-        if let Some((from, to)) = Self::given_time(range, seconds) {
-            return if from.to_unix() <= to.to_unix() { Ok((from, to)) } else { Err(out_of_order(name, from, to)) };
-        }
-        let (first, last) = Self::first_and_last(name, range, view)?;
-        let from = DateTime::from_unix(view.main_block(first)?.row.median_time);
-        let end = if last == view.tip().height { None } else { Some(view.main_block(last)?.row.median_time) };
-        let (_, to) = TimeRange { from: Some(from), to: end.map(DateTime::from_unix) }.ends_within(seconds);
-        // the clock of a block may be ahead of that of this machine
-        Ok((from, DateTime::from_unix(to.to_unix().max(from.to_unix()))))
+    ) -> Result<Option<(DateTime, DateTime)>, ApiError> {
+        let (from, to) = match Self::given_time(range, seconds) {
+            Some((from, to)) if range.is_some_and(|range| range.has_end()) && from.to_unix() > to.to_unix() => {
+                return Err(out_of_order(name, from, to));
+            }
+            Some(given) => given,
+            None => {
+                let blocks = Self::heights(name, range, view)?;
+                let Some(last) = blocks.end.previous().filter(|last| *last >= blocks.start) else { return Ok(None) };
+                let from = DateTime::from_unix(view.main_block(blocks.start)?.row.median_time);
+                let end = if last == view.tip().height { None } else { Some(view.main_block(last)?.row.median_time) };
+                TimeRange { from: Some(from), to: end.map(DateTime::from_unix) }.ends_within(seconds)
+            }
+        };
+        Ok((from.to_unix() <= to.to_unix()).then_some((from, to)))
     }
 
     /// The heights of those of these blocks that exist; of all blocks without a range. Which they are is as lasting as the

@@ -1,8 +1,11 @@
+use std::sync::Arc;
+
 use async_graphql::Context;
 
+use super::block_summary::read_contents;
 use crate::api::costs;
 use crate::api::error::ApiError;
-use crate::view::{FeeFraction, MinedClusters, PayingTransaction};
+use crate::view::{Block, FeeFraction, MinedClusters, MinedFeerates, PayingTransaction, View};
 
 /// The effective feerates of transactions of a block, which are in block order, counted before they are computed: of all but the
 /// coinbase, or of whole clusters.
@@ -17,4 +20,20 @@ pub(crate) fn effective_rates(
     costs::spend(ctx, usize::try_from(steps).unwrap_or(usize::MAX))?;
     costs::spend(ctx, transactions.len() / costs::COLUMN_ITEMS)?;
     Ok(clusters.feerates())
+}
+
+/// The effective feerates of a whole block, which are read and counted once for an answer. `None` for a stale block.
+///
+/// Errors: those of [`effective_rates`], and of reading the block.
+pub(crate) fn mined_feerates(
+    ctx: &Context<'_>,
+    view: &View,
+    block: &Block,
+) -> Result<Option<Arc<MinedFeerates>>, ApiError> {
+    if let Some(kept) = view.mined_feerates(&block.row.hash) {
+        return Ok(Some(kept));
+    }
+    let Some(contents) = read_contents(ctx, view, block)? else { return Ok(None) };
+    let effective = effective_rates(ctx, &contents.paying)?;
+    Ok(Some(view.keep_mined_feerates(block.row.hash, effective)))
 }

@@ -22,7 +22,7 @@ mod silent_payment_tweak;
 mod transaction_audit;
 mod wtxid_proof;
 
-pub(crate) use audit_totals::{AUDITS, AuditTotalsObject};
+pub(crate) use audit_totals::{AUDITS, AuditTotals, match_rates};
 pub(crate) use block::Block;
 pub(crate) use block_at::{BlockAt, height_of};
 pub(crate) use block_clock::{BlockClock, TimeLookup};
@@ -32,7 +32,7 @@ pub(crate) use block_header::BlockHeader;
 pub(crate) use block_range::BlockRangeInput;
 pub(crate) use compact_filter::CompactFilterObject;
 pub(crate) use cumulative_totals::CumulativeTotals;
-pub(crate) use effective_rates::effective_rates;
+pub(crate) use effective_rates::{effective_rates, mined_feerates};
 pub(crate) use merkle_proof::MerkleProofObject;
 pub(crate) use silent_payment_tweak::SilentPaymentTweak;
 pub(crate) use transaction_audit::TransactionAudit;

@@ -2,7 +2,8 @@ use std::sync::Arc;
 
 use async_graphql::{Context, Object};
 
-use super::block_audit::out_of_order;
+use super::block_audit::is_ahead;
+use super::effective_rates::mined_feerates;
 use crate::api::costs;
 use crate::api::engine as async_graphql;
 use crate::api::error::ApiError;
@@ -25,7 +26,19 @@ impl TransactionAudit {
         let Some(place) = transaction.place.filter(|place| place.index > 0) else { return Ok(None) };
         let block = view.main_block(place.height)?;
         let audit = view.block_arrival(&block)?.and_then(|arrival| arrival.audit);
-        Ok(audit.map(|audit| Self { view: view.clone(), block, audit, index: place.index }))
+        let audited = |audit: BlockAudit| {
+            // its lists are read for each transaction
+            let txids = audit.missing.len().saturating_add(audit.fresh.len());
+            let indexes = audit.unexpected.len().saturating_add(audit.unseen.len());
+            view.count(txids.saturating_mul(32).saturating_add(indexes.saturating_mul(8)))?;
+            Ok(Self { view: view.clone(), block, audit, index: place.index })
+        };
+        audit.map(audited).transpose()
+    }
+
+    fn was_projected(&self) -> bool {
+        let BlockAudit { unexpected, unseen, .. } = &self.audit;
+        !unexpected.contains(&self.index) && !unseen.contains(&self.index)
     }
 }
 
@@ -35,8 +48,7 @@ impl TransactionAudit {
 impl TransactionAudit {
     /// Whether the projected block had the transaction.
     async fn is_projected(&self) -> bool {
-        let BlockAudit { unexpected, unseen, .. } = &self.audit;
-        !unexpected.contains(&self.index) && !unseen.contains(&self.index)
+        self.was_projected()
     }
 
     /// Whether the transaction was in the mempool before its block arrived.
@@ -47,7 +59,7 @@ impl TransactionAudit {
     /// Whether the transaction is one of `BlockAudit.prioritised`.
     #[graphql(complexity = "costs::contents(0)")]
     async fn is_prioritised(&self, ctx: &Context<'_>) -> Option<Result<bool, ApiError>> {
-        let found = out_of_order(ctx, &self.view, &self.block, &self.audit).transpose()?;
-        Some(found.map(|found| found.iter().any(|(index, _)| *index == self.index)))
+        let feerates = mined_feerates(ctx, &self.view, &self.block).transpose()?;
+        Some(feerates.map(|feerates| !self.was_projected() && is_ahead(&feerates, self.index)))
     }
 }

@@ -60,6 +60,7 @@ impl Chain {
             blocks: totals.blocks(),
             hashrate: totals.span()?.map(|span| span.hashrate()),
             stale: OnceLock::default(),
+            match_rates: OnceLock::default(),
         });
         Ok(MinerShare::of(&range, found))
     }

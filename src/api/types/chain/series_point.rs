@@ -9,7 +9,7 @@ use crate::api::costs;
 use crate::api::engine as async_graphql;
 use crate::api::error::ApiError;
 use crate::api::scalars::{DateTime, int};
-use crate::api::types::block::{AUDITS, AuditTotalsObject, Block, BlockRangeInput};
+use crate::api::types::block::{AUDITS, AuditTotals, Block, BlockRangeInput, match_rates};
 use crate::api::types::enums::SeriesGroupEnum;
 use crate::chain::Height;
 use crate::chain::difficulty::difficulty;
@@ -115,12 +115,14 @@ impl SeriesPoint {
         self.found.blocks.clone().map(RangeTotals)
     }
 
-    /// How the blocks of the period within the range compare with the projected ones, on average: all that this server compared. Each
-    /// counts as a third of a field against the limit of an answer. Null if the period has no block.
+    /// How the blocks of the period within the range compare with the projected ones, on average: all that this server compared. A
+    /// row is read for each block that it saw arrive, and three count as a field against the limit of an answer. Null if the period
+    /// has no block.
     #[graphql(complexity = "costs::more(AUDITS, child_complexity)")]
-    async fn audits(&self, ctx: &Context<'_>) -> Option<Result<AuditTotalsObject, ApiError>> {
+    async fn audits(&self, ctx: &Context<'_>) -> Option<Result<AuditTotals, ApiError>> {
         let blocks = self.found.blocks.as_ref()?;
-        Some(AuditTotalsObject::of(ctx, &self.view, blocks.from..blocks.to.next(), None))
+        let rates = match_rates(ctx, &self.view, blocks.from..blocks.to.next());
+        Some(rates.map(|rates| AuditTotals::of(&rates)))
     }
 
     /// The difficulty of the last block; of a period without blocks, of the block before it.

@@ -120,11 +120,16 @@ impl AddressSet {
     /// null for this id.
     pub(crate) async fn id(&self) -> ID {
         let mut engine = sha256::Hash::engine();
-        for AddressLookup { input, ledger, .. } in &self.members {
-            // an account has a gap limit, too
-            let text = if let Some(Ledger::DescriptorAccount(account)) = ledger { account.id_text() } else { input };
-            engine.input(&u64::try_from(text.len()).unwrap_or(u64::MAX).to_be_bytes());
-            engine.input(text.as_bytes());
+        for AddressLookup { input, ledger, error } in &self.members {
+            // what is no address may be a script, and an account has a gap limit, too
+            let (fault, account) = match ledger {
+                Some(Ledger::DescriptorAccount(account)) => ("", account.id_text()),
+                _ => (if error.is_some() { "no address" } else { "" }, ""),
+            };
+            for text in [input, fault, account] {
+                engine.input(&u64::try_from(text.len()).unwrap_or(u64::MAX).to_be_bytes());
+                engine.input(text.as_bytes());
+            }
         }
         address_set_id(&sha256::Hash::from_engine(engine)).into()
     }

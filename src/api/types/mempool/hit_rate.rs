@@ -12,13 +12,14 @@ use crate::api::error::ApiError;
 use crate::api::pagination::page;
 use crate::api::types::block::BlockRangeInput;
 use crate::chain::{Feerate, Height};
-use crate::view::{BlockRow, View};
+use crate::view::View;
 
 /// The blocks that are looked at if no others are asked for: those of a week.
 pub(crate) const RANGE: BlockRangeInput = BlockRangeInput::LastBlocks(1_008);
 
-/// From this weight on a block has no room left: a full one is made of what pays most, but for gaps that nothing fits.
-const FULL_WEIGHT: u32 = 3_900_000;
+/// From so many thousandths of what a block may weigh on it has no room left: a full one is made of what pays most, but for gaps that
+/// nothing fits.
+const FULL_PER_MILLE: u64 = 975;
 
 /// Where 10 percent stands among the feerates of a row.
 const TENTH: usize = 1;
@@ -49,20 +50,19 @@ pub(crate) fn of(view: &View, sat_per_vb: f64, target: i32, blocks: Range<u32>) 
     let feerate = Feerate::from_sat_per_vb(sat_per_vb)
         .ok_or_else(|| ApiError::internal("an estimate exceeds the coin supply"))?;
     let target = page::count_of("targetBlocks", target)?;
-    let took = blocks.map(|height| Ok(takes(&view.main_block(Height::from(height))?.row, feerate)));
+    let took = blocks.map(|height| Ok(needed(view, height)?.is_some_and(|needed| needed <= feerate)));
     Ok(share(&took.collect::<Result<Vec<bool>, ApiError>>()?, target))
 }
 
-/// Whether a block would have taken a transaction with this feerate, had it waited.
-fn takes(row: &BlockRow, feerate: Feerate) -> bool {
-    needed(row).is_some_and(|needed| needed <= feerate)
-}
-
-/// The lowest feerate that a block would have taken, zero if it had space left. `None` if it took nothing.
-pub(super) fn needed(row: &BlockRow) -> Option<Feerate> {
+/// The lowest feerate at which a block would have taken a transaction, had it waited: that which a tenth of its weight does not
+/// exceed, and zero if it had space left. `None` if it took nothing.
+pub(super) fn needed(view: &View, height: u32) -> Result<Option<Feerate>, ApiError> {
+    let block = view.main_block(Height::from(height))?;
+    let full = view.mempool().block_weight().saturating_mul(FULL_PER_MILLE);
+    let is_full = u64::from(block.row.weight).saturating_mul(1_000) >= full;
     // one that holds nothing but a coinbase took nothing, whatever was paid
-    let sat_per_kvb = if row.weight < FULL_WEIGHT { 0 } else { row.feerate_quantiles[TENTH] };
-    (row.transactions > 1).then_some(Feerate::from_sat_per_kvb(sat_per_kvb))
+    let sat_per_kvb = if is_full { block.row.feerate_quantiles[TENTH] } else { 0 };
+    Ok((block.row.transactions > 1).then_some(Feerate::from_sat_per_kvb(sat_per_kvb)))
 }
 
 /// The share of runs of `length` blocks one of which took it. `None` if there is no such run.

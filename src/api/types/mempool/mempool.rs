@@ -222,9 +222,9 @@ impl Mempool {
         &self,
         ctx: &Context<'_>,
         #[graphql(
-            desc = "The time, of at most `server.limits.pages.pointsPerSeries` steps. Up to now without an end, and a day long \
-                    without a start. Of blocks, from the median time past of the first to that of the last, or to now if that \
-                    is the tip. The last day without a range."
+            desc = "The time, of at most `server.limits.pages.pointsPerSeries` steps: the last day without a range. Of `times`, up \
+                    to now without an end, and a day long without a start. Of blocks, from the median time past of the first to \
+                    that of the last, or to now if that is the tip."
         )]
         range: Option<BlockRangeInput>,
         #[graphql(desc = "The length of a step, in seconds, at least 60.", default_with = "Some(STEP)")]
@@ -236,7 +236,10 @@ impl Mempool {
         include_empty: Option<bool>,
     ) -> Option<Result<Vec<MempoolSeriesPoint>, ApiError>> {
         let shape = (step_seconds.unwrap_or(STEP), include_empty.unwrap_or_default());
-        let read = |limits: &Limits| sample::history(&self.view, limits, sample::time(range, &self.view)?, shape);
+        let read = |limits: &Limits| {
+            let Some(time) = sample::time(range, &self.view)? else { return Ok(Vec::new()) };
+            sample::history(&self.view, limits, time, shape)
+        };
         Some(limits(ctx).and_then(read))
     }
 
@@ -255,7 +258,8 @@ impl Mempool {
         let read = |limits: &Limits| {
             let time = sample::time(range, &self.view)?;
             // more are refused
-            let steps = sample::steps(time, Some(step)).min(usize::try_from(limits.points).unwrap_or(usize::MAX));
+            let steps = time.map_or(0, |time| sample::steps(time, Some(step)));
+            let steps = steps.min(usize::try_from(limits.points).unwrap_or(usize::MAX));
             costs::spend(ctx, steps)?;
             track_record::read(&self.view, limits, time, step)
         };

@@ -20,10 +20,12 @@ pub(crate) struct PastFeeEstimate {
     tip_height: i32,
     /// The estimate, in sat/vB.
     fee_rate: f64,
-    /// The feerate that was needed, in sat/vB: the lowest that one of the next `targetBlocks` blocks took, or the node's minimum
-    /// if one of them had space left. Null if these blocks took nothing, or are not there yet.
+    /// The feerate that was needed, in sat/vB: the lowest of those of the next `targetBlocks` blocks, of each the feerate that a
+    /// tenth of its weight does not exceed, or the node's minimum if one of them had space left. Null if these blocks took
+    /// nothing, or are not there yet.
     needed_fee_rate: Option<f64>,
-    /// Whether one of the next `targetBlocks` blocks would have taken a transaction that pays the estimate. Null if these blocks
+    /// Whether one of the next `targetBlocks` blocks would have taken a transaction that pays the estimate: whether it is at least
+    /// what was needed. Null if these blocks
     /// are not there yet.
     is_enough: Option<bool>,
 }
@@ -80,7 +82,7 @@ impl Judged {
     }
 }
 
-/// What blocks of the main chain took. Many samples have the same next block: each is read once.
+/// What blocks of the main chain took. The estimates of a sample, and many samples, have the same next block: each is read once.
 pub(super) struct NeededFeerates<'a> {
     view: &'a View,
     found: BTreeMap<u32, Option<Feerate>>,
@@ -114,7 +116,7 @@ impl<'a> NeededFeerates<'a> {
             let needed = if let Some(found) = self.found.get(&height) {
                 *found
             } else {
-                let found = hit_rate::needed(&self.view.main_block(Height::from(height))?.row);
+                let found = hit_rate::needed(self.view, height)?;
                 *self.found.entry(height).or_insert(found)
             };
             Ok([lowest, needed].into_iter().flatten().min())

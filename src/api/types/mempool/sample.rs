@@ -77,10 +77,10 @@ impl MempoolSampleObject {
     }
 }
 
-/// The time that is asked for.
+/// The time that is asked for, `None` if it is none.
 ///
 /// Errors: those of [`BlockRangeInput::time`].
-pub(crate) fn time(range: Option<BlockRangeInput>, view: &View) -> Result<(DateTime, DateTime), ApiError> {
+pub(crate) fn time(range: Option<BlockRangeInput>, view: &View) -> Result<Option<(DateTime, DateTime)>, ApiError> {
     BlockRangeInput::time("range", range, DAY, view)
 }
 
@@ -151,7 +151,7 @@ pub(super) fn read(
     let (first, last) = (from.to_unix(), to.to_unix());
     let points = u64::try_from(steps((from, to), Some(step))).unwrap_or(u64::MAX);
     if points > limits.points.into() {
-        return Err(ApiError::argument_exceeds("stepSeconds", "pointsPerSeries", limits.points.into(), points));
+        return Err(ApiError::argument_exceeds("range", "pointsPerSeries", limits.points.into(), points));
     }
     let (mut found, mut start) = (Vec::new(), first - first % step_seconds);
     loop {

@@ -27,9 +27,8 @@ pub(crate) struct FeeTrackRecord {
     enough_count: i32,
     /// The mean of the estimates, in sat/vB. Null if there are none.
     average_fee_rate: Option<f64>,
-    /// The mean of the feerates that were needed, in sat/vB: the lowest that one of the next `targetBlocks` blocks took, or
-    /// the node's minimum if one of them had space left. Estimates after which those blocks took nothing are not counted. Null
-    /// if there are none.
+    /// The mean of the feerates that were needed, in sat/vB (`PastFeeEstimate.neededFeeRate`). Estimates after which the blocks
+    /// took nothing are not counted. Null if there are none.
     average_needed_fee_rate: Option<f64>,
 }
 
@@ -57,12 +56,13 @@ impl FeeTrackRecord {
 pub(crate) fn read(
     view: &View,
     limits: &Limits,
-    ends: (DateTime, DateTime),
+    time: Option<(DateTime, DateTime)>,
     step: i32,
 ) -> Result<Vec<FeeTrackRecord>, ApiError> {
     let mut needed = NeededFeerates::new(view);
     let mut judged = SAMPLED_TARGETS.map(|target| (target, Vec::new()));
-    for (_, sample) in sample::read(view, limits, ends, step)?.into_iter().filter_map(|step| step.sample) {
+    let steps = time.map_or(Ok(Vec::new()), |time| sample::read(view, limits, time, step))?;
+    for (_, sample) in steps.into_iter().filter_map(|step| step.sample) {
         let Some(estimates) = sample.estimates else { continue };
         for past in needed.judge(estimates, sample.min_fee_rate)? {
             let Some(of_target) = judged.iter_mut().find(|(target, _)| *target == past.target) else { continue };

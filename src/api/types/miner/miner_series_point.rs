@@ -7,7 +7,7 @@ use crate::api::costs;
 use crate::api::engine as async_graphql;
 use crate::api::error::ApiError;
 use crate::api::scalars::{DateTime, int};
-use crate::api::types::block::{AUDITS, AuditTotalsObject, Block, BlockRangeInput};
+use crate::api::types::block::{AUDITS, AuditTotals, Block, BlockRangeInput, match_rates};
 use crate::api::types::chain::SeriesPoint;
 use crate::api::types::enums::SeriesGroupEnum;
 use crate::chain::pools::PoolId;
@@ -101,10 +101,10 @@ impl MinerSeriesPoint {
     /// How the pool's blocks in the period compare with the projected ones, as in `MinerShare.audits`. Null if the period has no
     /// block.
     #[graphql(complexity = "costs::more(AUDITS, child_complexity)")]
-    async fn audits(&self, ctx: &Context<'_>) -> Option<Result<AuditTotalsObject, ApiError>> {
-        let blocks = self.period.blocks()?;
-        let heights = blocks.from..blocks.to.next();
-        Some(AuditTotalsObject::of(ctx, self.period.view(), heights, Some(Some(self.pool))))
+    async fn audits(&self, ctx: &Context<'_>) -> Option<Result<AuditTotals, ApiError>> {
+        let (view, blocks) = (self.period.view(), self.period.blocks()?);
+        let rates = match_rates(ctx, view, blocks.from..blocks.to.next());
+        Some(rates.and_then(|rates| AuditTotals::of_miner(ctx, view, &rates, Some(self.pool))))
     }
 
     /// The totals of the pool's blocks in the period. All are 0 if it has none.

@@ -1,4 +1,4 @@
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
@@ -10,7 +10,7 @@ use crate::api::costs;
 use crate::api::engine as async_graphql;
 use crate::api::error::ApiError;
 use crate::api::scalars::int;
-use crate::api::types::block::{AUDITS, AuditTotalsObject};
+use crate::api::types::block::{AUDITS, AuditTotals, match_rates};
 use crate::chain::Height;
 use crate::chain::pools::PoolId;
 use crate::view::{MinerTotals, View};
@@ -25,9 +25,19 @@ pub(crate) struct MinerRange {
     pub(crate) hashrate: Option<f64>,
     /// The stale blocks of each miner, read once for all.
     pub(crate) stale: OnceLock<HashMap<Option<PoolId>, u32>>,
+    /// The match rates of its blocks that were compared, read once for all.
+    pub(crate) match_rates: OnceLock<BTreeMap<Height, f64>>,
 }
 
 impl MinerRange {
+    fn match_rates(&self, ctx: &Context<'_>) -> Result<&BTreeMap<Height, f64>, ApiError> {
+        if let Some(rates) = self.match_rates.get() {
+            return Ok(rates);
+        }
+        let rates = match_rates(ctx, &self.view, self.heights.clone())?;
+        Ok(self.match_rates.get_or_init(|| rates))
+    }
+
     fn stale(&self) -> Result<&HashMap<Option<PoolId>, u32>, ApiError> {
         if let Some(stale) = self.stale.get() {
             return Ok(stale);
@@ -100,11 +110,13 @@ impl MinerShare {
         MinerTotalsObject(self.totals)
     }
 
-    /// How the pool's blocks compare with the projected ones, on average: all that this server compared. Each compared block of the
-    /// range, of any miner, counts as a third of a field against the limit of an answer. Null only together with an error.
+    /// How the pool's blocks compare with the projected ones, on average: all that this server compared. A row is read for each
+    /// block of the range that it saw arrive, once for all pools, and three count as a field against the limit of an answer; 50 of
+    /// those compared do for each pool. Null only together with an error.
     #[graphql(complexity = "costs::more(AUDITS, child_complexity)")]
-    async fn audits(&self, ctx: &Context<'_>) -> Option<Result<AuditTotalsObject, ApiError>> {
-        Some(AuditTotalsObject::of(ctx, &self.range.view, self.range.heights.clone(), Some(self.miner)))
+    async fn audits(&self, ctx: &Context<'_>) -> Option<Result<AuditTotals, ApiError>> {
+        let of = |rates| AuditTotals::of_miner(ctx, &self.range.view, rates, self.miner);
+        Some(self.range.match_rates(ctx).and_then(of))
     }
 
     /// The number of stale blocks at the heights of the range that are ascribed to the pool. The server knows only those that

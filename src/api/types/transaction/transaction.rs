@@ -390,7 +390,7 @@ impl Transaction {
     /// The effective feerate, in sat/vB: that of the package with which miners include it, where one transaction pays for
     /// others. In the mempool, of unconfirmed transactions; on the main chain, of transactions of its block, as in
     /// `BlockSummary.effectiveFeeRates`. Null for a coinbase, and where the transaction is neither.
-    #[graphql(complexity = "costs::more(costs::MINED_CLUSTER, 0)")]
+    #[graphql(complexity = "costs::contents(costs::MINED_CLUSTER)")]
     async fn effective_fee_rate(&self, ctx: &Context<'_>) -> Option<Result<f64, ApiError>> {
         self.effective_feerate(ctx).transpose()
     }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use bitcoin::hex::DisplayHex;
-use bitcoin::{Block, OutPoint, Transaction, TxOut};
+use bitcoin::{Amount, Block, OutPoint, Transaction, TxOut};
 use btcgraph::index::ObservedBlock;
 use btcgraph::mempool::BlockAudit;
 use btcgraph::sim::{Hostile, Payment, SimChain, Spendable};
@@ -176,6 +176,49 @@ fn effective_feerates_are_those_of_packages_within_the_block() {
             effective: feeRatePercentiles(effective: true) }} }} }}"
     ));
     assert_eq!(stale["block"], expected);
+}
+
+/// A block in which a transaction with many outputs is spent by many, each of which spends the one before it as well.
+fn clustered() -> SimChain {
+    let owner = SimChain::miner();
+    let mut chain = SimChain::new(75);
+    let blocks = chain.mine_empty(105).unwrap();
+    let coin = |index: usize| Spendable::of(&blocks[index].txdata[0], 0, owner).unwrap();
+    let mut hub = Payment::of([coin(0)]);
+    for _ in 0..40 {
+        hub = hub.to(owner, Amount::from_sat(10_000_000));
+    }
+    let hub = hub.change(owner, 3).sign().unwrap();
+    let mut transactions = vec![hub.clone()];
+    for vout in 0..40 {
+        let mut coins = vec![Spendable::of(&hub, vout, owner).unwrap()];
+        if vout % 4 > 0 {
+            coins.push(Spendable::of(&transactions[transactions.len() - 1], 0, owner).unwrap());
+        }
+        transactions.push(Payment::of(coins).change(owner, 1 + u64::from(vout * 7 % 23)).sign().unwrap());
+    }
+    transactions.extend((1..4).map(|index| Payment::of([coin(index)]).change(owner, 9).sign().unwrap()));
+    chain.mine(transactions).unwrap();
+    chain
+}
+
+#[test]
+fn a_large_cluster_is_read_once_for_all_that_ask_for_it() {
+    for form in [IndexForm::Live, IndexForm::Cut] {
+        let api = Api::of_chain_in(form, &clustered());
+        let height = 106;
+        let both = api.data(&format!(
+            "{{ block(height: {height}) {{ summary {{ effectiveFeeRates }} transactions(first: 100) {{ nodes {{ effectiveFeeRate }} }} }} }}"
+        ));
+        let nodes = both["block"]["transactions"]["nodes"].as_array().unwrap();
+        let rates: Vec<_> = nodes.iter().map(|node| node["effectiveFeeRate"].clone()).collect();
+        assert_eq!((rates.len(), json!(rates)), (45, both["block"]["summary"]["effectiveFeeRates"].clone()));
+        for index in [0, 1, 2, 40, 41, 44] {
+            let alone =
+                format!("{{ block(height: {height}) {{ transaction(index: {index}) {{ effectiveFeeRate }} }} }}");
+            assert_eq!(api.data(&alone)["block"]["transaction"]["effectiveFeeRate"], rates[index], "{index}");
+        }
+    }
 }
 
 #[test]

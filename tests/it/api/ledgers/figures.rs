@@ -195,8 +195,24 @@ fn sets_have_one_id_only_if_their_entries_are_the_same() {
     let id = |of: &str| api.data(&format!("{{ ledgerSet(of: {of}) {{ id }} }}"))["ledgerSet"]["id"].clone();
     let first = id("{ scripts: [\"51\", \"52\"] }");
     assert_eq!(first, id("{ addresses: [], scripts: [\"51\", \"52\"] }"));
-    for other in ["{ scripts: [\"52\", \"51\"] }", "{ scripts: [\"5152\"] }", "{ scripts: [\"51\", \"52\", \"52\"] }"] {
+    for other in [
+        "{ scripts: [\"52\", \"51\"] }",
+        "{ scripts: [\"5152\"] }",
+        "{ scripts: [\"51\", \"52\", \"52\"] }",
+        // which are no addresses
+        "{ addresses: [\"51\"], scripts: [\"52\"] }",
+        "{ addresses: [\"51\", \"52\"] }",
+    ] {
         assert_ne!(first, id(other), "{other}");
     }
+    let with_address = format!("76a914{}88ac", "17".repeat(20));
+    assert_ne!(
+        id(&format!("{{ scripts: [\"{with_address}\"] }}")),
+        id(&format!("{{ addresses: [\"{with_address}\"] }}"))
+    );
+    // two texts of one account are shown as given
+    let key = "tpubD6NzVbkrYhZ4WaWSyoBvQwbpLkojyoTZPRsgXELWz3Popb3qkjcJyJUGLnL4qHHoQvao8ESaAstxYSnhyswJ76uZPStJRJCTKvosUCJZL5B";
+    let account = |text: &str| id(&format!("{{ descriptors: [{{ text: \"{text}\" }}] }}"));
+    assert_ne!(account(key), account(&format!("pkh({key}/<0;1>/*)")));
     assert_eq!(api.data(&format!("{{ node(id: {first}) {{ id }} }}")), json!({ "node": null }));
 }

@@ -103,7 +103,7 @@ fn what_a_block_holds_is_no_entry_any_more() {
     let answer = transaction(&api, &parent, "state firstSeenAt effectiveFeeRate mempoolEntry { totalVsizeAhead }");
     assert_eq!(
         answer,
-        json!({ "state": "CONFIRMED", "firstSeenAt": null, "effectiveFeeRate": null, "mempoolEntry": null })
+        json!({ "state": "CONFIRMED", "firstSeenAt": null, "effectiveFeeRate": 1.0, "mempoolEntry": null })
     );
     let answer = transaction(&api, &child, "effectiveFeeRate mempoolEntry { ancestorCount isSpendingUnconfirmed }");
     let mempool = json!({ "ancestorCount": 1, "isSpendingUnconfirmed": false });

@@ -199,8 +199,8 @@ fn an_error_of_a_limit_names_the_argument_that_exceeds_it() {
             "mempool { history(range: { times: { from: \"2020-01-01T00:00:00Z\", to: \"2020-01-02T00:00:00Z\" } }, \
              stepSeconds: 60) { startAt } }"
                 .to_owned(),
-            "stepSeconds",
-            "stepSeconds: pointsPerSeries is 1441, and the limit is 3",
+            "range",
+            "range: pointsPerSeries is 1441, and the limit is 3",
         ),
         (
             "mempool { feeHistogram(bins: [1, 2, 3, 4]) { txCount } }".to_owned(),

@@ -25,6 +25,14 @@ impl ObservedBlock {
         row.finish()
     }
 
+    /// The first bytes of its comparison with the projected block.
+    pub(in crate::index) fn decode_audit(row: &[u8], bytes: usize) -> Result<Vec<u8>, IndexError> {
+        let mut row = Decoder::new("block_observed", row);
+        row.u32()?;
+        let audit = row.rest();
+        Ok(audit.get(..bytes).unwrap_or(audit).to_vec())
+    }
+
     pub(in crate::index) fn decode(row: &[u8]) -> Result<Self, IndexError> {
         let mut row = Decoder::new("block_observed", row);
         Ok(Self { first_seen: row.u32()?.into(), audit: row.rest().to_vec() })
