@@ -41,7 +41,9 @@ impl AuditTotals {
     /// Of all these blocks.
     pub(crate) fn of(match_rates: &BTreeMap<Height, f64>) -> Self {
         let mut totals = Self::default();
-        match_rates.values().for_each(|rate| totals.add(*rate));
+        for rate in match_rates.values() {
+            totals.add(*rate);
+        }
         totals
     }
 

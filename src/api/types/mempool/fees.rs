@@ -70,7 +70,8 @@ pub(crate) struct FeeEstimateObject {
 impl FeeEstimateObject {
     /// The backtest of this feerate: the share, 0 to 1, of all runs of `targetBlocks` consecutive blocks of the range within
     /// which a transaction at this feerate would have been mined. A block counts as accepting the transaction if it
-    /// has space left, or if at least a tenth of its weight pays at most this feerate; the threshold discounts
+    /// has space left (it weighs less than 97.5 % of `ProjectedBlock.maxWeight`), or if at least a tenth of its weight pays at most
+    /// this feerate; the threshold discounts
     /// transactions that the miner included for other reasons. A block with only a coinbase does not count. The figure
     /// is computed from the blocks; `Mempool.feeTrackRecord` has past recommendations. Null if the range has fewer blocks than
     /// `targetBlocks`.

@@ -35,10 +35,10 @@ impl PastFeeEstimate {
     ///
     /// Errors: those of reading the blocks.
     pub(super) fn all(view: &View, estimates: SampledEstimates, minimum: f64) -> Result<Vec<Self>, ApiError> {
-        NeededFeerates::new(view).judge(estimates, minimum)?.into_iter().map(Self::new).collect()
+        NeededFeerates::new(view).judge(estimates, minimum)?.iter().map(Self::new).collect()
     }
 
-    fn new(past: Past) -> Result<Self, ApiError> {
+    fn new(past: &Past) -> Result<Self, ApiError> {
         Ok(Self {
             target_blocks: int(past.target)?,
             tip_height: int(past.tip.to_u32())?,

@@ -6,7 +6,7 @@ use super::transaction::Transaction;
 use crate::api::costs;
 use crate::api::error::ApiError;
 use crate::api::types::block::{effective_rates, mined_feerates};
-use crate::view::MinedCluster;
+use crate::view::{FeeFraction, MinedCluster};
 
 impl Transaction {
     /// In sat/vB; `None` for a coinbase, and for what is neither in the mempool nor on the main chain.
@@ -15,7 +15,7 @@ impl Transaction {
     pub(super) fn effective_feerate(&self, ctx: &Context<'_>) -> Result<Option<f64>, ApiError> {
         if self.transaction.unconfirmed.is_some() {
             let found = self.view.mempool().effective_feerate(&self.transaction.txid);
-            return Ok(found.map(|feerate| feerate.to_sat_per_vb()));
+            return Ok(found.map(FeeFraction::to_sat_per_vb));
         }
         let Some(place) = self.transaction.place.filter(|place| place.index > 0) else { return Ok(None) };
         let block = self.view.main_block(place.height)?;

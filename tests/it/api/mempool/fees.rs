@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use bitcoin::{OutPoint, Transaction};
 use btcgraph::limits::Limits;
-use btcgraph::mempool::NodeMempool;
+use btcgraph::mempool::{MempoolLimits, NodeMempool};
 use btcgraph::sim::{Owner, ScriptKind, SimChain, SimNode, SimNodeOptions, World};
 use serde_json::{Value, json};
 
@@ -188,6 +188,17 @@ fn an_estimate_says_how_often_it_would_have_been_enough_before() {
     let response = few.ask(asked);
     assert_eq!(response["data"], json!({ "feeEstimate": { "most": 0.25, "all": null } }));
     assert_eq!(response["errors"][0]["extensions"]["code"], json!("QUERY_LIMIT_EXCEEDED"));
+
+    // the newest block with a payment, which pays 1 sat/vB, is full where blocks may weigh no more
+    let asked =
+        "{ feeEstimate(targetBlocks: 1, source: MEMPOOL_PROJECTION) { feeRate hitRate(range: { lastBlocks: 2 }) } }";
+    for (block_weight, hit_rate) in [(4_000_000, 0.5), (400, 0.0)] {
+        let mut api = Api::of_chain(&chain);
+        api.remember(MempoolLimits { block_weight, ..MempoolLimits::default() });
+        api.set_node_mempool(NodeMempool { min_fee_rate: 0.5, ..NODE });
+        let found = api.data(asked)["feeEstimate"].take();
+        assert_eq!(found, json!({ "feeRate": 0.5, "hitRate": hit_rate }), "{block_weight}");
+    }
 }
 
 /// A payment that pays 1 sat/vB.
