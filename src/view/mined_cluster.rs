@@ -31,7 +31,7 @@ pub enum MinedCluster {
 
 impl View {
     /// The cluster of a transaction in its block. `None` for a coinbase, and for what is not on the active chain. `count` is called
-    /// before anything is read, with the inputs and outputs to look up, and the bytes that were read for them.
+    /// for each transaction before its relatives are looked up, with the number of its inputs and outputs, and its bytes.
     ///
     /// Errors: those of the index, and those of `count`.
     pub fn mined_cluster<E: From<IndexError>>(
