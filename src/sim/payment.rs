@@ -29,7 +29,7 @@ impl Spendable {
 ///
 /// ```
 /// # use bitcoin::Amount;
-/// # use btcgraph::sim::{Owner, Payment, ScriptKind, SimChain, Spendable};
+/// # use btcgraph_core::sim::{Owner, Payment, ScriptKind, SimChain, Spendable};
 /// let mut chain = SimChain::new(1);
 /// let block = chain.mine_empty(100)?.swap_remove(0);
 /// let coin = Spendable::of(&block.txdata[0], 0, SimChain::miner()).ok_or("pays the miner")?;
