@@ -5,14 +5,14 @@
 #
 #   usage: scripts/mutants.sh [--list | ARGUMENTS OF cargo mutants]     e.g. --re resolve
 #
-# The whole crate takes long to build, so a small one is laid out in target/mutants, of copies of the rooms chain, sim
+# The whole program takes long to build, so a small crate is laid out in target/mutants, of copies of the modules chain, sim
 # and index and of the tests that need no other. With arguments, which choose some of the changes, what is listed and
 # not among them is no failure.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 # Whatever takes part in connecting and disconnecting a block.
-files=(block codec hot/apply hot/effects hot/observed hot/resolve hot/update keys statistics)
+files=(block codec hot/apply hot/effects hot/observed hot/resolve hot/tip_record hot/update keys statistics)
 tables=(mod block_hashes block_starts blocks history meta p2pk payouts reorgs spends stale_blocks stale_transactions
   transactions txids unspent)
 
@@ -24,6 +24,8 @@ out=target/mutants
 dependencies() {
   sed -n '/^\[workspace.dependencies\]/,/^\[/p' Cargo.toml | grep -E '^[a-z0-9_-]+ = ' | while read -r line; do
     name=${line%% *}
+    # what is a folder of this repository is copied, and no dependency there
+    case $line in *'path = '*) continue ;; esac
     if grep -rqE "\b${name//-/_}::" "$@"; then printf '%s\n' "$line"; fi
   done
 }

@@ -1,7 +1,8 @@
 //! The value that the engine refuses, which its messages do not show, and the rule for it.
 //!
-//! Validation names an argument, a path in it and a type. It lets a value through that is no object where one belongs, and each
-//! field with it would fail by itself: that is found here, once, while the document is read.
+//! Validation names an argument, a path in it and a type. It lets a value through that is no object where one belongs, and a variable
+//! without a value within one that needs it, and each field with it would fail by itself: both are found here, once, while the
+//! document is read.
 
 use std::borrow::Cow;
 

@@ -157,7 +157,8 @@ impl Machine {
         };
         let script = FOLDERS.iter().fold(example.text.clone(), within);
         // no example reaches the folders of the system: what begins with one is within that of the machine
-        for word in script.split([' ', '\n', '"', '\'', '=']).filter(|word| word.starts_with('/')) {
+        let words = script.split(|letter: char| letter.is_whitespace() || "\"'=<>();&|:".contains(letter));
+        for word in words.filter(|word| word.starts_with('/') && !word.starts_with("//")) {
             assert!(
                 Path::new(word).starts_with(self.root.path()),
                 "{}: {word} is not on this machine",
@@ -200,13 +201,21 @@ impl Machine {
 
     /// Starts an example that goes on until it is stopped.
     fn start(&self, key: (&str, &str)) -> Running<'_> {
+        self.start_without(key, &[])
+    }
+
+    /// Starts an example that says by itself what is in these variables.
+    fn start_without(&self, key: (&str, &str), variables: &[&str]) -> Running<'_> {
         let port = self.path("/port");
         let _ = std::fs::remove_file(&port);
         let script = self.script(&found(key));
         // variables in front of a command may also stand in front of `exec` by way of `env`
         let log = std::fs::File::create(self.path("/log")).unwrap();
-        let process =
-            self.shell(&format!("exec env {}", script.trim())).stderr(log).stdout(Stdio::null()).spawn().unwrap();
+        let mut shell = self.shell(&format!("exec env {}", script.trim()));
+        for variable in variables {
+            shell.env_remove(variable);
+        }
+        let process = shell.stderr(log).stdout(Stdio::null()).spawn().unwrap();
         Running { machine: self, process, port }
     }
 
@@ -247,7 +256,7 @@ impl Running<'_> {
         })
     }
 
-    /// The same, once it is at the tip of its node.
+    /// Waits until it is at the tip of its node.
     fn at_tip(&mut self) {
         let tip = || ask(&self.port, "{ tip { height } }").map(|answer| answer["data"]["tip"]["height"].clone());
         wait_for("the tip", PATIENCE, || (tip()? == json!(self.machine.height())).then_some(()));
@@ -290,9 +299,11 @@ fn found((page, first_line): (&str, &str)) -> Fence {
 #[test]
 fn each_example_that_starts_a_server_serves() {
     let machine = Machine::new();
-    let mut served = machine.start(SERVE_ON_OTHER_NODE);
+    let mut served =
+        machine.start_without(SERVE_ON_OTHER_NODE, &["BTCGRAPH_NODE__RPC_URL", "BTCGRAPH_NODE__RPC_COOKIE"]);
     served.at_tip();
-    served.stop();
+    let log = served.stop();
+    assert!(log.contains(&format!("endpoint={}", machine.node.zmq_url().unwrap())), "{log}");
 
     let mut served = machine.start(SERVE_LARGE_PAGES);
     let limits = served.answer("{ server { limits { pages { pageSize } } } }");
@@ -350,9 +361,12 @@ fn the_examples_for_operators_follow_one_another() {
     // and a damaged index is made anew
     machine.run("systemctl start btcgraph");
     machine.wait_for_service();
+    let left = machine.path("/var/lib/btcgraph/regtest/index.raw/left");
+    std::fs::create_dir_all(left.parent().unwrap()).unwrap();
+    std::fs::write(&left, "of the damaged index").unwrap();
     machine.example(RECOVER);
     machine.wait_for_service();
-
+    assert!(!left.exists(), "all of it was removed");
     assert!(machine.path("/var/lib/btcgraph/regtest/index.redb").exists());
     machine.example(DRAIN);
     assert!(ask(&machine.path("/port"), "{ tip { height } }").is_none(), "it was stopped");
@@ -384,7 +398,7 @@ fn the_examples_of_a_fleet_publish_and_join() {
 }
 
 #[test]
-fn the_examples_without_a_package_leave_man_pages_and_completions() {
+fn without_a_package_man_pages_and_completions_are_left() {
     let machine = Machine::new();
     machine.example(MANUAL);
     let page = std::fs::read_to_string(machine.path("/usr/local/share/man/man1/btcgraph.1")).unwrap();

@@ -179,7 +179,7 @@ fn systemd_accepts_the_service_and_its_exposure_is_small() {
 /// The stages of the image and what is copied from where.
 #[test]
 fn the_image_copies_what_exists_and_runs_as_no_root() {
-    let dockerfile = text("Dockerfile").replace("\\\n", " ");
+    let (dockerfile, ignored) = (text("Dockerfile").replace("\\\n", " "), text(".dockerignore"));
     let mut stages = BTreeSet::new();
     for line in dockerfile.lines().filter(|line| !line.starts_with('#')) {
         let words: Vec<_> = line.split_whitespace().collect();
@@ -191,6 +191,13 @@ fn the_image_copies_what_exists_and_runs_as_no_root() {
             ["COPY", ..] => {
                 for source in &words[1..words.len() - 1] {
                     assert!(file(source).exists(), "{source} of {line}");
+                    let top = source.split('/').next().unwrap();
+                    let is_sent = ignored.lines().any(|kept| {
+                        kept.strip_prefix('!').is_some_and(|kept| {
+                            kept == *source || kept.trim_end_matches('/') == top || source.starts_with(kept)
+                        })
+                    });
+                    assert!(is_sent, "{source} of {line} is in .dockerignore");
                 }
             }
             _ => {}

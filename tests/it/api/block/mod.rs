@@ -1,5 +1,6 @@
 //! Blocks: one, lists of them, their contents, and who mined them.
 
+mod audits;
 mod blocks;
 mod compact_filters;
 mod contents;

@@ -21,7 +21,7 @@ const MODULES: &[(&str, &[&str])] = &[
     ("index", &["chain", "durable"]),
     ("fleet", &["chain", "durable", "index", "outbound"]),
     ("mempool", &["chain"]),
-    ("view", &["chain", "limits", "index", "mempool", "node"]),
+    ("view", &["chain", "index", "mempool", "node"]),
     ("live", &["chain", "index", "mempool", "node", "view"]),
     ("sync", &["chain", "index", "mempool", "node", "view", "live"]),
     ("api", &["chain", "limits", "rates", "index", "view", "live"]),
@@ -32,6 +32,8 @@ const MODULES: &[(&str, &[&str])] = &[
 
 /// Crates that are named in these places of `src/` only.
 const ONLY_IN: &[(&str, &[&str])] = &[
+    // its modules are named as those of the package above
+    ("btcgraph_core", &["lib"]),
     ("redb", &["index"]),
     ("bitcoincore_rpc", &["node"]),
     ("axum", &["server", "sim"]),
