@@ -58,7 +58,7 @@ impl SentRequest {
 
     /// What validation would say of the first variable without a value that is an item of a list, or a field of an input, which must
     /// not be null. Of a document with several operations, it is not known which of them the variables are for.
-    pub(crate) fn unset(&self, document: &ExecutableDocument, registry: &Registry) -> Option<ServerError> {
+    pub(crate) fn unset_variable(&self, document: &ExecutableDocument, registry: &Registry) -> Option<ServerError> {
         if document.operations.iter().nth(1).is_some() {
             return None;
         }
@@ -66,13 +66,13 @@ impl SentRequest {
             // what is missing as a whole is reported by the engine
             let whole = matches!(value, Value::Variable(_));
             let type_name = type_name.filter(|_| !whole)?;
-            let (path, kind, variable) = self.unset_within(registry, type_name, value, name.to_owned())?;
+            let (path, kind, variable) = self.unset_variable_within(registry, type_name, value, name.to_owned())?;
             let message = format!("{OF_ARGUMENT}{path}\", expected type \"{kind}\": ${variable} has no value");
             Some(ServerError::new(message, Some(at)))
         })
     }
 
-    fn unset_within<'a>(
+    fn unset_variable_within<'a>(
         &self,
         registry: &Registry,
         type_name: &str,
@@ -88,7 +88,9 @@ impl SentRequest {
             Value::List(items) => {
                 let item_type = nullable.strip_prefix('[')?.strip_suffix(']')?;
                 let mut items = items.iter().enumerate();
-                items.find_map(|(index, item)| self.unset_within(registry, item_type, item, format!("{path}.{index}")))
+                items.find_map(|(index, item)| {
+                    self.unset_variable_within(registry, item_type, item, format!("{path}.{index}"))
+                })
             }
             Value::Object(fields) => {
                 let MetaType::InputObject { input_fields, oneof, .. } = registry.types.get(nullable)? else {
@@ -98,7 +100,7 @@ impl SentRequest {
                     let declared = &input_fields.get(name.as_str())?.ty;
                     // the one field that is given must have a value
                     let needed = if *oneof { format!("{declared}!") } else { declared.clone() };
-                    self.unset_within(registry, &needed, value, format!("{path}.{name}"))
+                    self.unset_variable_within(registry, &needed, value, format!("{path}.{name}"))
                 })
             }
             _ => None,

@@ -67,7 +67,7 @@ impl ExtensionFactory for RequestExtensions {
             counted: OnceLock::new(),
             missing: OnceLock::new(),
             sent: OnceLock::new(),
-            misplaced: OnceLock::new(),
+            invalid_value: OnceLock::new(),
             conflict: OnceLock::new(),
             rules: OnceLock::new(),
             is_mutation: AtomicBool::new(false),
@@ -102,7 +102,7 @@ struct RequestExtension {
     /// The document and the variables, to show what validation refuses.
     sent: OnceLock<SentRequest>,
     /// A value that is no object where one belongs, or none within one that needs it.
-    misplaced: OnceLock<ServerError>,
+    invalid_value: OnceLock<ServerError>,
     /// Two fields that cannot be one.
     conflict: OnceLock<ServerError>,
     /// What happens around each field.
@@ -192,8 +192,8 @@ impl Extension for RequestExtension {
         })?;
         let sent = self.sent.get_or_init(|| SentRequest::new(query, variables));
         let registry = &ctx.schema_env.registry;
-        if let Some(error) = sent.misplaced(&document, registry).or_else(|| sent.unset(&document, registry)) {
-            self.misplaced.get_or_init(|| error);
+        if let Some(error) = sent.misplaced(&document, registry).or_else(|| sent.unset_variable(&document, registry)) {
+            self.invalid_value.get_or_init(|| error);
         }
         if let Some(error) = conflict(&document, &ctx.schema_env.registry) {
             self.conflict.get_or_init(|| error);
@@ -206,7 +206,7 @@ impl Extension for RequestExtension {
         ctx: &ExtensionContext<'_>,
         next: NextValidation<'_>,
     ) -> Result<ValidationResult, Vec<ServerError>> {
-        let misplaced = self.misplaced.get();
+        let invalid_value = self.invalid_value.get();
         let validated = match (next.run(ctx).await, self.conflict.get()) {
             // what fields cost is computed for all operations, with the variables of one
             (Err(errors), _) if errors.iter().all(lacks_variable) => match self.missing.get() {
@@ -216,13 +216,13 @@ impl Extension for RequestExtension {
                 }
                 None => Err(errors),
             },
-            (Ok(_), _) if misplaced.is_some() => Err(Vec::new()),
+            (Ok(_), _) if invalid_value.is_some() => Err(Vec::new()),
             (Ok(_), Some(conflict)) => Err(vec![conflict.clone()]),
             (validated, _) => validated,
         };
         let result = validated.map_err(|mut errors| {
             if let Some(sent) = self.sent.get() {
-                errors = sent.explained(errors, misplaced, &ctx.schema_env.registry);
+                errors = sent.explained(errors, invalid_value, &ctx.schema_env.registry);
             }
             for error in &mut errors {
                 set_code(error, code::GRAPHQL_VALIDATION_FAILED);

@@ -97,7 +97,7 @@ case "$1 $2" in
   pid=$(cat "$ROOT/service.pid")
   rm "$ROOT/service.pid"
   kill -TERM "$pid"
-  # nobody waits for it: once it has ended, it may stay as a zombie
+  # it has no parent that collects its status: once it has ended, it may stay as a zombie
   while grep -q '^State:.[^ZX]' "/proc/$pid/status" 2>/dev/null; do sleep 0.05; done ;;
 *) exit 64 ;;
 esac

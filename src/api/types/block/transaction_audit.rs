@@ -56,7 +56,7 @@ impl TransactionAudit {
         !self.audit.unseen.contains(&self.index)
     }
 
-    /// Whether the transaction is one of `BlockAudit.prioritised`.
+    /// Whether the transaction is one of `BlockAudit.prioritised`. Null only together with an error.
     #[graphql(complexity = "costs::contents(0)")]
     async fn is_prioritised(&self, ctx: &Context<'_>) -> Option<Result<bool, ApiError>> {
         let feerates = mined_feerates(ctx, &self.view, &self.block).transpose()?;

@@ -25,8 +25,7 @@ pub(crate) struct PastFeeEstimate {
     /// nothing, or are not there yet.
     needed_fee_rate: Option<f64>,
     /// Whether one of the next `targetBlocks` blocks would have taken a transaction that pays the estimate: whether it is at least
-    /// what was needed. Null if these blocks
-    /// are not there yet.
+    /// what was needed. Null if these blocks are not there yet.
     is_enough: Option<bool>,
 }
 
@@ -35,34 +34,34 @@ impl PastFeeEstimate {
     ///
     /// Errors: those of reading the blocks.
     pub(super) fn all(view: &View, estimates: SampledEstimates, minimum: f64) -> Result<Vec<Self>, ApiError> {
-        NeededFeerates::new(view).judge(estimates, minimum)?.iter().map(Self::new).collect()
+        NeededFeerates::new(view).compare(estimates, minimum)?.iter().map(Self::new).collect()
     }
 
-    fn new(past: &Past) -> Result<Self, ApiError> {
+    fn new(past: &PastEstimate) -> Result<Self, ApiError> {
         Ok(Self {
             target_blocks: int(past.target)?,
             tip_height: int(past.tip.to_u32())?,
             fee_rate: past.estimate.to_sat_per_vb(),
-            needed_fee_rate: past.judged.and_then(|judged| judged.needed_sat_per_vb()),
-            is_enough: past.judged.map(|judged| judged.is_enough()),
+            needed_fee_rate: past.outcome.and_then(|outcome| outcome.needed_sat_per_vb()),
+            is_enough: past.outcome.map(|outcome| outcome.is_enough()),
         })
     }
 }
 
 /// An estimate of a sample.
-pub(super) struct Past {
+pub(super) struct PastEstimate {
     /// The number of blocks that it is for.
     pub(super) target: u32,
     /// The tip at that time.
     tip: Height,
     estimate: Feerate,
     /// What came of it. `None` if the blocks that it is for are not there yet.
-    pub(super) judged: Option<Judged>,
+    pub(super) outcome: Option<EstimateOutcome>,
 }
 
 /// An estimate, and what was needed.
 #[derive(Clone, Copy)]
-pub(super) struct Judged {
+pub(super) struct EstimateOutcome {
     pub(super) estimate: Feerate,
     /// The lowest feerate that the next blocks took; `None` if they took nothing.
     pub(super) needed: Option<Feerate>,
@@ -70,7 +69,7 @@ pub(super) struct Judged {
     pub(super) minimum: f64,
 }
 
-impl Judged {
+impl EstimateOutcome {
     /// Whether one of the blocks would have taken what pays the estimate.
     pub(super) fn is_enough(&self) -> bool {
         self.needed.is_some_and(|needed| needed <= self.estimate)
@@ -96,16 +95,16 @@ impl<'a> NeededFeerates<'a> {
     /// The estimates of a sample, in the order of [`SAMPLED_TARGETS`]. `minimum` is what the node accepted at that time, in sat/vB.
     ///
     /// Errors: those of reading the blocks.
-    pub(super) fn judge(&mut self, estimates: SampledEstimates, minimum: f64) -> Result<Vec<Past>, ApiError> {
+    pub(super) fn compare(&mut self, estimates: SampledEstimates, minimum: f64) -> Result<Vec<PastEstimate>, ApiError> {
         let tip = estimates.tip;
         let past = |(target, estimate)| {
             let (first, last) = (tip.to_u32().saturating_add(1), tip.to_u32().saturating_add(target));
-            let judged = if last > self.view.tip().height.to_u32() {
+            let outcome = if last > self.view.tip().height.to_u32() {
                 None
             } else {
-                Some(Judged { estimate, needed: self.lowest(first..=last)?, minimum })
+                Some(EstimateOutcome { estimate, needed: self.lowest(first..=last)?, minimum })
             };
-            Ok(Past { target, tip, estimate, judged })
+            Ok(PastEstimate { target, tip, estimate, outcome })
         };
         SAMPLED_TARGETS.into_iter().zip(estimates.feerates).map(past).collect()
     }

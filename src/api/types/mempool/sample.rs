@@ -18,7 +18,7 @@ const MINUTE: u32 = 60;
 const DAY: u32 = 86_400;
 
 /// Reading the blocks that the farthest of [`SAMPLED_TARGETS`] is for.
-const READ_BLOCKS: usize = 6_usize.div_ceil(costs::ROWS_APART);
+const READ_BLOCKS: usize = (SAMPLED_TARGETS[SAMPLED_TARGETS.len() - 1] as usize).div_ceil(costs::ROWS_APART);
 
 /// The mempool at one point in time.
 #[derive(SimpleObject)]

@@ -8,7 +8,7 @@
 
 use async_graphql::SimpleObject;
 
-use super::past_estimate::{Judged, NeededFeerates};
+use super::past_estimate::{EstimateOutcome, NeededFeerates};
 use super::sample;
 use crate::api::error::ApiError;
 use crate::api::scalars::{DateTime, int};
@@ -33,13 +33,13 @@ pub(crate) struct FeeTrackRecord {
 }
 
 impl FeeTrackRecord {
-    fn of(target: u32, judged: &[Judged]) -> Result<Self, ApiError> {
+    fn of(target: u32, judged: &[EstimateOutcome]) -> Result<Self, ApiError> {
         let count = |count: usize| u32::try_from(count).map_err(|_| ApiError::internal("too many samples"));
         let mean = |values: Vec<f64>| -> Result<Option<f64>, ApiError> {
             let all = f64::from(count(values.len())?);
             Ok((!values.is_empty()).then(|| values.iter().sum::<f64>() / all))
         };
-        let needed = judged.iter().filter_map(Judged::needed_sat_per_vb);
+        let needed = judged.iter().filter_map(EstimateOutcome::needed_sat_per_vb);
         Ok(Self {
             target_blocks: int(target)?,
             estimate_count: int(count(judged.len())?)?,
@@ -64,9 +64,9 @@ pub(crate) fn read(
     let steps = time.map_or(Ok(Vec::new()), |time| sample::read(view, limits, time, step))?;
     for (_, sample) in steps.into_iter().filter_map(|step| step.sample) {
         let Some(estimates) = sample.estimates else { continue };
-        for past in needed.judge(estimates, sample.min_fee_rate)? {
+        for past in needed.compare(estimates, sample.min_fee_rate)? {
             let Some(of_target) = judged.iter_mut().find(|(target, _)| *target == past.target) else { continue };
-            of_target.1.extend(past.judged);
+            of_target.1.extend(past.outcome);
         }
     }
     judged.into_iter().map(|(target, judged)| FeeTrackRecord::of(target, &judged)).collect()
@@ -80,8 +80,11 @@ mod tests {
     #[test]
     fn an_estimate_is_enough_if_a_block_took_as_little() {
         let rate = Feerate::from_sat_per_kvb;
-        let judged =
-            |estimate, needed: Option<u64>| Judged { estimate: rate(estimate), needed: needed.map(rate), minimum: 1.0 };
+        let judged = |estimate, needed: Option<u64>| EstimateOutcome {
+            estimate: rate(estimate),
+            needed: needed.map(rate),
+            minimum: 1.0,
+        };
         // paid as much, paid more into a block with space, paid too little, and no block took anything
         let all = [judged(4_000, Some(4_000)), judged(3_000, Some(0)), judged(2_000, Some(7_000)), judged(7_000, None)];
         assert_eq!(
