@@ -46,8 +46,8 @@ pub mod code {
     pub const RESOURCE_EXHAUSTED: &str = "RESOURCE_EXHAUSTED";
     /// The field is disabled; `feature` names it as `server.features` does, and `setting` the setting that enables it.
     pub const FEATURE_DISABLED: &str = "FEATURE_DISABLED";
-    /// The requested block did not arrive in time; `height` and `hash` are those of the newest block, null while none is
-    /// indexed. Nothing was executed.
+    /// The requested block did not arrive in time; `argument` names what asks for it, `height` and `hash` are those of the
+    /// newest block, null while none is indexed. Nothing was executed.
     pub const TIP_NOT_REACHED: &str = "TIP_NOT_REACHED";
     /// The origin or the token of the request does not permit this.
     pub const FORBIDDEN: &str = "FORBIDDEN";
@@ -114,6 +114,14 @@ impl ApiError {
     pub(crate) fn bad_argument(argument: impl Into<String>, fault: impl Display) -> Self {
         let argument = argument.into();
         Self::bad_user_input(format!("{argument} {fault}")).with("argument", argument)
+    }
+
+    /// Arguments of which exactly one is to be given: their names, and whether each has a value. The first of those that were
+    /// given stands for all, or the first of all if none was.
+    pub(crate) fn not_exactly_one(arguments: &[(&'static str, bool)]) -> Self {
+        let named = arguments.iter().find(|(_, is_given)| *is_given).or(arguments.first());
+        Self::bad_user_input(format!("give {}", exactly_one_of(arguments)))
+            .with("argument", named.map_or(Value::Null, |(name, _)| Value::from(*name)))
     }
 
     /// With the first wrong character of the text, from 0, if it is known.
@@ -214,11 +222,14 @@ impl ApiError {
         Self::new(code::FEATURE_DISABLED, message).with("feature", feature).with("setting", feature.setting())
     }
 
-    /// The awaited block did not arrive.
-    pub(crate) fn tip_not_reached(tip: Option<Tip>) -> Self {
+    /// What this argument, or header, waits for did not arrive within `waited`.
+    pub(crate) fn tip_not_reached(argument: &str, awaited: impl Display, waited: Duration, tip: Option<Tip>) -> Self {
         let present =
             tip.map_or_else(|| "no block is indexed yet".to_owned(), |tip| format!("the tip is at {}", tip.height));
-        Self::new(code::TIP_NOT_REACHED, format!("the requested block did not arrive in time: {present}"))
+        let waited = waited.as_millis();
+        let message = format!("{argument} waits for {awaited}, which did not arrive within {waited} ms: {present}");
+        Self::new(code::TIP_NOT_REACHED, message)
+            .with("argument", argument)
             .with("height", tip.map_or(Value::Null, |tip| tip.height.to_u32().into()))
             .with("hash", tip.map_or(Value::Null, |tip| tip.hash.to_string().into()))
     }
@@ -303,6 +314,11 @@ impl ApiError {
     /// A subscription fell behind further than the stored history.
     pub(crate) fn cursor_expired(message: impl Into<String>) -> Self {
         Self::new(code::CURSOR_EXPIRED, message)
+    }
+
+    /// An error about where a subscription is to go on.
+    pub(crate) fn of_after(self) -> Self {
+        if self.code() == code::CURSOR_EXPIRED { self.with("argument", "after") } else { self }
     }
 
     /// An internal error. The client receives an id, and the log the reason.
@@ -415,6 +431,14 @@ pub(crate) fn shown(text: &str) -> String {
         shown.push('…');
     }
     format!("{shown:?}")
+}
+
+/// What is expected where exactly one of several is to be given, and what was: their names, and whether each has a value.
+pub(crate) fn exactly_one_of(choices: &[(&str, bool)]) -> String {
+    let names: Vec<_> = choices.iter().map(|(name, _)| *name).collect();
+    let given: Vec<_> = choices.iter().filter(|(_, is_given)| *is_given).map(|(name, _)| *name).collect();
+    let given = if given.is_empty() { "none of them".to_owned() } else { given.join(" and ") };
+    format!("exactly one of {}, got {given}", names.join(", "))
 }
 
 /// A value of a client for a message.

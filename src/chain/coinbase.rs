@@ -1,9 +1,10 @@
-//! The contents of a coinbase: the height, the readable text, and the witness commitment.
+//! The contents of a coinbase: the height, the readable text, the name of a miner, and the witness commitment.
 //!
 //! Only the bytes are decoded. Other modules decide whether the height is the block's own, which pool a text names, and
 //! what the coinbase earns.
 
 use bitcoin::hashes::Hash;
+use bitcoin::script::Instruction;
 use bitcoin::{Script, WitnessCommitment};
 
 use super::Height;
@@ -57,6 +58,27 @@ pub fn text(script_sig: &Script) -> String {
     texts.collect::<Vec<_>>().join(" ")
 }
 
+/// What separates the tag of a pool from that of a miner.
+const TAG_SEPARATOR: char = '\u{f}';
+
+/// The name of the miner that made the template of the block, in a pool that leaves templates to its miners by DATUM. `None`
+/// in any other scriptSig.
+///
+/// Behind the height, a DATUM gateway pushes the tag of the pool, a byte 0x0f, the tag of the miner and a byte 0, and then its
+/// own number (`generate_coinbase_input` in `src/datum_coinbaser.c` of datum_gateway). Both tags are printable, or this is
+/// something else. A miner chooses its tag, which proves nothing.
+#[must_use]
+pub fn miner_name(script_sig: &Script) -> Option<&str> {
+    let mut instructions = script_sig.instructions().map(Result::ok);
+    let (_height, tags, number) = (instructions.next()??, instructions.next()??, instructions.next()??);
+    let (Instruction::PushBytes(tags), Instruction::PushBytes(_)) = (tags, number) else { return None };
+    let tags = std::str::from_utf8(tags.as_bytes().strip_suffix(&[0])?).ok()?;
+    let (pool, miner) = tags.split_once(TAG_SEPARATOR)?;
+    let miner = miner.trim();
+    (!pool.is_empty() && !miner.is_empty() && [pool, miner].into_iter().all(|tag| tag.chars().all(is_printable)))
+        .then_some(miner)
+}
+
 fn is_printable(character: char) -> bool {
     let only_changes_others = matches!(
         character,
@@ -91,6 +113,37 @@ mod tests {
 
     fn text_in(bytes: &[u8]) -> String {
         text(Script::from_bytes(bytes))
+    }
+
+    #[test]
+    fn a_miner_is_named_behind_the_height_and_its_pool() {
+        let named = |pushes: &[&[u8]]| {
+            let script = pushes.iter().fold(script::Builder::new().push_int(880_000), |script, push| {
+                script.push_slice(<&script::PushBytes>::try_from(*push).unwrap())
+            });
+            miner_name(&script.into_script()).map(str::to_owned)
+        };
+        let number: &[u8] = &[0x10, 0x92, 0, 0, 0, 0, 0];
+        assert_eq!(named(&[b"OCEAN.XYZ\x0fA miner\0", number]).as_deref(), Some("A miner"));
+        // longer than 75 bytes, as the push of both has a byte of length of its own then
+        let long = [b"OCEAN.XYZ\x0f".as_slice(), &[b'm'; 80], &[0]].concat();
+        assert_eq!(named(&[&long, number]), Some("m".repeat(80)));
+        for other in [
+            [b"OCEAN.XYZ\0".as_slice(), number].as_slice(),
+            &[b"OCEAN.XYZ\x0f\0", number],
+            &[b"OCEAN.XYZ\x0f \0", number],
+            &[b"\x0fA miner\0", number],
+            &[b"OCEAN.XYZ\x0fA miner", number],
+            &[b"OCEAN.XYZ\x0fA miner\0"],
+            &[b"OCEAN.XYZ\x0fA\x0fminer\0", number],
+            &[b"OCEAN\x01XYZ\x0fA miner\0", number],
+            &[b"OCEAN.XYZ\x0fA \xff\0", number],
+            &[number],
+            &[],
+        ] {
+            assert_eq!(named(other), None, "{other:?}");
+        }
+        assert_eq!(miner_name(Script::from_bytes(&[0x03, 1])), None);
     }
 
     #[test]

@@ -155,7 +155,7 @@ const FIELD_CACHEABILITY: &[(&str, Cacheability, &str)] = &[
     ("ChainSummary", UntilNextHead, "recentStaleBlockCount"),
     ("ChainTip", Never, "hash height branchLength status block"),
     ("CompactFilter", Never, "blockHash hex filterHeader"),
-    ("Coinbase", Immutable, "text scriptSigHex heightFromScript witnessCommitment transaction"),
+    ("Coinbase", Immutable, "text minerName scriptSigHex heightFromScript witnessCommitment transaction"),
     ("Coinbase", UntilNextTip, "matureAtHeight"),
     ("Coinbase", UntilNextHead, "minerEvidence"),
     ("ConflictedTransaction", UntilNextHead, "txid disconnectedBlockHash conflictingTxids"),

@@ -17,7 +17,6 @@
 //! polls for the next block.
 
 use std::any::TypeId;
-use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,7 +26,7 @@ use bitcoin::BlockHash;
 use tokio::time::Instant;
 
 use crate::api::context::{ServingContext, WaitingSlots};
-use crate::api::error::{ApiError, shown, shown_value};
+use crate::api::error::{ApiError, exactly_one_of, shown, shown_value};
 use crate::api::wait_until::wait_until;
 use crate::chain::Height;
 use crate::live::Live;
@@ -35,6 +34,12 @@ use crate::view::{ChainMembership, Head, IndexError, Published, Tip, View};
 
 /// The name of the extension.
 const NAME: &str = "waitForTip";
+/// Its fields that say what is waited for, one of which is given.
+const BLOCK_FIELDS: [&str; 4] = ["hash", "height", "tip", "after"];
+/// Its field that says how long, in milliseconds.
+const TIMEOUT: &str = "timeoutMs";
+/// The header of a request that carries the block of an earlier answer, as an error names it.
+const TIP_HEADER: &str = "X-Btcgraph-Tip";
 /// The longest that a request waits, and how long it does if it does not say.
 pub(crate) const LONGEST: Duration = Duration::from_secs(10);
 
@@ -54,7 +59,7 @@ impl WaitForTip {
     /// Waits as the request and its header say. Errors: BAD_USER_INPUT, and those of [`wait`](Self::wait).
     pub(crate) async fn wait_for_all(&self, request: &mut Request) -> Result<(), ApiError> {
         if let Some(CarriedTip(tip)) = carried(request) {
-            self.wait(Wait { block: WaitedFor::Tip(*tip), timeout: LONGEST }).await?;
+            self.wait(TIP_HEADER, Wait { block: WaitedFor::Tip(*tip), timeout: LONGEST }).await?;
         }
         self.wait_for(request).await
     }
@@ -68,13 +73,16 @@ impl WaitForTip {
     pub(crate) async fn wait_for(&self, request: &mut Request) -> Result<(), ApiError> {
         match request.extensions.remove(NAME) {
             None | Some(Value::Null) => Ok(()),
-            Some(asked) => self.wait(Wait::read(&asked)?).await,
+            Some(asked) => {
+                let wait = Wait::read(&asked)?;
+                self.wait(&format!("{NAME}.{}", wait.block.field()), wait).await
+            }
         }
     }
 
-    /// Returns once the newest state has the block. Errors: TIP_NOT_REACHED, INTERNAL_SERVER_ERROR; RESOURCE_EXHAUSTED if
-    /// it does not have it and too many wait already.
-    async fn wait(&self, Wait { block, timeout }: Wait) -> Result<(), ApiError> {
+    /// Returns once the newest state has the block that this argument asks for. Errors: TIP_NOT_REACHED,
+    /// INTERNAL_SERVER_ERROR; RESOURCE_EXHAUSTED if it does not have it and too many wait already.
+    async fn wait(&self, argument: &str, Wait { block, timeout }: Wait) -> Result<(), ApiError> {
         let deadline = Instant::now() + timeout;
         let reached = || {
             let head = self.published.head()?;
@@ -85,7 +93,10 @@ impl WaitForTip {
         }
         let _place = self.waiting_slots.take()?;
         let reached = wait_until(&self.live, deadline, reached).await;
-        reached.unwrap_or_else(|| Err(ApiError::tip_not_reached(self.published.head().map(|head| head.tip))))
+        reached.unwrap_or_else(|| {
+            let tip = self.published.head().map(|head| head.tip);
+            Err(ApiError::tip_not_reached(argument, block, timeout, tip))
+        })
     }
 }
 
@@ -142,6 +153,16 @@ enum WaitedFor {
 }
 
 impl WaitedFor {
+    /// The field of the extension that asks for it.
+    fn field(self) -> &'static str {
+        match self {
+            Self::Hash(_) => "hash",
+            Self::Height(_) => "height",
+            Self::Tip(_) => "tip",
+            Self::After(_) => "after",
+        }
+    }
+
     fn is_in(self, head: Arc<Head>) -> Result<bool, IndexError> {
         match self {
             Self::Height(height) => Ok(head.tip.height >= height),
@@ -151,6 +172,17 @@ impl WaitedFor {
                 let place = View::new(head).block_place(hash)?;
                 Ok(place.is_some_and(|place| place.membership == ChainMembership::Main))
             }
+        }
+    }
+}
+
+impl fmt::Display for WaitedFor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Hash(hash) => write!(f, "block {hash}"),
+            Self::Height(height) => write!(f, "a block at height {height}"),
+            Self::Tip(Tip { height, hash }) => write!(f, "block {hash} at height {height}, or a higher one"),
+            Self::After(hash) => write!(f, "a tip other than block {hash}"),
         }
     }
 }
@@ -171,14 +203,15 @@ impl Wait {
             ApiError::bad_argument(format!("{NAME}.{name}"), fault)
         };
         let Value::Object(asked) = asked else {
-            return Err(bad("is no object: give one such as { \"height\": 800000, \"timeoutMs\": 5000 }"));
-        };
-        let known = BTreeSet::from(["hash", "height", "tip", "after", "timeoutMs"]);
-        if let Some(unknown) = asked.keys().find(|name| !known.contains(name.as_str())) {
+            let given = shown_value(asked);
             return Err(bad(&format!(
-                "has the unknown field {}: give hash, height, tip or after, and timeoutMs",
-                shown(unknown)
+                "is {given}, and it must be an object such as {{ \"height\": 800000, \"timeoutMs\": 5000 }}"
             )));
+        };
+        let is_known = |name: &str| BLOCK_FIELDS.contains(&name) || name == TIMEOUT;
+        if let Some(unknown) = asked.keys().find(|name| !is_known(name)) {
+            let fields = BLOCK_FIELDS.join(", ");
+            return Err(bad(&format!("has the unknown field {}: give one of {fields}, and {TIMEOUT}", shown(unknown))));
         }
         let given = |name: &str| asked.get(name).filter(|value| **value != Value::Null);
         let hash = |name: &str, value: &Value| {
@@ -201,14 +234,17 @@ impl Wait {
                     height.ok_or_else(|| wrong("height", value, "a whole number from 0 to 4294967295"))?.into(),
                 )
             }
-            _ => return Err(bad("names no block or several: give hash, height, tip or after, exactly one of them")),
+            _ => {
+                let fields = BLOCK_FIELDS.map(|name| (name, given(name).is_some()));
+                return Err(bad(&format!("takes {}", exactly_one_of(&fields))));
+            }
         };
-        let timeout = match given("timeoutMs") {
+        let timeout = match given(TIMEOUT) {
             None => LONGEST,
             Some(value) => {
                 let number = if let Value::Number(number) = value { number.as_u64() } else { None };
                 let timeout = number.map(Duration::from_millis).filter(|timeout| *timeout <= LONGEST);
-                timeout.ok_or_else(|| wrong("timeoutMs", value, "a whole number from 0 to 10000"))?
+                timeout.ok_or_else(|| wrong(TIMEOUT, value, "a whole number from 0 to 10000"))?
             }
         };
         Ok(Self { block, timeout })
@@ -303,10 +339,21 @@ mod tests {
                 "waitForTip.timeoutMs",
                 "is \"1s\", and it must be a whole number from 0 to 10000",
             ),
+            (json!({}), "waitForTip", "takes exactly one of hash, height, tip, after, got none of them"),
             (
-                json!({}),
+                json!({ "height": 7, "after": "aa", "hash": null }),
                 "waitForTip",
-                "names no block or several: give hash, height, tip or after, exactly one of them",
+                "takes exactly one of hash, height, tip, after, got height and after",
+            ),
+            (
+                json!(5),
+                "waitForTip",
+                "is 5, and it must be an object such as { \"height\": 800000, \"timeoutMs\": 5000 }",
+            ),
+            (
+                json!({ "height": 7, "timeout": 1 }),
+                "waitForTip",
+                "has the unknown field \"timeout\": give one of hash, height, tip, after, and timeoutMs",
             ),
         ] {
             assert_eq!(read(bad), Err(ApiError::bad_argument(argument, fault)));

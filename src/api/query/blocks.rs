@@ -31,11 +31,7 @@ impl BlockQuery {
         let found = match (hash, height) {
             (Some(hash), None) => view.block(hash.0)?,
             (None, Some(height)) => view.block_at(height_of("height", height)?)?,
-            _ => {
-                return Err(
-                    ApiError::bad_user_input("give hash or height, exactly one of them").with("argument", "hash")
-                );
-            }
+            _ => return Err(ApiError::not_exactly_one(&[("hash", hash.is_some()), ("height", height.is_some())])),
         };
         Ok(found.map(|block| Block::new(&view, block)))
     }

@@ -46,7 +46,7 @@ impl DryRunQuery {
         let tested = view.node_client().test_transactions(hexes, max).await;
         let tested = tested.map_err(|error| ApiError::node_unavailable(&error))?;
         let tested = tested.map_err(|refusal| {
-            ApiError::bad_user_input(format!("the Bitcoin node cannot test these transactions: {}", refusal.message))
+            ApiError::bad_argument("hexes", format!("cannot be tested by the Bitcoin node: {}", refusal.message))
         })?;
         let among: Arc<HashSet<_>> = Arc::new(brought.iter().map(|brought| brought.txid).collect());
         let pairs = tested.into_iter().zip(&brought);

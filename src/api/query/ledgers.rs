@@ -5,10 +5,11 @@ use std::sync::Arc;
 use async_graphql::{Context, Object};
 use bitcoin::ScriptBuf;
 use bitcoin::hashes::{Hash, sha256};
+use bitcoin::hex::DisplayHex;
 
 use super::root::QueryRoot;
 use crate::api::costs;
-use crate::api::error::{ApiError, in_bytes};
+use crate::api::error::{ApiError, in_bytes, shown};
 use crate::api::scalars::{Hash256, Hex};
 use crate::api::types::ledger::{Address, AddressLookup, AddressSet, LedgerInput, Script};
 use crate::view::View;
@@ -85,10 +86,11 @@ impl LedgerQuery {
             (Some(script), None, None) => Ok(Script::of(view, ScriptBuf::from_bytes(script.into_bytes()))),
             (None, Some(hash), None) => Script::with_hash(view, script_hash_of(&hash)?),
             (None, None, Some(hash)) => Script::with_hash(view, sha256::Hash::from_byte_array(hash.to_byte_array())),
-            _ => Err(ApiError::bad_user_input(
-                "give scriptPubKey, scriptHash or electrumScriptHash, exactly one of them",
-            )
-            .with("argument", "scriptPubKey")),
+            (script, hash, electrum_hash) => Err(ApiError::not_exactly_one(&[
+                ("scriptPubKey", script.is_some()),
+                ("scriptHash", hash.is_some()),
+                ("electrumScriptHash", electrum_hash.is_some()),
+            ])),
         };
         Some(self.0.view(ctx).and_then(|view| find(&view)))
     }
@@ -97,8 +99,8 @@ impl LedgerQuery {
 /// The 32 bytes of an argument. Errors: BAD_USER_INPUT for any other number of bytes.
 fn script_hash_of(hash: &Hex) -> Result<sha256::Hash, ApiError> {
     sha256::Hash::from_slice(hash.as_bytes()).map_err(|_| {
-        let bytes = in_bytes(hash.as_bytes().len());
-        let fault = format!("has {bytes}: give the 32 bytes of a SHA-256, 64 hexadecimal digits");
+        let (given, bytes) = (shown(&hash.as_bytes().to_lower_hex_string()), in_bytes(hash.as_bytes().len()));
+        let fault = format!("is {given}, {bytes}: give the 32 bytes of a SHA-256, 64 hexadecimal digits");
         ApiError::bad_argument("scriptHash", fault)
     })
 }

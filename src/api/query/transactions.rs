@@ -35,7 +35,7 @@ impl TransactionQuery {
                 let found = find_transaction(&view, |view| view.transaction_by_wtxid(&wtxid.0))?;
                 Ok(found.map(|transaction| Transaction::new(&view, transaction)))
             }
-            _ => Err(ApiError::bad_user_input("give txid or wtxid, exactly one of them").with("argument", "txid")),
+            _ => Err(ApiError::not_exactly_one(&[("txid", txid.is_some()), ("wtxid", wtxid.is_some())])),
         }
     }
 

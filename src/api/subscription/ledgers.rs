@@ -92,7 +92,8 @@ impl LedgerSubscription {
         let head = self.source.head()?;
         begin_at(&mut watch, &View::new(Arc::clone(&head)), place.as_ref(), live.run()).await?;
         let sources = LedgerSources { published, live, stale: &self.stale, allowance: limits.transaction_bytes };
-        let follower = LedgerFollower::new(&sources, (watch, depths), place, events, &head)?;
+        let follower =
+            LedgerFollower::new(&sources, (watch, depths), place, events, &head).map_err(ApiError::of_after)?;
         let is_wanted = move |kind| kinds.as_ref().is_none_or(|kinds| is_always_sent(kind) || kinds.contains(&kind));
         let sent = events_until_error(follower).filter_map(move |found| {
             let event = match found {
@@ -119,7 +120,7 @@ async fn begin_at(watch: &mut WatchSet, view: &View, place: Option<&LedgerCursor
         return watch.begin_at(view, &ends.ends).await;
     }
     // a snapshot: what was used then
-    let Some(fork) = view.fork_height(block.hash())? else { return Err(block_not_stored(block.hash())) };
+    let Some(fork) = view.fork_height(block.hash())? else { return Err(block_not_stored(block.hash()).of_after()) };
     let txnum = view.txnums(Height::from(0)..fork.next())?.end;
     let arrival = reached.filter(|reached| reached.run == run).map_or(0, |reached| reached.sequence.saturating_add(1));
     watch.extend(view, HistoryEnd { txnum, arrival }).await.map(drop)

@@ -11,7 +11,6 @@ use crate::api::error::ApiError;
 use crate::api::extensions::wait_for_tip::LONGEST;
 use crate::api::scalars::UInt53;
 use crate::api::streams::chain::ChainFollower;
-use crate::api::streams::follower::block_not_stored;
 use crate::api::streams::mempool::MempoolFollower;
 use crate::api::streams::reorgs::ReorgFollower;
 use crate::api::streams::resume::{ChainCursor, MempoolCursor, StreamStart};
@@ -53,11 +52,18 @@ impl StreamSource {
             return known;
         }
         if let Some(lost) = self.published.state().lost_block_with(hash) {
-            return Err(ApiError::cursor_lost(lost));
+            return Err(ApiError::cursor_lost(lost).of_after());
         }
         let _place = self.serving.waiting_slots.take()?;
         let known = wait_until(&self.live, Instant::now() + LONGEST, known).await;
-        known.unwrap_or_else(|| Err(block_not_stored(hash)))
+        known.unwrap_or_else(|| {
+            let message = format!(
+                "after is a cursor on block {hash}, which is not in the index and did not arrive within {} seconds: it is of \
+                 another chain, or no longer stored: subscribe again, and query what changed since",
+                LONGEST.as_secs()
+            );
+            Err(ApiError::cursor_expired(message).of_after())
+        })
     }
 
     /// The changes of the chain from now on, or behind a place.
@@ -69,7 +75,10 @@ impl StreamSource {
         let (head, allowance) = (self.head()?, limits(ctx)?.transaction_bytes);
         match place {
             None => Ok(ChainFollower::at(&head, events, self.published.clone(), allowance)),
-            Some(place) => ChainFollower::after(place, &head, events, self.published.clone(), allowance),
+            Some(place) => {
+                let following = ChainFollower::after(place, &head, events, self.published.clone(), allowance);
+                following.map_err(ApiError::of_after)
+            }
         }
     }
 
@@ -94,12 +103,14 @@ impl StreamSource {
             Some(MempoolCursor { run, sequence }) if run == self.live.run() => sequence,
             Some(_) => {
                 return Err(ApiError::cursor_expired(
-                    "this cursor belongs to an earlier run of the server, whose mempool events are not stored: \
-                     subscribe again, and query `mempool` again",
-                ));
+                    "after is a cursor of another server, or of an earlier run of this one, whose mempool events are not \
+                     stored: subscribe again, and query `mempool` again",
+                )
+                .of_after());
             }
         };
-        MempoolFollower::after(sequence, wanted, head, events, self.published.clone(), allowance)
+        let following = MempoolFollower::after(sequence, wanted, head, events, self.published.clone(), allowance);
+        following.map_err(ApiError::of_after)
     }
 
     /// The subscription counts as open until these events are dropped.

@@ -40,15 +40,17 @@ pub(crate) fn check_not_empty<T>(name: &str, list: Option<&[T]>) -> Result<(), A
     }
 }
 
-/// Two conditions, as they were given, that exclude each other, and why. Errors: BAD_USER_INPUT if both are given.
+/// Two conditions, each with its name and its value, that exclude each other, and why. Errors: BAD_USER_INPUT if both are
+/// given.
 pub(crate) fn check_not_both(
     are_given: bool,
-    (one, other): (impl Display, impl Display),
+    (one, one_value): (&str, impl Display),
+    (other, other_value): (&str, impl Display),
     why: &str,
 ) -> Result<(), ApiError> {
     if are_given {
-        let message = format!("filter.{one} and filter.{other} exclude each other: {why}");
-        return Err(ApiError::bad_user_input(message));
+        let fault = format!("is {one_value}, and filter.{other} is {other_value}, which exclude each other: {why}");
+        return Err(ApiError::bad_argument(format!("filter.{one}"), fault));
     }
     Ok(())
 }
@@ -83,8 +85,8 @@ mod tests {
             "filter.features is an empty list: give at least one, or leave the condition out"
         );
         assert_eq!(
-            message(check_not_both(true, ("isEmpty: true", "minTxCount: 2"), "one has the coinbase alone")).unwrap(),
-            "filter.isEmpty: true and filter.minTxCount: 2 exclude each other: one has the coinbase alone"
+            message(check_not_both(true, ("isEmpty", true), ("minTxCount", 2), "one has the coinbase alone")).unwrap(),
+            "filter.isEmpty is true, and filter.minTxCount is 2, which exclude each other: one has the coinbase alone"
         );
     }
 }

@@ -28,6 +28,9 @@ const ACCOUNTS: [([u8; 4], [u8; 4], &str, &str); 6] = [
     ([0x04, 0x5f, 0x1c, 0xf6], TPUB, "wpkh(", ")"),
 ];
 
+/// How much of a text that is none is quoted, in characters.
+const SHOWN: usize = 60;
+
 /// The prefixes of SLIP-132, which mean a form of script.
 const SLIP132: [&str; 8] = ["ypub", "zpub", "upub", "vpub", "Ypub", "Zpub", "Upub", "Vpub"];
 
@@ -35,23 +38,24 @@ const SLIP132: [&str; 8] = ["ypub", "zpub", "upub", "vpub", "Ypub", "Zpub", "Upu
 ///
 /// Errors: everything that is not exactly one extended public key.
 pub(super) fn account_descriptor(text: &str) -> Result<String, DescriptorError> {
+    let no_descriptor = || DescriptorError::NotADescriptor { text: text.chars().take(SHOWN).collect() };
     let (origin, key) = match text.find(']') {
         Some(end) if text.starts_with('[') => text.split_at(end + 1),
         _ => ("", text),
     };
     let key = match key.split_once('/') {
         Some((key, _)) if is_extended(key) => return Err(DescriptorError::PathOfAccountKey),
-        Some(_) => return Err(DescriptorError::NotADescriptor),
+        Some(_) => return Err(no_descriptor()),
         None => key,
     };
     if !is_extended(key) {
-        return Err(DescriptorError::NotADescriptor);
+        return Err(no_descriptor());
     }
     let mut bytes = base58::decode_check(key)
         .ok()
         .filter(|bytes| bytes.len() == KEY_LENGTH)
         .ok_or_else(|| DescriptorError::Key { reason: "the extended key is mistyped or cut".to_owned() })?;
-    let Some((version, rest)) = bytes.split_first_chunk_mut::<4>() else { return Err(DescriptorError::NotADescriptor) };
+    let Some((version, rest)) = bytes.split_first_chunk_mut::<4>() else { return Err(no_descriptor()) };
     let Some((_, bip32, before, behind)) = ACCOUNTS.iter().find(|(known, ..)| known == version) else {
         let prefix = key.chars().take(4).collect();
         return Err(DescriptorError::MultisigKey { prefix });

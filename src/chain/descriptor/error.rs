@@ -30,6 +30,14 @@ pub enum DescriptorError {
         /// Where it stands.
         position: usize,
     },
+    /// A space, a tab or the end of a line.
+    #[error("{character:?} at position {position} (counted from 0): a descriptor is written without spaces")]
+    Space {
+        /// The character.
+        character: char,
+        /// Where it stands.
+        position: usize,
+    },
     /// A checksum of another length than 8.
     #[error("a checksum has 8 characters, and this one has {length}; the checksum of this descriptor is {right}")]
     ChecksumLength {
@@ -63,8 +71,11 @@ pub enum DescriptorError {
         name: String,
     },
     /// A text without brackets that is no extended public key.
-    #[error("this is neither a descriptor, such as wpkh(xpub…/<0;1>/*), nor an extended public key")]
-    NotADescriptor,
+    #[error("{text:?} is neither a descriptor, such as wpkh(xpub…/<0;1>/*), nor an extended public key")]
+    NotADescriptor {
+        /// The beginning of the text.
+        text: String,
+    },
     /// An extended public key alone, followed by a path.
     #[error(
         "an extended public key alone stands for its receive and change chains: leave out the path behind it, or write a \
@@ -166,6 +177,7 @@ impl DescriptorError {
     pub fn position(&self) -> Option<usize> {
         match self {
             Self::Character { position, .. }
+            | Self::Space { position, .. }
             | Self::ChecksumLength { position, .. }
             | Self::Checksum { position, .. }
             | Self::AccountKeyInside { position, .. } => Some(*position),

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use bitcoin::{Network, NetworkKind, ScriptBuf};
 use miniscript::descriptor::checksum::{Engine, Error as ChecksumError, verify_checksum};
 use miniscript::descriptor::{DescriptorPublicKey, Tr, Wildcard, XKeyNetwork};
-use miniscript::{Descriptor, Error, ForEachKey, ParseError, ParseTreeError};
+use miniscript::{Descriptor, Error, ForEachKey, ParseError, ParseThresholdError, ParseTreeError};
 
 use super::account_key::{account_descriptor, account_key_inside};
 use super::derive::{DescriptorForm, OutputDescriptor, ScriptVariant};
@@ -31,6 +31,9 @@ const FORMS: [&str; 7] = ["pk", "pkh", "wpkh", "sh", "wsh", "tr", "multi"];
 /// The forms that `sh` takes: Miniscript stands in `wsh` and `tr` only (BIP379), though the library takes it here too.
 const FORMS_IN_SH: [&str; 6] = ["pk", "pkh", "wpkh", "wsh", "multi", "sortedmulti"];
 
+/// What begins a key that several signers have together (BIP390), whose derivation the library does not have.
+const MUSIG: &str = "musig(";
+
 /// Forms that are parsed as another form with the same arguments, and how scripts of that become theirs.
 const VARIANTS: [(&str, &str, ScriptVariant); 2] =
     [("rawtr", "tr", ScriptVariant::RawTaproot), ("sortedmulti", "multi", ScriptVariant::SortedMultisig)];
@@ -50,6 +53,9 @@ impl OutputDescriptor {
         if matches!(hidden(text), std::borrow::Cow::Owned(_)) {
             return Err(DescriptorError::PrivateKey);
         }
+        if let Some((position, character)) = text.chars().enumerate().find(|(_, letter)| letter.is_whitespace()) {
+            return Err(DescriptorError::Space { character, position });
+        }
         let body = without_checksum(text)?;
         let Some((name, _)) = body.split_once('(') else {
             return Self::of_keys(&account_descriptor(body)?, network);
@@ -67,6 +73,9 @@ impl OutputDescriptor {
             }
             name if FORMS.contains(&name) => {
                 refuse_account_keys(body)?;
+                if body.contains(MUSIG) {
+                    return Err(DescriptorError::Unsupported { name: "musig".to_owned() });
+                }
                 check_argument_of_sh(body)?;
                 if body.contains(tap_leaves::SORTED) {
                     Self::of_sorted_leaves(body, network)
@@ -268,6 +277,14 @@ fn refusal(error: &Error) -> DescriptorError {
         Error::ContextError(_) if reason == UNCOMPRESSED => {
             DescriptorError::Key { reason: "wpkh, wsh and tr take no uncompressed keys".to_owned() }
         }
+        Error::Threshold(_) | Error::ParseThreshold(ParseThresholdError::Threshold(_)) => {
+            let rule = "in k of n, k is at least 1 and at most n, and n at most 20 in multi and 999 in multi_a";
+            DescriptorError::Malformed { reason: format!("{reason}: {rule}"), position: None }
+        }
+        Error::ParseThreshold(_) => DescriptorError::Malformed {
+            reason: format!("the first argument of multi, sortedmulti, multi_a and thresh is a number: {reason}"),
+            position: None,
+        },
         Error::Parse(ParseError::FromStr(_)) | Error::PubKeyCtxError(..) | Error::ContextError(_) => {
             DescriptorError::Key { reason }
         }

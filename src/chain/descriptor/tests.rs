@@ -285,6 +285,7 @@ fn every_fault_has_its_own_error() {
     let multisig = with_version(&account("m/48h", Network::Bitcoin), [0x02, 0xaa, 0x7e, 0xd3]);
     assert!(multisig.starts_with("Zpub"));
     let unsupported = |name: &str| DescriptorError::Unsupported { name: name.to_owned() };
+    let no_descriptor = |text: &str| DescriptorError::NotADescriptor { text: text.to_owned() };
     for (text, expected) in [
         (String::new(), DescriptorError::Empty),
         ("x".repeat(10_001), DescriptorError::TooLong { length: 10_001, longest: LONGEST_DESCRIPTOR }),
@@ -311,8 +312,17 @@ fn every_fault_has_its_own_error() {
         (format!("wpkh({A}/<0h;1>/*)"), DescriptorError::Hardened),
         (format!("wpkh({A}/<0;0>/*)"), DescriptorError::RepeatedBranch),
         (format!("{A}/0/*"), DescriptorError::PathOfAccountKey),
-        ("bc1qcr8te4kr609gcawutmrza0j4xv80jy8z306fyu".to_owned(), DescriptorError::NotADescriptor),
-        ("hello".to_owned(), DescriptorError::NotADescriptor),
+        (
+            "bc1qcr8te4kr609gcawutmrza0j4xv80jy8z306fyu".to_owned(),
+            no_descriptor("bc1qcr8te4kr609gcawutmrza0j4xv80jy8z306fyu"),
+        ),
+        ("hello".to_owned(), no_descriptor("hello")),
+        ("é".repeat(80), DescriptorError::Character { character: 'é', position: 0 }),
+        ("e".repeat(80), no_descriptor(&"e".repeat(60))),
+        (format!(" wpkh({KEY})"), DescriptorError::Space { character: ' ', position: 0 }),
+        (format!("wpkh({KEY})\n"), DescriptorError::Space { character: '\n', position: 72 }),
+        (format!("wsh(multi(1, {KEY}))"), DescriptorError::Space { character: ' ', position: 12 }),
+        (format!("tr(musig({A},{B})/0/*)"), unsupported("musig")),
         (multisig, DescriptorError::MultisigKey { prefix: "Zpub".to_owned() }),
         (format!("sh(wpkh({zpub}/0/*))"), DescriptorError::AccountKeyInside { prefix: "zpub".to_owned(), position: 8 }),
         ("raw(123)".to_owned(), DescriptorError::RawScript),
@@ -336,7 +346,20 @@ fn every_fault_has_its_own_error() {
         assert_eq!(refusal(&text), DescriptorError::Key { reason }, "{text}");
     }
     assert!(matches!(refusal(&format!("wsh(and_v(v:pk({KEY}),pk({KEY})))")), DescriptorError::Unsafe { .. }));
-    assert!(matches!(refusal(&format!("wsh(multi(3,{A}/*,{B}/*))")), DescriptorError::Malformed { .. }));
+    for (text, reason) in [
+        (
+            format!("wsh(multi(3,{A}/*,{B}/*))"),
+            "invalid threshold 3-of-2; cannot have k > n: in k of n, k is at least 1",
+        ),
+        (format!("wsh(thresh(0,pk({KEY})))"), "in k of n, k is at least 1 and at most n, and n at most 20 in multi"),
+        (format!("wsh(multi({KEY}))"), "the first argument of multi, sortedmulti, multi_a and thresh is a number: "),
+    ] {
+        let refused = refusal(&text);
+        assert!(
+            matches!(&refused, DescriptorError::Malformed { reason: found, .. } if found.contains(reason)),
+            "{refused}"
+        );
+    }
 }
 
 #[test]

@@ -57,6 +57,13 @@ impl CoinbaseObject {
         coinbase::text(self.script())
     }
 
+    /// The name of the miner that made the template of the block, in a pool that leaves templates to its miners (DATUM): the
+    /// second of the two tags behind the height. Null if the scriptSig has no such tags. The miner chooses it, and it proves
+    /// nothing: display it as text, never as markup.
+    async fn miner_name(&self) -> Option<&str> {
+        coinbase::miner_name(self.script())
+    }
+
     /// The height that the scriptSig begins with (BIP34). Null if it begins with anything else. For blocks of version 2 and
     /// later it is the height of the block; before, the bytes may mean something else.
     async fn height_from_script(&self) -> Result<Option<i32>, ApiError> {

@@ -39,10 +39,10 @@ impl From<&DescriptorError> for DescriptorErrorCode {
     fn from(error: &DescriptorError) -> Self {
         match error {
             DescriptorError::Empty | DescriptorError::TooLong { .. } => Self::WrongLength,
-            DescriptorError::Character { .. } => Self::InvalidCharacter,
+            DescriptorError::Character { .. } | DescriptorError::Space { .. } => Self::InvalidCharacter,
             DescriptorError::ChecksumLength { .. } | DescriptorError::Checksum { .. } => Self::WrongChecksum,
             DescriptorError::PrivateKey => Self::PrivateKey,
-            DescriptorError::Unsupported { .. } | DescriptorError::NotADescriptor => Self::Unsupported,
+            DescriptorError::Unsupported { .. } | DescriptorError::NotADescriptor { .. } => Self::Unsupported,
             DescriptorError::Key { .. }
             | DescriptorError::MultisigKey { .. }
             | DescriptorError::AccountKeyInside { .. }

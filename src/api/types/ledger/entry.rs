@@ -66,7 +66,7 @@ impl LedgerFilter {
     fn of(given: Option<Self>) -> Result<Self, ApiError> {
         let given = given.unwrap_or_default();
         let excludes = given.is_coinbase_only() && given.direction() == Direction::Out;
-        check_not_both(excludes, ("coinbaseOnly: true", "direction: OUT"), "a coinbase spends nothing")?;
+        check_not_both(excludes, ("coinbaseOnly", true), ("direction", "OUT"), "a coinbase spends nothing")?;
         Ok(Self {
             direction: Some(given.direction()),
             include_mempool: Some(given.include_mempool.unwrap_or(true)),

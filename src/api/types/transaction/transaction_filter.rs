@@ -6,7 +6,7 @@
 use std::cell::Cell;
 use std::ops::Range;
 
-use async_graphql::{Context, InputObject};
+use async_graphql::{Context, InputObject, Value};
 use bitcoin::consensus::deserialize;
 use bitcoin::{Amount, Script, ScriptBuf, TxOut};
 
@@ -79,13 +79,17 @@ impl TransactionFilter {
         check_bounds(("minValue", least), ("maxValue", most))?;
         check_not_empty("scriptTypes", given.script_types.as_deref())?;
         check_not_empty("features", given.features.as_deref())?;
-        let rate = if given.min_fee_rate.is_some() { "minFeeRate" } else { "maxFeeRate" };
-        let only_coinbases = given.asks_for_rate() && given.is_coinbase == Some(true);
-        check_not_both(only_coinbases, ("isCoinbase: true", rate), "a coinbase pays no fee")?;
+        let is_coinbase = given.is_coinbase == Some(true);
+        let rates = [("minFeeRate", given.min_fee_rate), ("maxFeeRate", given.max_fee_rate)];
+        for (name, rate) in rates.into_iter().filter_map(|(name, rate)| rate.map(|rate| (name, rate))) {
+            check_not_both(is_coinbase, ("isCoinbase", true), (name, rate), "a coinbase pays no fee")?;
+        }
         let of_spent =
-            given.features.iter().flatten().any(|feature| chain::StructuralFeature::from(*feature).needs_prevouts());
-        let spending_coinbases = of_spent && given.is_coinbase == Some(true);
-        check_not_both(spending_coinbases, ("isCoinbase: true", "features"), "a coinbase spends no output")?;
+            given.features.iter().flatten().find(|feature| chain::StructuralFeature::from(**feature).needs_prevouts());
+        if let Some(feature) = of_spent {
+            let features = format!("a list with {}", Value::from(*feature));
+            check_not_both(is_coinbase, ("isCoinbase", true), ("features", features), "a coinbase spends no output")?;
+        }
         Ok(Some(given))
     }
 

@@ -146,14 +146,13 @@ fn a_block_has_exactly_one_key_and_no_height_below_zero() {
     let (chain, block) = chain();
     let api = Api::of_chain(&chain);
     let hash = block.block_hash();
-    let both_or_none = "give hash or height, exactly one of them";
-    for (arguments, message) in [
-        (String::new(), both_or_none),
-        (format!("(hash: \"{hash}\", height: 102)"), both_or_none),
-        ("(hash: null, height: null)".to_owned(), both_or_none),
-        ("(height: -1)".to_owned(), "height is -1, and the first block is at height 0"),
+    let none = "give exactly one of hash, height, got none of them";
+    for (arguments, argument, message) in [
+        (String::new(), "hash", none),
+        (format!("(hash: \"{hash}\", height: 102)"), "hash", "give exactly one of hash, height, got hash and height"),
+        ("(hash: null, height: null)".to_owned(), "hash", none),
+        ("(height: -1)".to_owned(), "height", "height is -1, and the first block is at height 0"),
     ] {
-        let argument = if message == both_or_none { "hash" } else { "height" };
         let extensions = json!({ "code": "BAD_USER_INPUT", "argument": argument });
         assert_eq!(
             api.ask(&format!("{{ block{arguments} {{ id }} tip {{ height }} }}")),

@@ -358,7 +358,7 @@ fn bad_arguments_are_refused_by_name_and_private_keys_never_repeated() {
     let api = Api::of_chain(&chain);
     let key = account_key();
     for (text, arguments, code, part) in [
-        ("hello".to_owned(), "", "BAD_USER_INPUT", "text is not a descriptor of this network: this is neither"),
+        ("hello".to_owned(), "", "BAD_USER_INPUT", "text is not a descriptor of this network: \"hello\" is neither"),
         (String::new(), "", "BAD_USER_INPUT", "empty"),
         (format!("wpkh({key}/0h/*)"), "", "BAD_USER_INPUT", "hardened"),
         (format!("{}#aaaaaaaa", wallet()), "", "BAD_USER_INPUT", "the checksum of this text is"),

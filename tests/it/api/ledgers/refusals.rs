@@ -119,10 +119,11 @@ fn arguments_of_root_fields() {
     {
         let filter = "filter: { coinbaseOnly: true, direction: OUT }";
         let answer = api.ask(&format!("{{ {ledger} {{ transactions({filter}) {{ totalCount }} }} }}"));
-        let message =
-            "filter.coinbaseOnly: true and filter.direction: OUT exclude each other: a coinbase spends nothing";
+        let message = "filter.coinbaseOnly is true, and filter.direction is OUT, which exclude each other: a coinbase \
+                       spends nothing";
         assert_eq!(answer["errors"][0]["message"], message);
-        assert_eq!(answer["errors"][0]["extensions"]["code"], input);
+        let expected = json!({ "code": input, "argument": "filter.coinbaseOnly" });
+        assert_eq!(answer["errors"][0]["extensions"], expected);
     }
 }
 

@@ -64,7 +64,13 @@ async fn a_request_waits_for_another_tip_also_at_the_same_height() {
     let tip = |hash: &str| json!({ "data": { "tip": { "hash": hash } } });
     assert_eq!(ask(&api.schema, HASH, json!({ "after": genesis, "timeoutMs": 0 })).await, tip(&old));
     let none = ask(&api.schema, HASH, json!({ "after": old, "timeoutMs": 50 })).await;
-    assert_eq!(none["errors"][0]["extensions"], json!({ "code": "TIP_NOT_REACHED", "height": 1, "hash": old }));
+    let message = format!(
+        "waitForTip.after waits for a tip other than block {old}, which did not arrive within 50 ms: the tip is at 1"
+    );
+    assert_eq!(none["errors"][0]["message"], message);
+    let argument = "waitForTip.after";
+    let expected = json!({ "code": "TIP_NOT_REACHED", "argument": argument, "height": 1, "hash": old });
+    assert_eq!(none["errors"][0]["extensions"], expected);
     let schema = api.schema.clone();
     let waiting = tokio::spawn(async move { ask(&schema, HASH, json!({ "after": old })).await });
     tokio::task::yield_now().await;
@@ -81,19 +87,28 @@ async fn a_block_that_does_not_come_in_time_is_an_error_with_the_tip_that_there_
     let new = branch(&mut chain, genesis, 2, &[]);
     api.change(1, new.iter().map(Arc::as_ref));
     let tip = new[1].block_hash().to_string();
-    let expected = json!({ "code": "TIP_NOT_REACHED", "height": 2, "hash": tip });
-    for wait in [
-        json!({ "height": 3, "timeoutMs": 50 }),
-        json!({ "hash": "00".repeat(32), "timeoutMs": 0 }),
+    let (none, stale) = ("00".repeat(32), stale[0].block_hash().to_string());
+    for (wait, field, awaited) in [
+        (json!({ "height": 3, "timeoutMs": 50 }), "height", "a block at height 3".to_owned()),
+        (json!({ "hash": none, "timeoutMs": 50 }), "hash", format!("block {none}")),
         // it is known, but not on the main chain any more
-        json!({ "hash": stale[0].block_hash().to_string(), "timeoutMs": 50 }),
+        (json!({ "hash": stale, "timeoutMs": 50 }), "hash", format!("block {stale}")),
+        (
+            json!({ "tip": format!("2:{stale}"), "timeoutMs": 50 }),
+            "tip",
+            format!("block {stale} at height 2, or a higher one"),
+        ),
     ] {
         let response = ask(&api.schema, TIP, wait).await;
+        let argument = format!("waitForTip.{field}");
+        let message = format!("{argument} waits for {awaited}, which did not arrive within 50 ms: the tip is at 2");
+        let expected = json!({ "code": "TIP_NOT_REACHED", "argument": argument, "height": 2, "hash": tip });
         assert_eq!((&response["data"], &response["errors"][0]["extensions"]), (&Value::Null, &expected));
+        assert_eq!(response["errors"][0]["message"], message);
     }
     let empty = Api::empty(Network::Regtest, Limits::default());
     let response = ask(&empty.schema, "{ server { softwareVersion } }", json!({ "height": 0, "timeoutMs": 10 })).await;
-    let expected = json!({ "code": "TIP_NOT_REACHED", "height": null, "hash": null });
+    let expected = json!({ "code": "TIP_NOT_REACHED", "argument": "waitForTip.height", "height": null, "hash": null });
     assert_eq!(response["errors"][0]["extensions"], expected);
 }
 

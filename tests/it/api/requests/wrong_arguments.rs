@@ -104,7 +104,7 @@ fn an_error_names_the_argument_the_value_and_the_rule() {
         (
             "script(scriptHash: \"51\") { hex }".to_owned(),
             "scriptHash",
-            "has 1 byte: give the 32 bytes of a SHA-256, 64 hexadecimal digits",
+            "is \"51\", 1 byte: give the 32 bytes of a SHA-256, 64 hexadecimal digits",
         ),
         (
             format!("transaction(txid: \"{first}\") {{ netEffect(of: {{ addresses: [\"\"] }}) {{ net }} }}"),
@@ -124,8 +124,13 @@ fn an_error_names_the_argument_the_value_and_the_rule() {
         (
             "descriptor(text: \"hello\") { id }".to_owned(),
             "text",
-            "is not a descriptor of this network: this is neither a descriptor, such as wpkh(xpub…/<0;1>/*), nor an extended \
-             public key",
+            "is not a descriptor of this network: \"hello\" is neither a descriptor, such as wpkh(xpub…/<0;1>/*), nor an \
+             extended public key",
+        ),
+        (
+            "descriptor(text: \" raw(51)\") { id }".to_owned(),
+            "text",
+            "is not a descriptor of this network: ' ' at position 0 (counted from 0): a descriptor is written without spaces",
         ),
         (
             "validateDescriptor(text: \"raw(51)\") { derivedAddresses(branch: 1, first: 1) { index } }".to_owned(),
