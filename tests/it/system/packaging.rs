@@ -204,6 +204,12 @@ fn the_image_copies_what_exists_and_runs_as_no_root() {
         }
     }
     assert_eq!(stages.len(), 2);
+    // an older or newer compiler would first load the one that the toolchain file names
+    let toolchain = text("rust-toolchain.toml");
+    let channel = toolchain.lines().find_map(|line| line.strip_prefix("channel = ")).unwrap().trim_matches('"');
+    for line in [format!("FROM rust:{channel}-slim-bookworm AS build"), format!("ENV RUSTUP_TOOLCHAIN={channel}")] {
+        assert!(dockerfile.lines().any(|found| found == line), "{line}");
+    }
     let last = dockerfile.rsplit("\nFROM ").next().unwrap();
     for line in ["USER 65532:65532", "ENTRYPOINT [\"btcgraph\"]", "VOLUME /data"] {
         assert!(last.lines().any(|found| found == line), "{line} in {last}");
