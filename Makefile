@@ -25,7 +25,7 @@ release: ## The program as released, and its debug information in a file of its 
 	scripts/playground.sh
 	scripts/release.sh
 
-package: ## A Debian package of the program with man pages, completions and a service, in target/package; needs cargo-deb
+package: ## A Debian package of the program with man pages, completions and a service, in target/package; needs cargo-deb and dpkg-dev
 	scripts/playground.sh
 	scripts/package.sh
 

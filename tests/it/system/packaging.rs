@@ -129,9 +129,10 @@ fn the_service_starts_the_program_as_it_is() {
     assert!(unknown.is_empty(), "{unknown:?}");
     // each file is where the package installs it
     let manifest = text("Cargo.toml");
-    for installed in ["usr/bin/", "etc/btcgraph/btcgraph.toml", "usr/lib/sysusers.d/btcgraph.conf"] {
+    for installed in ["usr/bin/", "etc/btcgraph/btcgraph.toml"] {
         assert!(manifest.contains(&format!("\"{installed}\"")), "{installed}");
     }
+    assert!(manifest.contains("maintainer-scripts = \"packaging\""), "where its service and its user are");
     assert!(start.ends_with("--config /etc/btcgraph/btcgraph.toml"), "{start}");
     assert!(
         text("packaging/btcgraph.toml").contains(&format!("data_dir = \"/var/lib/{}\"", unit("StateDirectory")[0]))
