@@ -434,7 +434,8 @@ image_distroless() {
     --change 'ENV PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
 }
 
-# Sets up a fresh machine for the tests, and runs those that need what was set up; that the others pass is known elsewhere.
+# Sets up a fresh machine for the tests, and runs those that need what was set up; that the others pass is known elsewhere. Its
+# table lists none but those for which the Node.js of Debian 12 is too old.
 part_test() {
   new_system test
   cat >"$root/usr/local/bin/cargo" <<'CARGO'
@@ -445,10 +446,12 @@ test) exec /root/.cargo/bin/cargo "$@" --test it -- api::web node::blocks server
 esac
 CARGO
   chmod +x "$root/usr/local/bin/cargo"
-  # what is skipped fails it
   local text
   text=$(of_part test)
-  on_machine "export CI=true PATH=/usr/local/bin:\$PATH; $text"
+  on_machine "export PATH=/usr/local/bin:\$PATH; $text" >"$logs/tests" || { cat "$logs/tests"; return 1; }
+  cat "$logs/tests"
+  grep '^skipped:' "$logs/tests"
+  ! sed '1,/^skipped:/d' "$logs/tests" | grep -v 'scripts/npm.sh --install-node tests/web' | grep .
 }
 
 # Each target that runs until it is stopped runs for some seconds.
