@@ -192,7 +192,12 @@ mod tests {
         let parts = Transaction {
             version: transaction::Version::TWO,
             lock_time: absolute::LockTime::ZERO,
-            input: vec![TxIn { script_sig: ScriptBuf::from_hex("01ae").unwrap(), ..TxIn::default() }],
+            input: vec![TxIn {
+                // not that of a coinbase
+                previous_output: bitcoin::OutPoint { vout: 0, ..bitcoin::OutPoint::null() },
+                script_sig: ScriptBuf::from_hex("01ae").unwrap(),
+                ..TxIn::default()
+            }],
             output: vec![TxOut { value: Amount::ZERO, script_pubkey: ScriptBuf::new() }],
         };
         let bytes = bitcoin::consensus::serialize(&parts);

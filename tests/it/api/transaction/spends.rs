@@ -319,7 +319,8 @@ fn sigops_and_the_size_they_count_for_are_those_of_a_node() {
     assert_eq!((&coinbase["sigopCost"], &coinbase["adjustedVsize"]), (&json!(4), &coinbase["vsize"]), "P2PK");
 
     // the miner orders by these sizes, and so does the projection
-    let projected = "{ mempool { stats { totalVsize } projectedBlocks { totalVsize transactions { nodes { txid effectiveFeeRate } } } } }";
+    let projected =
+        "{ mempool { stats { totalVsize } projectedBlocks { transactions { nodes { txid effectiveFeeRate } } } } }";
     let projected = api.data(projected)["mempool"].take();
     assert_eq!(projected["stats"]["totalVsize"], node.must("getmempoolinfo", &[])["bytes"]);
     let ordered = projected["projectedBlocks"][0]["transactions"]["nodes"].as_array().unwrap();
