@@ -29,7 +29,7 @@ const WITHIN: [(&str, &[&str]); 7] =
     [("wsh", &["sh"]), ("wpkh", &["sh"]), ("sh", &[]), ("tr", &[]), ("rawtr", &[]), ("combo", &[]), ("addr", &[])];
 
 /// An expression whose arguments are read.
-struct Open<'t> {
+struct OpenExpression<'t> {
     name: &'t str,
     /// The number of its arguments so far.
     arguments: usize,
@@ -37,7 +37,7 @@ struct Open<'t> {
 
 /// The first argument of a descriptor, or expression in it, that cannot be what it is.
 pub(super) fn first_fault(body: &str) -> Option<DescriptorError> {
-    let mut open: Vec<Open<'_>> = Vec::new();
+    let mut open: Vec<OpenExpression<'_>> = Vec::new();
     let (mut begin, mut is_leaf) = (0, true);
     for (position, character) in body.char_indices() {
         match character {
@@ -46,7 +46,7 @@ pub(super) fn first_fault(body: &str) -> Option<DescriptorError> {
                 if let Some(fault) = misplaced(name, open.last(), begin) {
                     return Some(fault);
                 }
-                open.push(Open { name, arguments: 0 });
+                open.push(OpenExpression { name, arguments: 0 });
                 is_leaf = true;
             }
             ',' | ')' | '}' => {
@@ -69,7 +69,7 @@ pub(super) fn first_fault(body: &str) -> Option<DescriptorError> {
 }
 
 /// The fault of an expression that does not stand in the one around it.
-fn misplaced(name: &str, around: Option<&Open<'_>>, position: usize) -> Option<DescriptorError> {
+fn misplaced(name: &str, around: Option<&OpenExpression<'_>>, position: usize) -> Option<DescriptorError> {
     let around = around?.name;
     let (_, within) = WITHIN.iter().find(|(known, _)| *known == name)?;
     if within.contains(&around) {
@@ -80,8 +80,8 @@ fn misplaced(name: &str, around: Option<&Open<'_>>, position: usize) -> Option<D
 }
 
 /// The fault of an argument: its text, `None` for an expression.
-fn wrong_argument(inner: &Open<'_>, argument: Option<&str>, position: usize) -> Option<DescriptorError> {
-    let Open { name, arguments } = *inner;
+fn wrong_argument(inner: &OpenExpression<'_>, argument: Option<&str>, position: usize) -> Option<DescriptorError> {
+    let OpenExpression { name, arguments } = *inner;
     let has_one = OF_KEY.contains(&name) || OF_SCRIPT.contains(&name) || OF_HASH.iter().any(|(hash, _)| *hash == name);
     if has_one && arguments > 0 {
         return malformed(format!("{name} has one argument"), position);
