@@ -76,7 +76,7 @@ fn misplaced(name: &str, around: Option<&OpenExpression<'_>>, position: usize) -
         return None;
     }
     let places = if within.is_empty() { String::new() } else { format!(" or in {}", within.join(", ")) };
-    malformed(format!("{name} stands at the beginning{places} only, and here it is in {around}"), position)
+    Some(malformed(format!("{name} stands at the beginning{places} only, and here it is in {around}"), position))
 }
 
 /// The fault of an argument: its text, `None` for an expression.
@@ -84,23 +84,19 @@ fn wrong_argument(inner: &OpenExpression<'_>, argument: Option<&str>, position: 
     let OpenExpression { name, arguments } = *inner;
     let has_one = OF_KEY.contains(&name) || OF_SCRIPT.contains(&name) || OF_HASH.iter().any(|(hash, _)| *hash == name);
     if has_one && arguments > 0 {
-        return malformed(format!("{name} has one argument"), position);
+        return Some(malformed(format!("{name} has one argument"), position));
     }
     if name == "tr" && arguments > 1 {
-        return malformed("tr has a key and at most one tree as its arguments".to_owned(), position);
+        return Some(malformed("tr has a key and at most one tree as its arguments".to_owned(), position));
     }
     let argument = argument?;
     if argument.is_empty() {
-        return malformed(format!("an argument of {name} is empty"), position);
+        return Some(malformed(format!("an argument of {name} is empty"), position));
     }
     if let Some((_, digits)) = OF_HASH.iter().find(|(hash, _)| *hash == name) {
         let is_hash = argument.len() == *digits && argument.bytes().all(|digit| digit.is_ascii_hexdigit());
-        let found = shown(argument);
-        return if is_hash {
-            None
-        } else {
-            malformed(format!("{name} takes {digits} hexadecimal digits, and this is {found}"), position)
-        };
+        let fault = || format!("{name} takes {digits} hexadecimal digits, and this is {}", shown(argument));
+        return (!is_hash).then(|| malformed(fault(), position));
     }
     let is_key =
         OF_KEY.contains(&name) || (name == "tr" && arguments == 0) || (OF_KEYS.contains(&name) && arguments > 0);
@@ -113,8 +109,8 @@ fn wrong_argument(inner: &OpenExpression<'_>, argument: Option<&str>, position: 
     Some(DescriptorError::KeyAt { key: shown(argument), position, reason })
 }
 
-fn malformed(reason: String, position: usize) -> Option<DescriptorError> {
-    Some(DescriptorError::Malformed { reason, position: Some(position) })
+fn malformed(reason: String, position: usize) -> DescriptorError {
+    DescriptorError::Malformed { reason, position: Some(position) }
 }
 
 /// The beginning of an argument in quotes.
