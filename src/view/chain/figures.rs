@@ -34,7 +34,7 @@ impl Transaction {
 }
 
 impl View {
-    /// The weight by which policy judges a transaction of the active chain ([`policy_weight`](crate::chain::policy_weight)).
+    /// The weight by which policy judges a transaction of the active chain ([`policy_weight`]).
     ///
     /// Errors: those of the index, and the byte budget where the outputs that it spends are read.
     pub(in crate::view) fn policy_weight<E>(&self, transaction: &Transaction) -> Result<u64, E>
