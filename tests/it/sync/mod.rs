@@ -7,7 +7,7 @@ mod follow;
 mod freeze_failures;
 pub(crate) mod freezing;
 mod full_disk;
-pub(crate) mod histories;
+mod histories;
 mod import_failures;
 mod import_resume;
 mod in_sync;

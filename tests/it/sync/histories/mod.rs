@@ -24,7 +24,6 @@ mod branches;
 mod counts;
 mod crashes;
 mod cut;
-pub(crate) mod documented;
 mod faults;
 mod freezing;
 mod holdings;
