@@ -316,7 +316,7 @@ impl ApiError {
         Self::new(code::CURSOR_EXPIRED, message)
     }
 
-    /// An error about where a subscription is to go on.
+    /// Names `after` in an error about the cursor behind which a new subscription was to go on; other errors stay as they are.
     pub(crate) fn of_after(self) -> Self {
         if self.code() == code::CURSOR_EXPIRED { self.with("argument", "after") } else { self }
     }

@@ -1,12 +1,8 @@
-//! Coinbases, and the mining pools that blocks are ascribed to.
+//! The mining pools that blocks are ascribed to.
 
 use std::ops::Range;
 use std::sync::Arc;
 
-use bitcoin::constants::genesis_block;
-use bitcoin::hashes::Hash;
-use bitcoin::hex::DisplayHex;
-use bitcoin::script::Builder;
 use bitcoin::{Amount, Block, Network, ScriptBuf, TxOut};
 use btcgraph::chain::Height;
 use btcgraph::chain::pools::Pools;
@@ -14,10 +10,9 @@ use btcgraph::limits::Limits;
 use btcgraph::sim::{Hostile, Owner, Reward, ScriptKind, SimChain, Template};
 use serde_json::{Value, json};
 
-use crate::api::documented::blocks;
+use super::coinbases::coinbase_of;
 use crate::support::api::{Api, branch, coinbase_output, error, spend};
 use crate::support::cut::IndexForm;
-use crate::support::skips::shared_data;
 
 /// Pays the pool that is recognised by its script.
 pub(super) const PAID: Owner = Owner::new(ScriptKind::P2wpkh, 41);
@@ -89,73 +84,6 @@ fn a_stale_block_keeps_its_pool_and_its_coinbase() {
     let evidence = json!({ "minerEvidence": "COINBASE_TAG" });
     assert_eq!(said, json!({ "chainStatus": "STALE", "miner": tag_pool(), "coinbase": evidence }));
     assert_eq!(api.data(&coinbase_of(&left))["block"], before);
-}
-
-fn coinbase_of(block: &Block) -> String {
-    let fields =
-        "matureAtHeight text minerName scriptSigHex heightFromScript witnessCommitment transaction { txid isCoinbase }";
-    format!("{{ block(hash: \"{}\") {{ coinbase {{ {fields} }} }} }}", block.block_hash())
-}
-
-#[test]
-fn a_coinbase_is_decoded() {
-    let mut chain = SimChain::new(7);
-    chain.mine_empty(299).unwrap();
-    let reward = Some(Reward::to(OTHER.script_pubkey()).withholding(Amount::from_sat(1)));
-    let tag = "\u{2}hello\u{0}<b>ol\u{e9}</b>".as_bytes().to_vec();
-    let block = chain.mine_template(Template { reward, tag, ..Template::default() }).unwrap();
-    let api = Api::of_chain(&chain);
-    let coinbase = &block.txdata[0];
-    let said = api.data(&coinbase_of(&block))["block"]["coinbase"].take();
-    let commitment = coinbase.output.iter().find_map(|output| {
-        let script = output.script_pubkey.as_bytes();
-        script.strip_prefix(&[0x6a, 0x24, 0xaa, 0x21, 0xa9, 0xed]).map(|hash| hash[..32].to_lower_hex_string())
-    });
-    let expected = json!({
-        "matureAtHeight": 400,
-        "text": "hello <b>ol\u{e9}</b>",
-        "minerName": null,
-        "scriptSigHex": coinbase.input[0].script_sig.to_hex_string(),
-        "heightFromScript": 300,
-        "witnessCommitment": commitment,
-        "transaction": { "txid": coinbase.compute_txid().to_string(), "isCoinbase": true },
-    });
-    assert_eq!(said, expected);
-
-    let genesis =
-        api.data("{ block(height: 0) { miner { id } coinbase { text heightFromScript witnessCommitment } } }");
-    let text = "EThe Times 03/Jan/2009 Chancellor on brink of second bailout for banks";
-    let coinbase = json!({ "text": text, "heightFromScript": 486_604_799, "witnessCommitment": null });
-    assert_eq!(genesis, json!({ "block": { "miner": null, "coinbase": coinbase } }));
-}
-
-#[test]
-fn the_miner_that_made_a_template_is_named() {
-    let mut chain = SimChain::new(7);
-    let mut block = Block::clone(&chain.mine(Vec::new()).unwrap());
-    // the pushes of a DATUM gateway: the height, the tags of pool and miner, and its number
-    let script = Builder::new().push_int(1).push_slice(*b"OCEAN.XYZ\x0f<i>Miner</i>\0").push_slice([0x92, 0x10, 0, 7]);
-    block.txdata[0].input[0].script_sig = script.into_script();
-    block.header.merkle_root = block.compute_merkle_root().unwrap();
-    let api = Api::of(Network::Regtest, &[genesis_block(Network::Regtest), block]);
-    let coinbase = json!({ "minerName": "<i>Miner</i>", "text": "OCEAN.XYZ <i>Miner</i>" });
-    assert_eq!(api.data("{ tip { coinbase { minerName text } } }"), json!({ "tip": { "coinbase": coinbase } }));
-}
-
-#[test]
-fn the_coinbases_of_a_real_segwit_chain_commit_to_their_witnesses() {
-    let Some(data) = shared_data("signet-0-120.blk") else { return };
-    let blocks = blocks(&data);
-    let api = Api::of(Network::Signet, &blocks);
-    for (height, block) in blocks.iter().enumerate().skip(1) {
-        let said = api.data(&coinbase_of(block))["block"]["coinbase"].take();
-        let reserved = block.txdata[0].input[0].witness.nth(0).unwrap();
-        let commitment = Block::compute_witness_commitment(&block.witness_root().unwrap(), reserved);
-        // in the order of its bytes in the script
-        let commitment = commitment.to_byte_array().to_lower_hex_string();
-        assert_eq!(said["witnessCommitment"], json!(commitment), "{height}");
-        assert_eq!(said["heightFromScript"], json!(height));
-    }
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 mod audits;
 mod blocks;
+mod coinbases;
 mod compact_filters;
 mod contents;
 mod figures;
