@@ -1,4 +1,3 @@
-# syntax=docker/dockerfile:1
 # The image of btcgraph: the program with the explorer and GraphiQL in it, and nothing else but the C library and root
 # certificates. docs/operations.md says how to build and run it.
 
@@ -12,7 +11,7 @@ COPY docs/clients ../docs/clients
 COPY src/server/playground/plain ../src/server/playground/plain
 RUN npm run build
 
-FROM rust:1.95-slim-bookworm AS build
+FROM rust:1.95.0-slim-bookworm AS build
 # the components of rust-toolchain.toml are for developers
 ENV RUSTUP_TOOLCHAIN=1.95.0
 WORKDIR /src

@@ -1,6 +1,6 @@
 # What a developer and CI run. Needs a Rust toolchain; each target sets up the rest by itself.
 
-.PHONY: help demo playground test lint release package mutants bench bench-import audit
+.PHONY: help demo playground test lint release package machine mutants bench bench-import audit
 
 help: ## This list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1	\2/p' Makefile
@@ -25,9 +25,12 @@ release: ## The program as released, and its debug information in a file of its 
 	scripts/playground.sh
 	scripts/release.sh
 
-package: ## A Debian package of the program with man pages, completions and a service, in target/package; needs cargo-deb
+package: ## A Debian package of the program with man pages, completions and a service, in target/package; needs cargo-deb and dpkg-dev
 	scripts/playground.sh
 	scripts/package.sh
+
+machine: ## The examples that build and install the program, on throw-away machines (docs/testing.md); needs root on Debian; an hour or two
+	scripts/machine.sh
 
 mutants: ## Whether a test notices each change to connecting and disconnecting blocks, by cargo-mutants (docs/testing.md); hours
 	scripts/mutants.sh

@@ -10,6 +10,8 @@ cd "$(dirname "$0")/.."
 profile=${1:-release}
 cargo deb --version >/dev/null 2>&1 ||
   { echo "package.sh: cargo-deb is missing; to install it: cargo install --locked cargo-deb" >&2; exit 1; }
+# without it cargo-deb makes a package that depends on no C library
+command -v dpkg-shlibdeps >/dev/null || { echo "package.sh: dpkg-shlibdeps is missing; it comes with dpkg-dev" >&2; exit 1; }
 cargo build --locked --bin btcgraph --profile "$profile"
 program=target/$profile/btcgraph
 [ "$profile" != dev ] || program=target/debug/btcgraph

@@ -134,7 +134,7 @@ pub enum AddressError {
     /// A BIP32 extended key.
     #[error("this is an extended key, not an address: it stands for many addresses")]
     ExtendedKey,
-    /// A valid bech32 text with a prefix that no Bitcoin network uses for addresses.
+    /// A bech32 text with a prefix that no Bitcoin network uses for addresses, perhaps a mistyped one.
     #[error("texts that begin with {prefix:?} are not bitcoin addresses")]
     Prefix {
         /// The part before the separator `1`, in lower case.
@@ -253,6 +253,9 @@ fn bech32_prefix(text: &str) -> Option<(&'static str, &'static [Network])> {
     BECH32_PREFIXES.into_iter().find(|(prefix, _)| begins_with(prefix))
 }
 
+/// The longest prefix that a mistyped one is taken for, in letters: one more than `bcrt` has.
+const LONGEST_PREFIX: usize = 5;
+
 fn parse_bech32(text: &str, prefix: &str) -> Result<ScriptBuf, AddressError> {
     let data_at = prefix.len() + 1;
     let mut data = Vec::with_capacity(text.len());
@@ -308,8 +311,19 @@ fn program_length(data: &[Fe32]) -> usize {
     data.len().saturating_sub(SHORTEST_BECH32_DATA) * 5 / 8
 }
 
+/// Whether a text without a known prefix is like a bech32 address but for that: letters of one case, a 1, and characters of
+/// bech32 alone, which hardly any base58 text is.
+fn looks_like_bech32(text: &str) -> bool {
+    let Some((prefix, data)) = text.split_once('1') else { return false };
+    (1..=LONGEST_PREFIX).contains(&prefix.len())
+        && prefix.bytes().all(|letter| letter.is_ascii_alphabetic())
+        && data.len() >= SHORTEST_BECH32_DATA
+        && data.chars().all(|character| Fe32::from_char(character.to_ascii_lowercase()).is_ok())
+        && positions::other_case(text).next().is_none()
+}
+
 fn parse_base58(text: &str) -> Result<(ScriptBuf, &'static [Network]), AddressError> {
-    if has_checksum::<Bech32>(text) || has_checksum::<Bech32m>(text) {
+    if has_checksum::<Bech32>(text) || has_checksum::<Bech32m>(text) || looks_like_bech32(text) {
         let prefix = text.rsplit_once('1').map_or(text, |(prefix, _)| prefix).to_ascii_lowercase();
         return Err(AddressError::Prefix { prefix });
     }

@@ -1,9 +1,11 @@
 //! Signature operations of a transaction, and the virtual size that policy takes it to have because of them.
 
+use bitcoin::consensus::deserialize;
 use bitcoin::{Script, Transaction, TxOut, Weight};
 
-use super::ScriptType;
+use super::raw::{RawInput, RawTransaction};
 use super::script::{next_operation, witness_program};
+use super::{ScriptType, wide};
 
 const OP_1: u8 = 0x51;
 const OP_16: u8 = 0x60;
@@ -54,6 +56,36 @@ pub fn sigop_cost<'p>(transaction: &Transaction, prevouts: impl IntoIterator<Ite
 #[must_use]
 pub fn adjusted_vsize(weight: Weight, sigop_cost: u64) -> u64 {
     weight.to_wu().max(sigop_cost.saturating_mul(WEIGHT_PER_SIGOP)).div_ceil(4)
+}
+
+/// The weight by which policy judges a transaction, in weight units: its own, or that for which its signature operations count if
+/// that is more. Four times [`adjusted_vsize`], but for its rounding.
+///
+/// `prevouts` is asked for the outputs that it spends only where they may matter. Errors: those of `prevouts`.
+pub fn policy_weight<E>(
+    transaction: &RawTransaction<'_>,
+    prevouts: impl FnOnce() -> Result<Vec<TxOut>, E>,
+) -> Result<u64, E> {
+    let weight = wide(transaction.weight());
+    if highest_sigop_cost(transaction).saturating_mul(WEIGHT_PER_SIGOP) <= weight {
+        return Ok(weight);
+    }
+    // the library parses what we do
+    let Ok(parts) = deserialize::<Transaction>(transaction.bytes()) else { return Ok(weight) };
+    Ok(weight.max(sigop_cost(&parts, &prevouts()?).saturating_mul(WEIGHT_PER_SIGOP)))
+}
+
+/// The highest sigop cost that a transaction can have, whatever it spends.
+fn highest_sigop_cost(transaction: &RawTransaction<'_>) -> u64 {
+    let of_input = |input: RawInput<'_>| {
+        let redeem_script = pushed_last(input.script_sig).map_or(0, |script| sigops(script, true));
+        // and one for a key of a witness
+        sigops(input.script_sig, false).saturating_add(redeem_script).saturating_mul(SCALE).saturating_add(1)
+    };
+    let inputs = transaction.inputs().map(of_input);
+    let outputs = transaction.outputs().map(|output| sigops(output.script_pubkey, false).saturating_mul(SCALE));
+    let witnesses = transaction.witnesses().map(|witness| witness.last().map_or(0, |script| sigops(script, true)));
+    inputs.chain(outputs).chain(witnesses).fold(0, u64::saturating_add)
 }
 
 /// The signature operations of a script, up to where it is cut short (Core `CScript::GetSigOpCount`). With `accurate`,
@@ -152,6 +184,40 @@ mod tests {
         assert_eq!(cost(p2sh(&script), "0252ae51", &[]), 0);
         let taproot = ScriptBuf::from_bytes([&[0x51, 32][..], &[1; 32]].concat());
         assert_eq!(cost(taproot, "", &[&script, &[0xc0; 33]]), 0);
+    }
+
+    #[test]
+    fn policy_counts_operations_only_where_they_exceed_the_weight() {
+        // one input of a script that counts for 20 keys, if it is the redeem script, and no output
+        let parts = Transaction {
+            version: transaction::Version::TWO,
+            lock_time: absolute::LockTime::ZERO,
+            input: vec![TxIn {
+                // not that of a coinbase
+                previous_output: bitcoin::OutPoint { vout: 0, ..bitcoin::OutPoint::null() },
+                script_sig: ScriptBuf::from_hex("01ae").unwrap(),
+                ..TxIn::default()
+            }],
+            output: vec![TxOut { value: Amount::ZERO, script_pubkey: ScriptBuf::new() }],
+        };
+        let bytes = bitcoin::consensus::serialize(&parts);
+        let raw = RawTransaction::parse_whole(&bytes).unwrap();
+        let weight = parts.weight().to_wu();
+        let spending = |script_pubkey: ScriptBuf| {
+            policy_weight(&raw, || {
+                Ok::<_, ()>(vec![TxOut { value: Amount::ZERO, script_pubkey: script_pubkey.clone() }])
+            })
+        };
+        assert_eq!(spending(ScriptBuf::new_p2sh(&ScriptHash::hash(&[0xae]))), Ok(20 * 4 * 20));
+        assert_eq!(spending(ScriptBuf::new()), Ok(weight));
+        assert_eq!(policy_weight(&raw, || Err("not known")), Err("not known"));
+
+        // what it spends is not asked for where it cannot matter
+        let mut plain = parts;
+        plain.input[0].script_sig = ScriptBuf::new();
+        let bytes = bitcoin::consensus::serialize(&plain);
+        let raw = RawTransaction::parse_whole(&bytes).unwrap();
+        assert_eq!(policy_weight(&raw, || Err(())), Ok(plain.weight().to_wu()));
     }
 
     #[test]

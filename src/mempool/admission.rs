@@ -5,9 +5,10 @@ use std::collections::HashSet;
 use bitcoin::{OutPoint, Txid};
 
 use super::entry::{Arrival, Cause, Entry, PrevoutSource, outpoint};
+use super::prevouts::PrevoutRef;
 use super::state::MempoolState;
 use crate::chain::raw::{RawError, RawTransaction};
-use crate::chain::wide;
+use crate::chain::{policy_weight, wide};
 
 /// Why a transaction cannot be added. Nothing was changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -96,6 +97,9 @@ pub(super) fn checked(state: &MempoolState, arrival: Arrival) -> Result<Entry, A
     let paid = paid.ok_or(AddError::TooLarge)?;
     let fee = spent.checked_sub(paid).ok_or(AddError::NegativeFee { spent, paid })?;
     let weight = wide(transaction.weight());
+    let policy_weight = policy_weight(&transaction, || {
+        Ok::<_, AddError>(prevouts.iter().map(|prevout| PrevoutRef::from(prevout).to_output()).collect())
+    })?;
     let output_count = u32::try_from(transaction.output_count()).map_err(|_| AddError::TooLarge)?;
     Ok(Entry {
         txid,
@@ -104,6 +108,7 @@ pub(super) fn checked(state: &MempoolState, arrival: Arrival) -> Result<Entry, A
         prevouts: prevouts.iter().collect(),
         fee,
         weight,
+        policy_weight,
         output_value: paid,
         output_count,
         height,

@@ -33,17 +33,17 @@ impl MempoolSnapshot {
         let read = |rate| Feerate::from_sat_per_vb(rate).unwrap_or_default();
         let (least, step) = (read(node.min_fee_rate), read(node.incremental_fee_rate));
 
-        let (mut weight, mut paid) = (entry.weight, 0_u64);
+        let (mut weight, mut paid) = (entry.policy_weight, 0_u64);
         if ancestors {
             let Relatives { entries, .. } = self.ancestors(txid);
             let behind =
                 |txid: &Txid| self.effective_feerate(txid).is_some_and(|found| found < FeeFraction::from(rate));
             for ancestor in entries.iter().filter(|ancestor| behind(&ancestor.txid)) {
-                weight = weight.saturating_add(ancestor.weight);
+                weight = weight.saturating_add(ancestor.policy_weight);
                 paid = paid.saturating_add(ancestor.fee);
             }
         }
-        let for_rate = fee_for(rate, weight).saturating_sub(paid).max(fee_for(rate.max(least), entry.weight));
+        let for_rate = fee_for(rate, weight).saturating_sub(paid).max(fee_for(rate.max(least), entry.policy_weight));
         let leaving = entry.fee.saturating_add(self.descendants(txid).sums.fee);
         Some(for_rate.max(leaving.saturating_add(fee_for(step, entry.vsize().saturating_mul(4)))))
     }

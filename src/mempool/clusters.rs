@@ -10,7 +10,7 @@ use std::sync::Arc;
 use super::entry::Entry;
 use super::feerate::{FeeFraction, Rank};
 use super::linearise::{self, Member};
-use super::state::{Chunk, MempoolState};
+use super::state::{Chunk, MempoolState, Weights};
 
 impl MempoolState {
     /// Linearises the clusters of these transactions, given by number of arrival. Skips removed transactions.
@@ -51,7 +51,7 @@ impl MempoolState {
     fn update_single(&mut self, entry: &Entry) {
         let before = self.effective_rank(entry);
         self.chunks.remove(&entry.sequence);
-        self.move_rank(before, self.effective_rank(entry), entry.weight);
+        self.move_rank(before, self.effective_rank(entry), entry);
     }
 
     fn relinearise(&mut self, cluster: &BTreeMap<u64, (Arc<Entry>, Vec<u64>)>) {
@@ -61,7 +61,7 @@ impl MempoolState {
             .map(|(entry, parents)| Member {
                 txid: entry.txid,
                 fee: entry.fee,
-                weight: entry.weight,
+                weight: entry.policy_weight,
                 sequence: entry.sequence,
                 parents: parents.iter().filter_map(|parent| positions.get(parent).copied()).collect(),
             })
@@ -78,14 +78,14 @@ impl MempoolState {
                 }
                 let before = self.effective_rank(entry);
                 self.chunks.insert(*sequence, Arc::clone(&chunk));
-                self.move_rank(before, self.effective_rank(entry), entry.weight);
+                self.move_rank(before, self.effective_rank(entry), entry);
             }
         }
     }
 
-    fn move_rank(&mut self, before: Rank<FeeFraction>, after: Rank<FeeFraction>, weight: u64) {
+    fn move_rank(&mut self, before: Rank<FeeFraction>, after: Rank<FeeFraction>, entry: &Entry) {
         // equal ranks may have different fractions: keep the newest
         self.by_effective.remove(&before);
-        self.by_effective.insert(after, u32::try_from(weight).unwrap_or(u32::MAX));
+        self.by_effective.insert(after, Weights::of(entry));
     }
 }

@@ -11,14 +11,14 @@ use std::sync::Arc;
 
 use bitcoin::consensus::encode::{Error, deserialize, serialize};
 use bitcoin::hashes::Hash;
-use bitcoin::{Amount, BlockHash, ScriptBuf, TxOut, Txid, Wtxid};
+use bitcoin::{BlockHash, TxOut, Txid, Wtxid};
 
 use super::departed::Departed;
 use super::entry::{Cause, Entry};
 use super::events::Departure;
 use super::prevouts::{PrevoutRef, number_of, source_of};
 use crate::chain::raw::RawTransaction;
-use crate::chain::{Height, wide};
+use crate::chain::{Height, policy_weight, wide};
 
 /// The fields of a transaction, nested because one tuple cannot have so many.
 type EncodedEntry = ((Vec<u8>, Vec<TxOut>, Vec<u64>), (u64, u32, u64), (u8, BlockHash));
@@ -32,11 +32,7 @@ impl Entry {
     /// Encodes the row.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
-        let output = |prevout: PrevoutRef<'_>| TxOut {
-            value: Amount::from_sat(prevout.value),
-            script_pubkey: ScriptBuf::from_bytes(prevout.script_pubkey.to_vec()),
-        };
-        let prevouts: Vec<_> = self.prevouts.iter().map(output).collect();
+        let prevouts: Vec<_> = self.prevouts.iter().map(PrevoutRef::to_output).collect();
         let sources: Vec<_> = self.prevouts.iter().map(|prevout| number_of(prevout.source)).collect();
         let (cause, block) = match self.cause() {
             Cause::New => (0, BlockHash::all_zeros()),
@@ -65,6 +61,7 @@ impl Entry {
         let output_value = sum(Box::new(transaction.outputs().map(|output| output.value)))?;
         let fee = spent.checked_sub(output_value).ok_or_else(|| bad("it pays out more than it spends"))?;
         let (txid, wtxid, weight) = (transaction.txid(), transaction.wtxid(), wide(transaction.weight()));
+        let policy_weight = policy_weight(&transaction, || Ok::<_, Error>(outputs.clone()))?;
         let output_count = u32::try_from(transaction.output_count()).map_err(|_| bad("it has too many outputs"))?;
         let prevouts = outputs.iter().zip(sources).map(|(output, source)| PrevoutRef {
             value: output.value.to_sat(),
@@ -78,6 +75,7 @@ impl Entry {
             raw: raw.into(),
             fee,
             weight,
+            policy_weight,
             output_value,
             output_count,
             height: height.into(),

@@ -86,6 +86,9 @@ pub struct Entry {
     pub fee: u64,
     /// Its weight in weight units.
     pub weight: u64,
+    /// The weight by which nodes judge and order it: more than its own if its signature operations count for more
+    /// ([`policy_weight`](crate::chain::policy_weight)).
+    pub policy_weight: u64,
     /// The sum of its outputs in sat.
     pub output_value: u64,
     /// How many outputs it has.
@@ -114,11 +117,10 @@ impl Entry {
         }
     }
 
-    /// Its virtual size in vbytes: a quarter of the weight, rounded up. Ignores signature operations, for which a
-    /// node may count more.
+    /// Its virtual size in vbytes by which nodes judge it: a quarter of the policy weight, rounded up.
     #[must_use]
     pub fn vsize(&self) -> u64 {
-        vsize(Weight::from_wu(self.weight))
+        vsize(Weight::from_wu(self.policy_weight))
     }
 
     /// Bytes of its serialisation, witness included.
@@ -131,6 +133,12 @@ impl Entry {
     #[must_use]
     pub fn feerate(&self) -> FeeFraction {
         FeeFraction::new(self.fee, self.weight)
+    }
+
+    /// Its own fee per policy weight, by which miners order it if nothing else pays for it, and it for nothing else.
+    #[must_use]
+    pub fn policy_feerate(&self) -> FeeFraction {
+        FeeFraction::new(self.fee, self.policy_weight)
     }
 
     /// The parsed transaction. Always there, since a transaction that cannot be parsed is refused.

@@ -44,7 +44,7 @@ impl MempoolState {
         match kind {
             FeerateKind::Own => histogram(self.by_feerate.iter().map(|Rank { by, .. }| (*by, by.weight())), bins),
             FeerateKind::Effective => {
-                histogram(self.by_effective.iter().map(|(rank, weight)| (rank.by, (*weight).into())), bins)
+                histogram(self.by_effective.iter().map(|(rank, weights)| (rank.by, weights.policy.into())), bins)
             }
         }
     }

@@ -4,7 +4,7 @@
 //! `BlockAssembler::addPackageTxs` (`node/miner.cpp`, version 30): repeatedly the transaction with the best score is
 //! selected together with its unselected ancestors. The score is the lower of its own feerate and that of this package.
 //! The scores of the descendants are then updated without the package. Ties are broken by txid, as in Core
-//! (`CompareTxMemPoolEntryByAncestorFee`, `txmempool.h`); sizes are weights, and comparisons exact.
+//! (`CompareTxMemPoolEntryByAncestorFee`, `txmempool.h`); sizes are the weights of policy, and comparisons exact.
 //!
 //! The order is then split into chunks: consecutive packages are merged while the later one has the higher feerate. So
 //! the feerates of chunks fall, and the effective feerate of a transaction is that of its chunk.
@@ -28,7 +28,7 @@ pub(super) struct Member {
     pub(super) txid: Txid,
     /// In sat.
     pub(super) fee: u64,
-    /// In weight units.
+    /// That by which nodes judge it, in weight units.
     pub(super) weight: u64,
     /// The number of its arrival.
     pub(super) sequence: u64,

@@ -7,8 +7,8 @@
 //! Amount, source and length are CompactSizes. A full mempool has some 700,000 prevouts; one allocation for each and one
 //! for its script would take nearly twice the memory.
 
-use bitcoin::VarInt;
 use bitcoin::consensus::{Decodable, Encodable};
+use bitcoin::{Amount, ScriptBuf, TxOut, VarInt};
 
 use super::entry::{Prevout, PrevoutSource};
 use crate::chain::{Height, wide};
@@ -28,6 +28,13 @@ pub struct PrevoutRef<'a> {
     pub script_pubkey: &'a [u8],
     /// Where it was created.
     pub source: PrevoutSource,
+}
+
+impl PrevoutRef<'_> {
+    /// In the form of the library.
+    pub(super) fn to_output(self) -> TxOut {
+        TxOut { value: Amount::from_sat(self.value), script_pubkey: ScriptBuf::from_bytes(self.script_pubkey.to_vec()) }
+    }
 }
 
 impl Prevouts {

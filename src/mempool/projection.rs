@@ -2,8 +2,9 @@
 //!
 //! As Bitcoin Core's miner does (`BlockAssembler::addPackageTxs`, `node/miner.cpp`, version 30): chunk by chunk from
 //! the best feerate down, a chunk that does not fit is deferred to the next block, and after 1,000 such in a row a
-//! nearly full block is finished. The descendants of a deferred chunk are deferred, too. Unlike the miner, the projection
-//! ignores signature operations and does not form new packages within the cluster of a deferred chunk.
+//! nearly full block is finished. A chunk fits by the size that policy takes it to have, which signature operations may raise, and
+//! then takes its weight. The descendants of a deferred chunk are deferred, too. Unlike the miner, the projection does not count
+//! towards the 80,000 signature operations of a block, and does not form new packages within the cluster of a deferred chunk.
 //!
 //! ```text
 //!   chunks, best first ──► fits? ──► block 1 │ block 2 │ …
@@ -81,13 +82,16 @@ pub struct ProjectedPlace {
 struct Placed {
     sequence: u64,
     fee: u64,
+    /// What it takes in a block, in weight units.
     weight: u64,
+    /// That by which it is judged, and has to fit.
+    policy_weight: u64,
     feerate: FeeFraction,
 }
 
 impl Placed {
     fn vsize(&self) -> u64 {
-        vsize(Weight::from_wu(self.weight))
+        vsize(Weight::from_wu(self.policy_weight))
     }
 }
 
@@ -185,23 +189,31 @@ struct QueuedChunk {
     cluster: u64,
     /// Its transactions, each after its ancestors.
     left: VecDeque<Placed>,
+    /// The sums of theirs.
     weight: u64,
+    policy_weight: u64,
 }
 
 impl QueuedChunk {
     fn of(cluster: u64, left: VecDeque<Placed>) -> Self {
-        let weight = left.iter().fold(0_u64, |sum, transaction| sum.saturating_add(transaction.weight));
-        Self { cluster, left, weight }
+        let sum = |weight: fn(&Placed) -> u64| left.iter().map(weight).fold(0, u64::saturating_add);
+        let (weight, policy_weight) = (sum(|placed| placed.weight), sum(|placed| placed.policy_weight));
+        Self { cluster, left, weight, policy_weight }
     }
 }
 
 /// The chunks of a state, best first. For equal feerates the lowest number of arrival is first, and `linearise` builds
 /// chunks so that none precedes its ancestors.
 fn candidates(state: &MempoolState) -> impl Iterator<Item = QueuedChunk> {
-    state.by_effective.iter().filter_map(|(rank, weight)| {
+    state.by_effective.iter().filter_map(|(rank, weights)| {
         let Some(chunk) = state.chunks.get(&rank.sequence) else {
-            let (fee, weight) = (rank.by.fee(), u64::from(*weight));
-            let alone = Placed { sequence: rank.sequence, fee, weight, feerate: rank.by };
+            let alone = Placed {
+                sequence: rank.sequence,
+                fee: rank.by.fee(),
+                weight: weights.own.into(),
+                policy_weight: weights.policy.into(),
+                feerate: rank.by,
+            };
             return Some(QueuedChunk::of(rank.sequence, VecDeque::from([alone])));
         };
         (chunk.first == rank.sequence).then(|| {
@@ -210,6 +222,7 @@ fn candidates(state: &MempoolState) -> impl Iterator<Item = QueuedChunk> {
                 sequence: entry.sequence,
                 fee: entry.fee,
                 weight: entry.weight,
+                policy_weight: entry.policy_weight,
                 feerate: chunk.feerate,
             });
             QueuedChunk::of(chunk.cluster, left.collect())
@@ -236,13 +249,13 @@ fn pack(
             let Some(mut candidate) = waiting.pop_front().or_else(|| fresh.next()) else { break };
             let room = block_weight.saturating_sub(weight);
             if !waiting_clusters.contains(&candidate.cluster) {
-                if candidate.weight <= room {
+                if candidate.policy_weight <= room {
                     weight = weight.saturating_add(candidate.weight);
                     placed.extend(candidate.left);
                     failures = 0;
                     continue;
                 }
-                if candidate.weight > block_weight {
+                if candidate.policy_weight > block_weight {
                     weight = weight.saturating_add(fill(&mut candidate, room, placed.len() == start, &mut placed));
                     if candidate.left.is_empty() {
                         continue;
@@ -271,10 +284,11 @@ fn fill(candidate: &mut QueuedChunk, room: u64, empty: bool, placed: &mut Vec<Pl
     let mut taken = 0_u64;
     while let Some(next) = candidate.left.front() {
         let first = empty && taken == 0;
-        if !first && taken.saturating_add(next.weight) > room {
+        if !first && taken.saturating_add(next.policy_weight) > room {
             break;
         }
         taken = taken.saturating_add(next.weight);
+        candidate.policy_weight = candidate.policy_weight.saturating_sub(next.policy_weight);
         placed.extend(candidate.left.pop_front());
     }
     candidate.weight = candidate.weight.saturating_sub(taken);
@@ -295,6 +309,7 @@ mod tests {
             sequence,
             fee: 1,
             weight: weight * 1_000,
+            policy_weight: weight * 1_000,
             feerate,
         });
         QueuedChunk::of(cluster, left.collect())
@@ -390,7 +405,13 @@ mod tests {
     #[test]
     fn a_block_has_the_feerates_of_its_vbytes() {
         let placed: Vec<Placed> = [(50, 4_000), (40, 1_600), (30, 2_000), (10, 399), (5, 1)]
-            .map(|(rate, weight)| Placed { sequence: 1, fee: 7, weight, feerate: FeeFraction::new(rate, 4) })
+            .map(|(rate, weight)| Placed {
+                sequence: 1,
+                fee: 7,
+                weight,
+                policy_weight: weight,
+                feerate: FeeFraction::new(rate, 4),
+            })
             .to_vec();
         let block = block_of(&placed);
         assert_eq!((block.weight, block.vsize, block.fees), (8_000, 2_001, 35));

@@ -30,7 +30,7 @@ use super::scripts::{Entries, Scripts};
 pub struct MempoolTotals {
     /// Transactions.
     pub count: u64,
-    /// Their virtual sizes, each rounded up, in vbytes.
+    /// Their virtual sizes by which nodes judge them, in vbytes.
     pub vsize: u64,
     /// Their weights, in weight units.
     pub weight: u64,
@@ -55,6 +55,22 @@ pub(super) struct Chunk {
     pub(super) sequences: Box<[u64]>,
 }
 
+/// The weights of a transaction, in weight units.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Weights {
+    /// What it takes in a block.
+    pub(super) own: u32,
+    /// That by which it is judged ([`Entry::policy_weight`]).
+    pub(super) policy: u32,
+}
+
+impl Weights {
+    pub(super) fn of(entry: &Entry) -> Self {
+        let [own, policy] = [entry.weight, entry.policy_weight].map(|weight| u32::try_from(weight).unwrap_or(u32::MAX));
+        Self { own, policy }
+    }
+}
+
 #[derive(Clone, Default)]
 pub(super) struct MempoolState {
     pub(super) limits: MempoolLimits,
@@ -65,8 +81,8 @@ pub(super) struct MempoolState {
     pub(super) scripts: Scripts,
     pub(super) by_feerate: OrdSet<Rank<FeeFraction>>,
     pub(super) by_value: OrdSet<Rank<u64>>,
-    /// With the weight of each transaction. Lacks transactions whose clusters are not updated yet.
-    pub(super) by_effective: OrdMap<Rank<FeeFraction>, u32>,
+    /// With the weights of each transaction. Lacks transactions whose clusters are not updated yet.
+    pub(super) by_effective: OrdMap<Rank<FeeFraction>, Weights>,
     pub(super) chunks: OrdMap<u64, Arc<Chunk>>,
     pub(super) totals: MempoolTotals,
     pub(super) events: RecentEvents,
@@ -78,7 +94,7 @@ pub(super) struct MempoolState {
 impl MempoolState {
     /// The effective feerate of a transaction: that of its chunk.
     pub(super) fn effective_feerate(&self, entry: &Entry) -> FeeFraction {
-        self.chunks.get(&entry.sequence).map_or_else(|| entry.feerate(), |chunk| chunk.feerate)
+        self.chunks.get(&entry.sequence).map_or_else(|| entry.policy_feerate(), |chunk| chunk.feerate)
     }
 
     pub(super) fn effective_rank(&self, entry: &Entry) -> Rank<FeeFraction> {

@@ -207,9 +207,9 @@ impl WebhookSettings {
             }
         }
         let mut branches = 0_usize;
-        for (descriptor, number) in self.descriptors.iter().zip(1..) {
+        for (place, descriptor) in self.descriptors.iter().enumerate() {
             // its text may have a private key by mistake
-            let wrong = |error| ("descriptors", format!("descriptor {number} is wrong: {error}"));
+            let wrong = |error| ("descriptors", format!("descriptors[{place}] is wrong: {error}"));
             branches += OutputDescriptor::parse(descriptor, network).map_err(wrong)?.branches();
         }
         for (what, count, limit, setting) in [

@@ -7,7 +7,7 @@ use bitcoin::{Amount, ScriptBuf, TxOut, Txid};
 use super::{Block, BudgetExceeded, View, corrupt};
 use crate::chain::raw::{RawTransaction, split_transactions};
 use crate::chain::script::never_spendable;
-use crate::chain::wide;
+use crate::chain::{policy_weight, wide};
 use crate::index::{IndexError, TxNum};
 use crate::mempool::{Coins, FeeFraction, PayingTransaction, ScriptTotals};
 
@@ -91,17 +91,23 @@ pub struct ScriptChange {
 
 impl View {
     /// The figures of the transactions of a block; `None` for a stale block, whose fees are not stored.
-    pub fn block_contents(&self, block: &Block) -> Result<Option<BlockContents>, IndexError> {
+    ///
+    /// Errors: those of the index, and the byte budget: what a transaction with many signature operations spends is read.
+    pub fn block_contents<E>(&self, block: &Block) -> Result<Option<BlockContents>, E>
+    where
+        E: From<IndexError> + From<BudgetExceeded>,
+    {
         if !block.is_main() {
             return Ok(None);
         }
         let mut raw = Vec::with_capacity(usize::try_from(block.row.size).unwrap_or_default());
-        let rows = self.head.chain.read_transactions(block.first_txnum()?, block.row.transactions, &mut raw)?;
+        let first = block.first_txnum()?;
+        let rows = self.head.chain.read_transactions(first, block.row.transactions, &mut raw)?;
         let damaged = |what: String| corrupt("transactions", format!("block {}: {what}", block.row.hash));
         let places: HashMap<Txid, usize> = rows.iter().enumerate().map(|(place, (txid, _))| (*txid, place)).collect();
         let (mut coinbase, mut paying) = (None, Vec::with_capacity(rows.len()));
         let (mut values, mut rest) = (Vec::with_capacity(rows.len()), raw.as_slice());
-        for (txid, fee) in &rows {
+        for ((txid, fee), txnum) in rows.iter().zip(first.0..) {
             let transaction = RawTransaction::parse(rest).map_err(|error| damaged(error.to_string()))?;
             rest = rest.get(transaction.size()..).unwrap_or_default();
             values.push(transaction.outputs().fold(0_u64, |sum, output| sum.saturating_add(output.value)));
@@ -115,11 +121,22 @@ impl View {
             let mut parents: Vec<usize> = parents.filter(|parent| *parent < paying.len()).collect();
             parents.sort_unstable();
             parents.dedup();
-            paying.push(PayingTransaction { txid: *txid, fee: *fee, weight, parents });
+            let policy_weight = policy_weight(&transaction, || self.all_spent::<E>(TxNum(txnum)))?;
+            paying.push(PayingTransaction { txid: *txid, fee: *fee, weight, policy_weight, parents });
         }
         let coinbase = coinbase.filter(|_| paying.len() + 1 == rows.len());
         let coinbase = coinbase.ok_or_else(|| damaged("it does not have exactly one coinbase".to_owned()))?;
         Ok(Some(BlockContents { coinbase, paying, values }))
+    }
+
+    /// The outputs that a transaction of the active chain spends.
+    fn all_spent<E>(&self, txnum: TxNum) -> Result<Vec<TxOut>, E>
+    where
+        E: From<IndexError> + From<BudgetExceeded>,
+    {
+        let transaction = self.transaction_at(txnum)?;
+        let spent = self.prevouts::<E>(&transaction, 0..transaction.parts.input.len())?;
+        Ok(spent.into_iter().flatten().collect())
     }
 
     /// What a block of the active chain does to the balance of each script that it pays or spends, in the order of the scripts'

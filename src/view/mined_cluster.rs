@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::block::Block;
-use super::{Transaction, View, corrupt};
+use super::{BudgetExceeded, Transaction, View, corrupt};
 use crate::index::{IndexError, TxNum};
 use crate::mempool::PayingTransaction;
 
@@ -33,12 +33,15 @@ impl View {
     /// The cluster of a transaction in its block. `None` for a coinbase, and for what is not on the active chain. `count` is called
     /// for each transaction before its relatives are looked up, with the number of its inputs and outputs, and its bytes.
     ///
-    /// Errors: those of the index, and those of `count`.
-    pub fn mined_cluster<E: From<IndexError>>(
+    /// Errors: those of the index, those of `count`, and the byte budget.
+    pub fn mined_cluster<E>(
         &self,
         transaction: &Arc<Transaction>,
         mut count: impl FnMut(usize, usize) -> Result<(), E>,
-    ) -> Result<Option<MinedCluster>, E> {
+    ) -> Result<Option<MinedCluster>, E>
+    where
+        E: From<IndexError> + From<BudgetExceeded>,
+    {
         let Some(place) = transaction.place.filter(|place| place.fee.is_some()) else { return Ok(None) };
         let within = paying(&self.main_block(place.height)?)?;
         let mut found: BTreeMap<TxNum, ClusterMember> = BTreeMap::new();
@@ -68,9 +71,10 @@ impl View {
             let fee = transaction.place.and_then(|place| place.fee);
             let fee = fee.ok_or_else(|| corrupt("transactions", format!("{} has no fee", transaction.txid)))?;
             let parents = parents.iter().filter_map(|parent| places.get(parent).copied()).collect();
-            Ok(PayingTransaction { txid: transaction.txid, fee, weight: transaction.weight().to_wu(), parents })
+            let (weight, policy_weight) = (transaction.weight().to_wu(), self.policy_weight::<E>(&transaction)?);
+            Ok(PayingTransaction { txid: transaction.txid, fee, weight, policy_weight, parents })
         };
-        let cluster: Result<Vec<_>, IndexError> = found.into_values().map(member).collect();
+        let cluster: Result<Vec<_>, E> = found.into_values().map(member).collect();
         Ok(Some(MinedCluster::Found(cluster?, own)))
     }
 

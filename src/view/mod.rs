@@ -22,8 +22,8 @@ mod dry_run;
 mod filters;
 mod head;
 mod ledger;
-mod mined_blocks;
 mod mined_cluster;
+mod mined_feerates;
 mod node_client;
 mod node_facts;
 mod observed;
@@ -46,7 +46,7 @@ use bitcoin::Network;
 
 use crate::chain::Height;
 use byte_budget::ByteBudget;
-use mined_blocks::MinedBlocks;
+use mined_feerates::KeptFeerates;
 use together::WantedTogether;
 
 pub use addresses::FoundAddress;
@@ -65,8 +65,8 @@ pub use ledger::{
     Coin, FeeAttribution, Ledger, LedgerPeriod, LedgerTotals, LostMovement, Movement, Movements, NetEffect, Pending,
     PendingMovement, SeriesRead, SeriesShape, StaleMovements, TooManyPeriods, UnspentCandidate,
 };
-pub use mined_blocks::MinedFeerates;
 pub use mined_cluster::{MOST_PARTS, MinedCluster};
+pub use mined_feerates::MinedFeerates;
 pub use node_client::{NodeClient, NodeClientError, NodeLimits};
 pub use node_facts::MissingFilter;
 pub use observed::BlockArrival;
@@ -108,7 +108,7 @@ pub struct View {
     node_client: NodeClient,
     read_set: ReadSet,
     wanted: WantedTogether,
-    mined: MinedBlocks,
+    mined: KeptFeerates,
 }
 
 impl View {
@@ -122,7 +122,7 @@ impl View {
     #[must_use]
     pub fn with_budget(head: Arc<Head>, bytes: usize) -> Self {
         let (state, node_client, read_set) = (SyncState::default(), NodeClient::default(), ReadSet::default());
-        let (wanted, mined) = (WantedTogether::default(), MinedBlocks::default());
+        let (wanted, mined) = (WantedTogether::default(), KeptFeerates::default());
         Self { head, budget: ByteBudget::new(bytes), state, node_client, read_set, wanted, mined }
     }
 

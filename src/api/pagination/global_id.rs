@@ -86,8 +86,8 @@ impl GlobalId {
             let dots = if quoted.len() < id.len() { "…" } else { "" };
             let fault = format!(
                 "is {quoted:?}{dots}, which is not an id: give one exactly as returned, such as Block:<hash>, \
-                 Transaction:<txid>, Output:<txid>:<number>, Reorg:<hash>, Script:<SHA-256> or Address:<address> (of this network; \
-                 hexadecimal digits and bech32 in lower case)"
+                 Transaction:<txid>, Output:<txid>:<number>, Reorg:<hash>, Script:<SHA-256>, Address:<address> (of this network), \
+                 Miner:<slug> or DifficultyEpoch:<hash> (slugs, hexadecimal digits and bech32 in lower case)"
             );
             ApiError::bad_argument(argument, fault)
         })

@@ -67,8 +67,9 @@ impl DecodeQuery {
 
     /// Decodes a partially signed transaction (PSBT) of version 0 (BIP174): what it spends, by itself and by this server's chain and
     /// mempool, its fee, what is signed and what is missing. Nothing is stored or submitted, signatures are not verified, and
-    /// the node is not asked. BAD_USER_INPUT if the text does not decode, if its outputs exceed the coin supply, and for PSBTs of
-    /// version 2 (BIP370).
+    /// the node is not asked. BAD_USER_INPUT if the text does not decode, if its outputs exceed the coin supply, for signatures that are none
+    /// or have a sighash type that is not defined, which `decodepsbt` of Bitcoin Core shows as they are, and for PSBTs of version 2
+    /// (BIP370).
     /// Example: `{ decodePsbt(psbt:
     /// "cHNidP8BAD0CAAAAARaeHoPpMIUzkbxvNfYFxnVM/q1Xz4OHY507QJbFTxj0AAAAAAD/////AQDKmjsAAAAAAVEAAAAAAAAA") { nextRole fee
     /// estimatedFeeRate inputs { nodes { value unsignedKeys } } } }`.

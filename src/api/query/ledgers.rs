@@ -38,7 +38,8 @@ impl LedgerQuery {
     }
 
     /// Several addresses, scripts and descriptors, each as its own ledger: one entry for each, in the given order, addresses first. An
-    /// entry that is not an address of this network says why. For one sum, see `ledgerSet`.
+    /// entry that is not an address of this network says why; a text that is no descriptor fails the whole list, with its place. For
+    /// one sum, see `ledgerSet`.
     /// Example: `{ ledgers(of: { addresses: ["bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4"] }) { input ledger { balance {
     /// total } } error { message } } }`.
     #[graphql(

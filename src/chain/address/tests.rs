@@ -191,6 +191,9 @@ fn each_error_names_its_cause() {
         (checksummed::<Bech32m>("bc", &program(2, 6)), AddressError::Padding),
         (checksummed::<Bech32m>("bc", &[2, 0, 0, 0, 1]), AddressError::Padding),
         (checksummed::<Bech32>("ltc", &program(0, 32)), AddressError::Prefix { prefix: "ltc".to_owned() }),
+        // mistyped in the prefix, and so with another checksum
+        ("bcut1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080".to_owned(), AddressError::Prefix { prefix: "bcut".to_owned() }),
+        ("CRT1QW508D6QEJXTDG4Y5R3ZARVARY0C5XW7KYGT080".to_owned(), AddressError::Prefix { prefix: "crt".to_owned() }),
         (base58::encode_check(&[0x30; 21]), AddressError::Payload { version: 0x30, length: 20 }),
         (base58::encode_check(&[0x00; 22]), AddressError::Payload { version: 0, length: 21 }),
         (base58::encode_check(&[]), AddressError::TooShort { length: 6 }),

@@ -51,10 +51,10 @@ pub(super) fn account_descriptor(text: &str) -> Result<String, DescriptorError> 
     if !is_extended(key) {
         return Err(no_descriptor());
     }
-    let mut bytes = base58::decode_check(key)
-        .ok()
-        .filter(|bytes| bytes.len() == KEY_LENGTH)
-        .ok_or_else(|| DescriptorError::Key { reason: "the extended key is mistyped or cut".to_owned() })?;
+    let mut bytes = base58::decode_check(key).ok().filter(|bytes| bytes.len() == KEY_LENGTH).ok_or_else(|| {
+        let beginning: String = key.chars().take(12).collect();
+        DescriptorError::Key { reason: format!("the extended key {beginning}… is mistyped or cut") }
+    })?;
     let Some((version, rest)) = bytes.split_first_chunk_mut::<4>() else { return Err(no_descriptor()) };
     let Some((_, bip32, before, behind)) = ACCOUNTS.iter().find(|(known, ..)| known == version) else {
         let prefix = key.chars().take(4).collect();

@@ -19,13 +19,8 @@ impl OutputDescriptor {
     pub(super) fn of_combo(key: &str, network: Network) -> Result<Self, DescriptorError> {
         let parse = |(open, close): &(&str, &str)| Self::of_keys(&format!("{open}{key}{close}"), network);
         let (open, close) = &COMBO_FORMS[0];
-        let first = parse(&COMBO_FORMS[0]).map_err(|error| match error {
-            DescriptorError::Malformed { reason, position } => {
-                let shift = "combo(".len().saturating_sub(open.len());
-                DescriptorError::Malformed { reason, position: position.map(|at| at.saturating_add(shift)) }
-            }
-            error => error,
-        })?;
+        let shift = "combo(".len().saturating_sub(open.len());
+        let first = parse(&COMBO_FORMS[0]).map_err(|error| error.moved_by(shift))?;
         let canonical = first.text().split('#').next().and_then(|text| text.strip_prefix(open)?.strip_suffix(close));
         let text = with_checksum(&format!("combo({})", canonical.unwrap_or(key)));
         let count = if first.has_uncompressed_key() { UNCOMPRESSED_FORMS } else { COMBO_FORMS.len() };

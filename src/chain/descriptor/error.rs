@@ -105,6 +105,19 @@ pub enum DescriptorError {
         /// What is wrong with it.
         reason: String,
     },
+    /// A key that cannot be parsed, where it is known which.
+    #[error(
+        "{key} at position {position} (counted from 0) is no key: {reason}; give 66 hexadecimal digits (64 in tr), or an extended \
+         public key, with [fingerprint/path] in front and its path behind"
+    )]
+    KeyAt {
+        /// Its beginning, in quotes.
+        key: String,
+        /// Where it stands.
+        position: usize,
+        /// What is wrong with it.
+        reason: String,
+    },
     /// Extended keys of another network.
     #[error("the extended keys are of {}, and this server's network is {}", other(*asked), network::name(*asked))]
     Network {
@@ -172,11 +185,25 @@ pub enum DescriptorError {
 }
 
 impl DescriptorError {
+    /// With its position moved, where another text was parsed in the place of the given one.
+    pub(super) fn moved_by(self, shift: usize) -> Self {
+        match self {
+            Self::Malformed { reason, position } => {
+                Self::Malformed { reason, position: position.map(|at| at.saturating_add(shift)) }
+            }
+            Self::KeyAt { key, position, reason } => {
+                Self::KeyAt { key, position: position.saturating_add(shift), reason }
+            }
+            error => error,
+        }
+    }
+
     /// The position of the first wrong character, counted from 0, if it is known.
     #[must_use]
     pub fn position(&self) -> Option<usize> {
         match self {
             Self::Character { position, .. }
+            | Self::KeyAt { position, .. }
             | Self::Space { position, .. }
             | Self::ChecksumLength { position, .. }
             | Self::Checksum { position, .. }

@@ -7,6 +7,7 @@
 //!              ├── tap_leaves.rs    leaves of sortedmulti_a (BIP387), which the library does not have
 //!              ├── safety.rs        whether only the keys of a script spend its coins
 //!              ├── account_key.rs   xpub, ypub, zpub alone (BIPs 44, 49, 84, SLIP-132) as a descriptor
+//!              ├── faults.rs        which argument is wrong in a text that the library refuses
 //!              └── error.rs         what is wrong, and where
 //!
 //!   script ──► infer.rs    the descriptor of a script alone
@@ -19,6 +20,7 @@ mod account_key;
 mod combo;
 mod derive;
 mod error;
+mod faults;
 mod infer;
 mod parse;
 mod safety;

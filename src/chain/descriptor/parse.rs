@@ -10,6 +10,7 @@ use miniscript::{Descriptor, Error, ForEachKey, ParseError, ParseThresholdError,
 use super::account_key::{account_descriptor, account_key_inside};
 use super::derive::{DescriptorForm, OutputDescriptor, ScriptVariant};
 use super::error::DescriptorError;
+use super::faults::first_fault;
 use super::safety::check_safety;
 use super::tap_leaves;
 use crate::chain::address::{address_of, parse_address};
@@ -100,7 +101,7 @@ impl OutputDescriptor {
     }
 
     pub(super) fn of_keys(body: &str, network: Network) -> Result<Self, DescriptorError> {
-        let descriptor = read(body).map_err(|error| refusal(&error))?;
+        let descriptor = read(body).map_err(|error| first_fault(body).unwrap_or_else(|| refusal(&error)))?;
         let branches = check_keys(&descriptor, network)?;
         check_safety(&descriptor).map_err(|error| refusal(&error))?;
         // BIP380 allows both ' and h for hardened steps, which stand in key origins only
@@ -115,12 +116,7 @@ impl OutputDescriptor {
         let (_, base, variant) = VARIANTS.iter().find(|(found, ..)| *found == name).ok_or_else(unsupported)?;
         let arguments = body.strip_prefix(name).ok_or_else(unsupported)?;
         let shift = name.len().saturating_sub(base.len());
-        let parsed = Self::of_keys(&format!("{base}{arguments}"), network).map_err(|error| match error {
-            DescriptorError::Malformed { reason, position } => {
-                DescriptorError::Malformed { reason, position: position.map(|at| at.saturating_add(shift)) }
-            }
-            error => error,
-        })?;
+        let parsed = Self::of_keys(&format!("{base}{arguments}"), network).map_err(|error| error.moved_by(shift))?;
         let text = parsed.text().split('#').next().and_then(|text| text.strip_prefix(base)).ok_or_else(unsupported)?;
         let text = with_checksum(&format!("{name}{text}"));
         match parsed.into_keys() {
@@ -141,6 +137,9 @@ impl OutputDescriptor {
         // a position behind the first of the names that were shortened would be wrong
         let parsed = Self::of_keys(&unsorted, network).map_err(|error| match error {
             DescriptorError::Malformed { reason, .. } => DescriptorError::Malformed { reason, position: None },
+            DescriptorError::KeyAt { key, reason, .. } => {
+                DescriptorError::Key { reason: format!("{key} is none: {reason}") }
+            }
             error => error,
         })?;
         let text = tap_leaves::with_sorted(parsed.text().split('#').next().unwrap_or_default(), &sorted);
@@ -265,6 +264,12 @@ fn check_keys(descriptor: &Descriptor<DescriptorPublicKey>, network: Network) ->
 /// What the library says of an uncompressed key in any script with a witness. The variant of its error cannot be named.
 const UNCOMPRESSED: &str = "uncompressed keys cannot be used in Taproot descriptors.";
 
+/// Reasons of the library about expressions in scripts that do not have them, and ours.
+const CONTEXT_REASONS: [(&str, &str); 2] = [
+    ("Multi a(CHECKSIGADD) only allowed post tapscript", "multi_a stands in tr only (BIP387)"),
+    ("Invalid use of Multi node in taproot context", "multi does not stand in tr, which takes multi_a (BIP387)"),
+];
+
 /// What the parser found wrong.
 fn refusal(error: &Error) -> DescriptorError {
     let reason = shortened(error);
@@ -285,6 +290,11 @@ fn refusal(error: &Error) -> DescriptorError {
             reason: format!("the first argument of multi, sortedmulti, multi_a and thresh is a number: {reason}"),
             position: None,
         },
+        Error::ContextError(_) if !reason.to_ascii_lowercase().contains("key") => {
+            let known = CONTEXT_REASONS.iter().find(|(theirs, _)| *theirs == reason);
+            let reason = known.map_or(reason.as_str(), |(_, ours)| ours).to_owned();
+            DescriptorError::Malformed { reason, position: None }
+        }
         Error::Parse(ParseError::FromStr(_)) | Error::PubKeyCtxError(..) | Error::ContextError(_) => {
             DescriptorError::Key { reason }
         }

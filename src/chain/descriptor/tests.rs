@@ -405,6 +405,53 @@ fn what_the_bips_call_invalid_is_refused() {
 }
 
 #[test]
+fn the_argument_that_is_wrong_is_named_with_its_place() {
+    let malformed =
+        |reason: &str, position| DescriptorError::Malformed { reason: reason.to_owned(), position: Some(position) };
+    for (text, expected) in [
+        (format!("wpkh({KEY},{KEY})"), malformed("wpkh has one argument", 72)),
+        (format!("wsh(pk({KEY}),1)"), malformed("wsh has one argument", 75)),
+        (format!("tr({KEY},)"), malformed("an argument of tr is empty", 70)),
+        (
+            format!("wsh(wpkh({KEY}))"),
+            malformed("wpkh stands at the beginning or in sh only, and here it is in wsh", 4),
+        ),
+        (
+            format!("tr({KEY},wsh({KEY}))"),
+            malformed("wsh stands at the beginning or in sh only, and here it is in tr", 70),
+        ),
+        (
+            format!("wsh(and_v(v:pk({KEY}),sha256(ab)))"),
+            malformed("sha256 takes 64 hexadecimal digits, and this is \"ab\"", 90),
+        ),
+    ] {
+        assert_eq!(refusal(&text), expected, "{text}");
+    }
+    let off_curve = format!("02{}", "ff".repeat(32));
+    for (text, key, position, reason) in [
+        ("wpkh(abc)".to_owned(), "abc", 5, "key too short"),
+        (format!("wsh(multi(2,{KEY},{off_curve}))"), "02ffff", 79, "no point of the curve"),
+        (format!("combo({off_curve})"), "02ffff", 6, "no point of the curve"),
+        (format!("sortedmulti(1,{KEY},{off_curve})"), "02ffff", 81, "no point of the curve"),
+        (format!("wpkh([c2e54a62/84z]{KEY})"), "[c2e54a62", 5, "invalid child number format"),
+        (format!("wsh(multi(1,{A}x/*))"), "xpub", 12, ""),
+    ] {
+        let refused = refusal(&text);
+        assert_eq!(refused.position(), Some(position), "{refused}");
+        let message = refused.to_string();
+        assert!(message.starts_with(&format!("\"{key}")) && message.contains(reason), "{message}");
+        assert!(message.len() < 350, "{message}");
+    }
+    for (text, reason) in [
+        (format!("wsh(multi_a(1,{KEY}))"), "multi_a stands in tr only (BIP387)"),
+        (format!("tr({KEY},multi(1,{KEY}))"), "multi does not stand in tr, which takes multi_a (BIP387)"),
+    ] {
+        let expected = DescriptorError::Malformed { reason: reason.to_owned(), position: None };
+        assert_eq!(refusal(&text), expected, "{text}");
+    }
+}
+
+#[test]
 fn keys_deeper_than_a_byte_counts_are_refused() {
     // C is a master key; A has a depth of its own
     let depth = usize::from(A.parse::<Xpub>().unwrap().depth);
@@ -415,7 +462,7 @@ fn keys_deeper_than_a_byte_counts_are_refused() {
         assert!(deepest.branch(0).unwrap().script(7).is_ok());
         for deeper in [steps(255 - depth), format!("pkh({key}{}/<0;1>)", "/0".repeat(255 - depth))] {
             let refused = refusal(&deeper);
-            assert!(matches!(&refused, DescriptorError::Key { reason } if reason.contains("255")), "{refused:?}");
+            assert!(matches!(&refused, DescriptorError::KeyAt { reason, .. } if reason.contains("255")), "{refused:?}");
         }
     }
 }

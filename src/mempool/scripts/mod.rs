@@ -245,6 +245,7 @@ mod tests {
             prevouts: Prevouts::from_iter([PrevoutRef { value, script_pubkey: &[0x51], source }]),
             fee: value,
             weight: 400,
+            policy_weight: 400,
             output_value: 0,
             output_count: 0,
             height: Height::GENESIS,

@@ -132,7 +132,7 @@ fn a_wrong_hook_is_refused_with_the_setting_and_the_reason() {
             format!("name = 'a'\nurl = 'https://a'\n{secret}scripts = ['5']"),
             "webhook[0].scripts, given by FILE: \"5\" is no script",
         ),
-        (format!("name = 'a'\nurl = 'https://a'\n{secret}descriptors = ['x']"), "descriptor 1 is wrong: "),
+        (format!("name = 'a'\nurl = 'https://a'\n{secret}descriptors = ['x']"), "descriptors[0] is wrong: "),
         (
             format!("name = 'a'\nurl = 'https://a'\n{secret}addresses = ['{ADDRESS}']\ndepths = [0]"),
             "webhook[0].depths, given by FILE: each must be from 1 to 2147483647, not 0",

@@ -5,8 +5,9 @@ use std::collections::HashMap;
 use bitcoin::TxOut;
 
 use super::super::prevouts::FundedOutput;
-use super::super::{SpendStatus, Transaction, View};
-use crate::chain::{Height, sigop_cost};
+use super::super::{BudgetExceeded, SpendStatus, Transaction, View, corrupt};
+use crate::chain::raw::RawTransaction;
+use crate::chain::{Height, policy_weight, sigop_cost};
 use crate::index::IndexError;
 
 /// How long an output has been unspent, or was until it was spent.
@@ -33,6 +34,21 @@ impl Transaction {
 }
 
 impl View {
+    /// The weight by which policy judges a transaction of the active chain ([`policy_weight`]).
+    ///
+    /// Errors: those of the index, and the byte budget where the outputs that it spends are read.
+    pub(in crate::view) fn policy_weight<E>(&self, transaction: &Transaction) -> Result<u64, E>
+    where
+        E: From<IndexError> + From<BudgetExceeded>,
+    {
+        let raw = RawTransaction::parse_whole(&transaction.raw)
+            .map_err(|error| corrupt("transactions", format!("{}: {error}", transaction.txid)))?;
+        policy_weight(&raw, || {
+            let spent = self.spent_outputs::<E>(transaction, 0..transaction.parts.input.len())?;
+            Ok(spent.into_iter().flatten().map(|spent| spent.output).collect())
+        })
+    }
+
     /// The sum over the outputs that a transaction of the active chain spends of their value in sat times their age in seconds,
     /// which is the difference of median times past, as in the rows of blocks. `spent` are those outputs. `None` for other
     /// transactions.

@@ -61,6 +61,13 @@ fn pages(folder: &Path, found: &mut Vec<String>) {
     }
 }
 
+/// The shell example of a page that begins with this line.
+pub(crate) fn found((page, first_line): (&str, &str)) -> Fence {
+    let mut all = fences().into_iter();
+    let found = all.find(|fence| fence.is_shell() && fence.page == page && fence.first_line() == first_line);
+    found.unwrap_or_else(|| panic!("{page} has no shell example that begins with: {first_line}"))
+}
+
 /// The fences of all pages, in the order of each.
 pub(crate) fn fences() -> Vec<Fence> {
     let mut all = vec!["README.md".to_owned()];

@@ -7,7 +7,7 @@ mod follow;
 mod freeze_failures;
 pub(crate) mod freezing;
 mod full_disk;
-mod histories;
+pub(crate) mod histories;
 mod import_failures;
 mod import_resume;
 mod in_sync;

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::support::bitcoind::wait_for;
-use crate::support::pages::{Fence, fences};
+use crate::support::pages::{Fence, found};
 use crate::sync::freezing::hostile_chain;
 
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -289,11 +289,6 @@ fn ask(port: &Path, query: &str) -> Option<Value> {
     let request = ureq::post(format!("http://127.0.0.1:{port}/graphql")).header("content-type", "application/json");
     let mut response = request.send(json!({ "query": query }).to_string()).ok()?;
     serde_json::from_str(&response.body_mut().read_to_string().ok()?).ok()
-}
-
-fn found((page, first_line): (&str, &str)) -> Fence {
-    let mut all = fences().into_iter();
-    all.find(|fence| fence.is_shell() && fence.page == page && fence.first_line() == first_line).unwrap()
 }
 
 #[test]

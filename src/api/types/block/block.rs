@@ -399,8 +399,8 @@ impl Block {
     }
 
     /// The transactions of the block that may be silent payments, in block order, each with the tweak by which a receiver scans
-    /// it (BIP352). Computed when asked: for a light client that scans every block. Each transaction that is read costs 1, whether
-    /// it is returned or not. Null for a stale block.
+    /// it (BIP352). Computed when asked: for a light client that scans every block. Reading costs 1 for each transaction of the
+    /// block, and each tweak that is computed 60 and 1 for each input of its transaction. Null for a stale block.
     #[graphql(complexity = "costs::contents(costs::page(first, last, child_complexity.saturating_add(costs::TWEAK)))")]
     async fn silent_payment_tweaks(
         &self,

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use async_graphql::{Context, Object};
 
 use super::block_summary::read_contents;
-use super::effective_rates::effective_rates;
+use super::effective_rates::mined_feerates_of;
 use crate::api::costs;
 use crate::api::engine::{self as async_graphql, List};
 use crate::api::error::ApiError;
@@ -50,8 +50,12 @@ impl BlockFeeStats {
         let shares: Vec<_> = shares.collect::<Result<_, _>>()?;
         let Some(contents) = read_contents(ctx, &self.view, &self.block)? else { return Ok(None) };
         costs::spend(ctx, shares.len())?;
-        let feerates = if is_effective { effective_rates(ctx, &contents.paying)? } else { contents.own_feerates() };
-        let found = contents.feerates_at(&shares, &feerates, is_weighted);
+        let found = if is_effective {
+            let feerates = mined_feerates_of(ctx, &self.view, self.block.row.hash, &contents)?;
+            contents.feerates_at(&shares, &feerates.effective, is_weighted)
+        } else {
+            contents.feerates_at(&shares, &contents.own_feerates(), is_weighted)
+        };
         Ok(Some(found.into_iter().map(sat_per_vb).collect::<Vec<_>>().into()))
     }
 }

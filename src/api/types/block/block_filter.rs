@@ -187,7 +187,8 @@ impl BlockFilter {
         let payee = self.miner_script.as_ref().map(|script| {
             let script = ScriptBuf::from(script.as_bytes().to_vec());
             if never_spendable(&script) {
-                let fault = "is a script that can never be spent: what is paid to such is not in the index";
+                let given = shown(&script.to_hex_string());
+                let fault = format!("is {given}, which can never be spent: what is paid to such is not in the index");
                 return Err(ApiError::bad_argument("filter.minerScript", fault));
             }
             Ok(view.ledger([sha256::Hash::hash(script.as_bytes())]))

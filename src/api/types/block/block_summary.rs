@@ -5,8 +5,9 @@ use std::sync::Arc;
 use async_graphql::parser::types::Field;
 use async_graphql::registry::Registry;
 use async_graphql::{Context, ContextSelectionSet, Object, OutputType, Positioned, ScalarType, ServerResult, Value};
+use bitcoin::BlockHash;
 
-use super::effective_rates::effective_rates;
+use super::effective_rates::mined_feerates_of;
 use crate::api::costs;
 use crate::api::error::ApiError;
 use crate::api::scalars::{Sats, Txid, int_of};
@@ -49,6 +50,7 @@ impl<T: OutputType> OutputType for Column<T> {
 /// The transactions of a block at a glance.
 pub(crate) struct BlockSummary {
     view: Arc<View>,
+    block: BlockHash,
     contents: BlockContents,
 }
 
@@ -56,7 +58,7 @@ impl BlockSummary {
     /// The summary of a block, `None` if it is stale.
     pub(crate) fn of(ctx: &Context<'_>, view: &Arc<View>, block: &view::Block) -> Result<Option<Self>, ApiError> {
         let contents = read_contents(ctx, view, block)?;
-        Ok(contents.map(|contents| Self { view: view.clone(), contents }))
+        Ok(contents.map(|contents| Self { view: view.clone(), block: block.row.hash, contents }))
     }
 
     /// A column with the value of the coinbase in front, and those of the other transactions.
@@ -85,7 +87,7 @@ pub(super) fn read_contents(
     }
     costs::spend(ctx, usize::try_from(block.row.transactions).unwrap_or(usize::MAX))?;
     view.count(block.row.size.try_into().unwrap_or(usize::MAX))?;
-    Ok(view.block_contents(block)?)
+    view.block_contents(block)
 }
 
 fn sats(sat: u64) -> Result<Value, ApiError> {
@@ -142,7 +144,7 @@ impl BlockSummary {
     /// `Block.txCount`.
     #[graphql(complexity = "costs::column().saturating_mul(2)")]
     async fn effective_fee_rates(&self, ctx: &Context<'_>) -> Result<Column<Option<f64>>, ApiError> {
-        let rates = effective_rates(ctx, &self.contents.paying)?;
-        self.column(ctx, Value::Null, rates.into_iter().map(|rate| Ok(rate.to_sat_per_vb().to_value())))
+        let rates = mined_feerates_of(ctx, &self.view, self.block, &self.contents)?;
+        self.column(ctx, Value::Null, rates.effective.iter().map(|rate| Ok(rate.to_sat_per_vb().to_value())))
     }
 }

@@ -1,11 +1,12 @@
 use std::sync::Arc;
 
 use async_graphql::Context;
+use bitcoin::BlockHash;
 
 use super::block_summary::read_contents;
 use crate::api::costs;
 use crate::api::error::ApiError;
-use crate::view::{Block, FeeFraction, MinedClusters, MinedFeerates, PayingTransaction, View};
+use crate::view::{Block, BlockContents, FeeFraction, MinedClusters, MinedFeerates, PayingTransaction, View};
 
 /// The effective feerates of transactions of a block, which are in block order, counted before they are computed: of all but the
 /// coinbase, or of whole clusters.
@@ -33,7 +34,19 @@ pub(crate) fn mined_feerates(
     if let Some(kept) = view.mined_feerates(&block.row.hash) {
         return Ok(Some(kept));
     }
-    let Some(contents) = read_contents(ctx, view, block)? else { return Ok(None) };
-    let effective = effective_rates(ctx, &contents.paying)?;
-    Ok(Some(view.keep_mined_feerates(block.row.hash, effective)))
+    let contents = read_contents(ctx, view, block)?;
+    contents.map(|contents| mined_feerates_of(ctx, view, block.row.hash, &contents)).transpose()
+}
+
+/// The effective feerates of a block that was read, counted once for an answer. Errors: those of [`effective_rates`].
+pub(super) fn mined_feerates_of(
+    ctx: &Context<'_>,
+    view: &View,
+    block: BlockHash,
+    contents: &BlockContents,
+) -> Result<Arc<MinedFeerates>, ApiError> {
+    if let Some(kept) = view.mined_feerates(&block) {
+        return Ok(kept);
+    }
+    Ok(view.keep_mined_feerates(block, effective_rates(ctx, &contents.paying)?))
 }

@@ -142,7 +142,8 @@ impl Chain {
     }
 
     /// The chain over time: totals for each period that has a block, oldest first, and the state at its end. At most
-    /// `server.limits.pages.pointsPerSeries`; beyond it, give a range or a longer period. The time that a point takes does not depend
+    /// `server.limits.pages.pointsPerSeries`; beyond it, give a range or a longer period. Empty where the range has no block: heights
+    /// may be above the tip, and times in the future. The time that a point takes does not depend
     /// on how many blocks it has. Example: `{ chain { series(range: { times: { from: "2026-01-01T00:00:00Z" } }, group: DAY) {
     /// startAt stats { txCount fees hashrate } utxoSet { unspentCount } } } }`.
     #[graphql(complexity = "BlockRangeInput::series_cost(range, group, include_empty, child_complexity)")]

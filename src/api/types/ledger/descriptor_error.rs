@@ -44,6 +44,7 @@ impl From<&DescriptorError> for DescriptorErrorCode {
             DescriptorError::PrivateKey => Self::PrivateKey,
             DescriptorError::Unsupported { .. } | DescriptorError::NotADescriptor { .. } => Self::Unsupported,
             DescriptorError::Key { .. }
+            | DescriptorError::KeyAt { .. }
             | DescriptorError::MultisigKey { .. }
             | DescriptorError::AccountKeyInside { .. }
             | DescriptorError::NoKey { .. } => Self::InvalidKey,

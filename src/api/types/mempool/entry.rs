@@ -50,7 +50,7 @@ impl MempoolEntry {
 }
 
 /// The mempool details of an unconfirmed transaction. As in Bitcoin Core's `getmempoolentry`, the counts and sums of
-/// ancestors and descendants include the transaction itself.
+/// ancestors and descendants include the transaction itself, and sizes are those by which nodes judge them (`adjustedVsize`).
 #[Object]
 impl MempoolEntry {
     /// When the transaction was first seen: by this server's clock, or by the node's clock if it arrived before the

@@ -18,7 +18,8 @@ pub(crate) struct FeeBinObject {
     /// The upper bound of the feerate, in sat/vB, exclusive: the lower bound of the next higher bin. Null for the
     /// highest bin.
     to_rate: Option<f64>,
-    /// The total virtual size of the transactions, in vbytes.
+    /// The total virtual size of the transactions, in vbytes: of `adjustedVsize` where bins are of effective feerates, else of
+    /// `vsize`.
     total_vsize: UInt53,
     /// The number of transactions.
     tx_count: i32,

@@ -86,7 +86,7 @@ impl ProjectedBlockObject {
         int_of(self.block.sequences.len())
     }
 
-    /// The total virtual size of the transactions, each rounded up, in vbytes.
+    /// The total virtual size by which miners order the transactions (`adjustedVsize`), in vbytes.
     async fn vsize(&self) -> Result<i32, ApiError> {
         int_of(self.block.vsize)
     }

@@ -32,7 +32,7 @@ pub(crate) struct MempoolSampleObject {
     taken_at: DateTime,
     /// The number of transactions in the mempool.
     tx_count: i32,
-    /// The total virtual size of the transactions, in vbytes.
+    /// The total virtual size by which nodes judge the transactions (`adjustedVsize`), in vbytes.
     total_vsize: UInt53,
     /// The total fees of the transactions, in satoshis.
     total_fees: Sats,

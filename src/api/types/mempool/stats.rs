@@ -12,7 +12,7 @@ use crate::view::View;
 pub(crate) struct MempoolStats {
     /// The number of unconfirmed transactions.
     tx_count: i32,
-    /// The total virtual size of the transactions, each rounded up, in vbytes.
+    /// The total virtual size by which nodes judge the transactions (`adjustedVsize`), in vbytes.
     total_vsize: UInt53,
     /// The total weight of the transactions, in weight units.
     total_weight: UInt53,

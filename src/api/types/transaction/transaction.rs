@@ -388,8 +388,8 @@ impl Transaction {
     }
 
     /// The effective feerate, in sat/vB: that of the package with which miners include it, where one transaction pays for
-    /// others. In the mempool, of unconfirmed transactions; on the main chain, of transactions of its block, as in
-    /// `BlockSummary.effectiveFeeRates`. Null for a coinbase, and where the transaction is neither.
+    /// others. Its sizes are those by which miners order transactions (`adjustedVsize`). In the mempool, of unconfirmed transactions;
+    /// on the main chain, of transactions of its block, as in `BlockSummary.effectiveFeeRates`. Null for a coinbase, and where the transaction is neither.
     #[graphql(complexity = "costs::contents(costs::MINED_CLUSTER)")]
     async fn effective_fee_rate(&self, ctx: &Context<'_>) -> Option<Result<f64, ApiError>> {
         self.effective_feerate(ctx).transpose()

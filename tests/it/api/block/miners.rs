@@ -307,7 +307,7 @@ fn blocks_are_filtered_by_an_index_where_there_is_one() {
         ),
         (
             "minerScript: \"6a0400000003\"",
-            "filter.minerScript is a script that can never be spent: what is paid to such is not in the index",
+            "filter.minerScript is \"6a0400000003\", which can never be spent: what is paid to such is not in the index",
         ),
         ("minTxCount: -1", "filter.minTxCount is -1, and a count cannot be negative"),
         ("signalsBit: 29", "filter.signalsBit is 29: deployments have the bits 0 to 28 (BIP9)"),

@@ -278,11 +278,12 @@ fn sigops_and_the_size_they_count_for_are_those_of_a_node() {
     let Some(node) = RealNode::start(&["-acceptnonstdtxn=1", "-maxtipage=9999999999"]) else { return };
     let kinds = [P2pk, P2pkh, Multisig, P2shP2wpkh, P2shP2wsh, P2wpkh, P2wsh, P2trKey];
     let owners = kinds.map(|kind| Owner::new(kind, 3));
-    let (chain, coins) = coins_of(&owners);
+    let (mut chain, coins) = coins_of(&owners);
     for block in chain.active_blocks().skip(1) {
         assert_eq!(node.must("submitblock", &[json!(serialize_hex(block.as_ref()))]), Value::Null);
     }
     let mut api = Api::of_chain(&chain);
+    let mut spends = Vec::new();
     for (number, coin) in coins.into_iter().enumerate() {
         // outputs with more signature operations each time: of single keys, and of keys of an unknown number
         let checks = |script: &[u8]| TxOut { value: sat(1_000), script_pubkey: ScriptBuf::from_bytes(script.to_vec()) };
@@ -292,6 +293,7 @@ fn sigops_and_the_size_they_count_for_are_those_of_a_node() {
         let spend = payment.change(SimChain::miner(), 20).sign().unwrap();
         node.must("sendrawtransaction", &[json!(serialize_hex(&spend)), json!(0)]);
         api.arrive([&spend]);
+        spends.push(spend);
     }
     let template = node.must("getblocktemplate", &[json!({ "rules": ["segwit"] })]);
     let listed = template["transactions"].as_array().unwrap();
@@ -299,17 +301,40 @@ fn sigops_and_the_size_they_count_for_are_those_of_a_node() {
     let mut adjusted = 0;
     for listed in listed {
         let txid = listed["txid"].as_str().unwrap();
-        let fields = "vsize sigopCost adjustedVsize";
+        let fields = "vsize sigopCost adjustedVsize fee effectiveFeeRate mempoolEntry { totalAncestorVsize }";
         let ours = api.data(&format!("{{ transaction(txid: \"{txid}\") {{ {fields} }} }}"))["transaction"].take();
         let entry = node.must("getmempoolentry", &[json!(txid)]);
         assert_eq!(ours["sigopCost"], listed["sigops"]);
         assert_eq!(ours["adjustedVsize"], entry["vsize"]);
-        adjusted += u32::from(ours["adjustedVsize"] != ours["vsize"]);
+        assert_eq!(ours["mempoolEntry"]["totalAncestorVsize"], entry["ancestorsize"]);
+        if ours["adjustedVsize"] != ours["vsize"] {
+            adjusted += 1;
+            let [fee, vsize] = ["fee", "adjustedVsize"].map(|figure| ours[figure].as_f64().unwrap());
+            assert_eq!(ours["effectiveFeeRate"].as_f64(), Some(fee / vsize), "{txid}");
+        }
     }
     assert!(adjusted > 2, "{adjusted} have more signature operations than their size");
     let coinbase = api.data("{ block(height: 1) { transaction(index: 0) { sigopCost vsize adjustedVsize } } }");
     let coinbase = &coinbase["block"]["transaction"];
     assert_eq!((&coinbase["sigopCost"], &coinbase["adjustedVsize"]), (&json!(4), &coinbase["vsize"]), "P2PK");
+
+    // the miner orders by these sizes, and so does the projection
+    let projected =
+        "{ mempool { stats { totalVsize } projectedBlocks { transactions { nodes { txid effectiveFeeRate } } } } }";
+    let projected = api.data(projected)["mempool"].take();
+    assert_eq!(projected["stats"]["totalVsize"], node.must("getmempoolinfo", &[])["bytes"]);
+    let ordered = projected["projectedBlocks"][0]["transactions"]["nodes"].as_array().unwrap();
+    let ids = |listed: &[Value]| listed.iter().map(|listed| listed["txid"].clone()).collect::<Vec<_>>();
+    assert_eq!(ids(ordered), ids(listed));
+    // and they have the feerates that they had once they are mined, each by itself and in the whole block
+    api.connect(&chain.mine(spends).unwrap());
+    let block = api.data("{ tip { summary { txids effectiveFeeRates } } }")["tip"]["summary"].take();
+    for waited in ordered {
+        let alone = api.data(&format!("{{ transaction(txid: {}) {{ effectiveFeeRate }} }}", waited["txid"]));
+        assert_eq!(alone["transaction"]["effectiveFeeRate"], waited["effectiveFeeRate"]);
+        let place = block["txids"].as_array().unwrap().iter().position(|txid| *txid == waited["txid"]).unwrap();
+        assert_eq!(block["effectiveFeeRates"][place], waited["effectiveFeeRate"]);
+    }
 }
 
 fn an_output_ages_until_it_is_spent(form: IndexForm) {

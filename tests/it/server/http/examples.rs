@@ -23,36 +23,11 @@ use crate::support::api::Api;
 use crate::support::pages::{Fence, fences};
 use crate::support::skips::{current_test, shared_data, skip};
 use crate::support::test_server::TestServer;
+use crate::sync::histories::documented::PLAYED;
 use crate::system::examples::ON_A_MACHINE;
 
-/// The examples that are not run, by their first lines, and what they would do.
-const NOT_RUN: &[(&str, &str, &str)] = &[
-    ("README.md", "make demo", "builds the program; `system::demo` runs the command"),
-    ("README.md", "make test", "runs all tests, this one among them"),
-    ("README.md", "cargo build --release", "builds the program for a quarter of an hour, and follows mainnet"),
-    ("docs/operations.md", "cargo install --locked --path .", "builds and installs the program"),
-    ("docs/operations.md", "make package", "builds a package, and installs it"),
-    ("docs/operations.md", "systemctl daemon-reload", "needs systemd as the first process"),
-    (
-        "docs/operations.md",
-        "sudo install -D -m 644 packaging/btcgraph.service /etc/systemd/system/btcgraph.service",
-        "installs a service; `system::packaging` has systemd judge the files",
-    ),
-    ("docs/operations.md", "sudo usermod --append --groups bitcoin btcgraph", "changes users of the system"),
-    (
-        "docs/operations.md",
-        "docker build --build-arg BTCGRAPH_GIT_COMMIT=$(git rev-parse HEAD) --tag btcgraph .",
-        "needs Docker and registries",
-    ),
-    ("docs/operations.md", "docker exec CONTAINER btcgraph metrics", "needs Docker"),
-    ("docs/testing.md", "cargo test --test it through_any_history -- --nocapture", "runs tests"),
-    (
-        "docs/testing.md",
-        "BTCGRAPH_HISTORY=17 cargo test --test it through_any_history_the_index -- --nocapture",
-        "runs tests",
-    ),
-    ("docs/testing.md", "cargo install cargo-fuzz", "needs a nightly compiler"),
-];
+/// The script that builds and installs the program by the examples that do, on machines that it throws away.
+const MACHINE: &str = include_str!("../../../../scripts/machine.sh");
 
 /// What the first line of an example that is run begins with: commands that end, and change nothing.
 const RUN: [&str; 5] = ["curl ", "btcgraph config", "btcgraph log ", "btcgraph metrics", "btcgraph token "];
@@ -68,13 +43,26 @@ fn key(example: &Fence) -> (&str, &str) {
     (&example.page, example.first_line())
 }
 
-/// The examples that are not run here.
-fn elsewhere() -> impl Iterator<Item = (&'static str, &'static str)> {
-    NOT_RUN.iter().map(|(page, line, _)| (*page, *line)).chain(ON_A_MACHINE.iter().copied())
+/// The examples that `scripts/machine.sh` runs, by its own list: lines of a part, a page and the first line of an example.
+fn on_throwaway_machines() -> Vec<(&'static str, &'static str)> {
+    let (_, list) = MACHINE.split_once("<<'EXAMPLES'\n").unwrap();
+    let (list, _) = list.split_once("\nEXAMPLES\n").unwrap();
+    let example = |line: &'static str| {
+        let fields: Vec<_> = line.split('\t').collect();
+        let [part, page, first_line] = fields[..] else { panic!("scripts/machine.sh lists {line:?}") };
+        assert!(MACHINE.contains(&format!("\npart_{part}() {{\n")), "scripts/machine.sh has no part {part}");
+        (page, first_line)
+    };
+    list.lines().map(example).collect()
+}
+
+/// The examples that are run elsewhere.
+fn elsewhere() -> Vec<(&'static str, &'static str)> {
+    [&on_throwaway_machines()[..], ON_A_MACHINE, &PLAYED].concat()
 }
 
 fn is_listed(example: &Fence) -> bool {
-    elsewhere().any(|listed| listed == key(example))
+    elsewhere().contains(&key(example))
 }
 
 /// A server where examples can be run, and a home directory.
@@ -193,17 +181,17 @@ fn has_curl() -> bool {
 }
 
 #[test]
-fn each_shell_example_is_run_or_listed_as_not_run() {
+fn each_shell_example_is_run_by_a_test_or_on_a_machine() {
     let fences = fences();
     let shell: Vec<_> = fences.iter().filter(|fence| fence.is_shell()).collect();
     for example in &shell {
         // what is neither must not be run by surprise
         let is_run = RUN.iter().any(|command| example.first_line().starts_with(command));
-        let listed = elsewhere().filter(|listed| *listed == key(example)).count();
+        let listed = elsewhere().iter().filter(|listed| **listed == key(example)).count();
         assert_eq!(
             listed + usize::from(is_run),
             1,
-            "{}: begin it as RUN says, run it in system/examples.rs, or list it in NOT_RUN",
+            "{}: begin it as RUN says, or run it in system/examples.rs or scripts/machine.sh",
             example.place()
         );
     }

@@ -24,6 +24,7 @@ mod branches;
 mod counts;
 mod crashes;
 mod cut;
+pub(crate) mod documented;
 mod faults;
 mod freezing;
 mod holdings;

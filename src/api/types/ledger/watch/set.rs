@@ -79,7 +79,7 @@ impl WatchSet {
             given.push((script_hash(&script), name));
         }
         if given.is_empty() && descriptors.is_empty() {
-            let fault = "has neither addresses nor scripts nor descriptors: give at least one of them";
+            let fault = "has no address, script or descriptor: give at least one";
             return Err(ApiError::bad_argument("watch", fault));
         }
         let budget = ctx.data_opt::<StreamBudget>().cloned().unwrap_or_default();

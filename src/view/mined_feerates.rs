@@ -26,7 +26,7 @@ impl MinedFeerates {
 
 /// Those of an answer so far. What they take was counted when they were computed, so that the limits of an answer bound them.
 #[derive(Debug, Default)]
-pub(super) struct MinedBlocks(Mutex<HashMap<BlockHash, Arc<MinedFeerates>>>);
+pub(super) struct KeptFeerates(Mutex<HashMap<BlockHash, Arc<MinedFeerates>>>);
 
 impl View {
     /// The effective feerates of a block, if they were computed for this answer before.
