@@ -21,10 +21,9 @@ pub struct PayingTransaction {
     pub txid: Txid,
     /// Its fee in sat.
     pub fee: u64,
-    /// Its weight in weight units.
+    /// Its weight in weight units; where effective feerates are computed, that by which miners order it
+    /// ([`policy_weight`](crate::chain::policy_weight)).
     pub weight: u64,
-    /// The weight by which miners order it ([`policy_weight`](crate::chain::policy_weight)).
-    pub policy_weight: u64,
     /// The transactions of the block that it spends, by their places in the list; each precedes it.
     pub parents: Vec<usize>,
 }
@@ -79,16 +78,16 @@ impl<'t> MinedClusters<'t> {
     /// of the block, which is that of a miner who orders as we do.
     #[must_use]
     pub fn feerates(&self) -> Vec<FeeFraction> {
-        let own = |transaction: &PayingTransaction| FeeFraction::new(transaction.fee, transaction.policy_weight);
+        let own = |transaction: &PayingTransaction| FeeFraction::new(transaction.fee, transaction.weight);
         let mut feerates: Vec<_> = self.transactions.iter().map(own).collect();
         for cluster in &self.clusters {
             let places = &cluster.members;
             let within = |parent: &usize| places.binary_search(parent).ok();
             let members = places.iter().filter_map(|place| {
                 let transaction = self.transactions.get(*place)?;
-                let PayingTransaction { txid, fee, policy_weight, parents, .. } = transaction;
+                let PayingTransaction { txid, fee, weight, parents } = transaction;
                 let parents = parents.iter().filter_map(within).collect();
-                Some(Member { txid: *txid, fee: *fee, weight: *policy_weight, sequence: wide(*place), parents })
+                Some(Member { txid: *txid, fee: *fee, weight: *weight, sequence: wide(*place), parents })
             });
             let members: Vec<_> = members.collect();
             for chunk in if cluster.steps.is_none() { chunks_in_order(&members) } else { chunks(&members) } {
@@ -174,13 +173,7 @@ mod tests {
     use super::*;
 
     fn transaction(number: u8, fee: u64, parents: &[usize]) -> PayingTransaction {
-        PayingTransaction {
-            txid: Txid::from_byte_array([number; 32]),
-            fee,
-            weight: 400,
-            policy_weight: 400,
-            parents: parents.to_vec(),
-        }
+        PayingTransaction { txid: Txid::from_byte_array([number; 32]), fee, weight: 400, parents: parents.to_vec() }
     }
 
     fn feerates(transactions: &[PayingTransaction]) -> Vec<f64> {
@@ -214,13 +207,7 @@ mod tests {
     fn numbered(number: usize, fee: u64, parents: &[usize]) -> PayingTransaction {
         let mut txid = [7; 32];
         txid[..8].copy_from_slice(&number.to_be_bytes());
-        PayingTransaction {
-            txid: Txid::from_byte_array(txid),
-            fee,
-            weight: 400,
-            policy_weight: 400,
-            parents: parents.to_vec(),
-        }
+        PayingTransaction { txid: Txid::from_byte_array(txid), fee, weight: 400, parents: parents.to_vec() }
     }
 
     #[test]

@@ -20,6 +20,8 @@ pub struct BlockContents {
     pub paying: Vec<PayingTransaction>,
     /// The sum of the outputs of each transaction in sat, the coinbase first.
     pub values: Vec<u64>,
+    first: TxNum,
+    raw: Vec<u8>,
 }
 
 /// A share of a whole, in whole millionths of a percent: with fractions, a share that falls exactly between two transactions would
@@ -91,12 +93,7 @@ pub struct ScriptChange {
 
 impl View {
     /// The figures of the transactions of a block; `None` for a stale block, whose fees are not stored.
-    ///
-    /// Errors: those of the index, and the byte budget: what a transaction with many signature operations spends is read.
-    pub fn block_contents<E>(&self, block: &Block) -> Result<Option<BlockContents>, E>
-    where
-        E: From<IndexError> + From<BudgetExceeded>,
-    {
+    pub fn block_contents(&self, block: &Block) -> Result<Option<BlockContents>, IndexError> {
         if !block.is_main() {
             return Ok(None);
         }
@@ -107,7 +104,7 @@ impl View {
         let places: HashMap<Txid, usize> = rows.iter().enumerate().map(|(place, (txid, _))| (*txid, place)).collect();
         let (mut coinbase, mut paying) = (None, Vec::with_capacity(rows.len()));
         let (mut values, mut rest) = (Vec::with_capacity(rows.len()), raw.as_slice());
-        for ((txid, fee), txnum) in rows.iter().zip(first.0..) {
+        for (txid, fee) in &rows {
             let transaction = RawTransaction::parse(rest).map_err(|error| damaged(error.to_string()))?;
             rest = rest.get(transaction.size()..).unwrap_or_default();
             values.push(transaction.outputs().fold(0_u64, |sum, output| sum.saturating_add(output.value)));
@@ -121,12 +118,30 @@ impl View {
             let mut parents: Vec<usize> = parents.filter(|parent| *parent < paying.len()).collect();
             parents.sort_unstable();
             parents.dedup();
-            let policy_weight = policy_weight(&transaction, || self.all_spent::<E>(TxNum(txnum)))?;
-            paying.push(PayingTransaction { txid: *txid, fee: *fee, weight, policy_weight, parents });
+            paying.push(PayingTransaction { txid: *txid, fee: *fee, weight, parents });
         }
         let coinbase = coinbase.filter(|_| paying.len() + 1 == rows.len());
         let coinbase = coinbase.ok_or_else(|| damaged("it does not have exactly one coinbase".to_owned()))?;
-        Ok(Some(BlockContents { coinbase, paying, values }))
+        Ok(Some(BlockContents { coinbase, paying, values, first, raw }))
+    }
+
+    /// The transactions of a block without the coinbase, with the weights by which miners order them
+    /// ([`policy_weight`](crate::chain::policy_weight)).
+    ///
+    /// Errors: those of the index, and the byte budget: what a transaction with many signature operations spends is read.
+    pub fn paying_by_policy<E>(&self, contents: &BlockContents) -> Result<Vec<PayingTransaction>, E>
+    where
+        E: From<IndexError> + From<BudgetExceeded>,
+    {
+        let BlockContents { coinbase, paying, values, first, raw } = contents;
+        let transactions = split_transactions(values.len(), raw)
+            .map_err(|error| corrupt("transactions", format!("the block of coinbase {}: {error}", coinbase.txid)))?;
+        let behind_coinbase = transactions.iter().zip(first.0..).skip(1);
+        let weighed = paying.iter().zip(behind_coinbase).map(|(own, (transaction, txnum))| {
+            let weight = policy_weight(transaction, || self.all_spent::<E>(TxNum(txnum)))?;
+            Ok(PayingTransaction { weight, ..own.clone() })
+        });
+        weighed.collect()
     }
 
     /// The outputs that a transaction of the active chain spends.

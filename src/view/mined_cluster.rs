@@ -71,8 +71,8 @@ impl View {
             let fee = transaction.place.and_then(|place| place.fee);
             let fee = fee.ok_or_else(|| corrupt("transactions", format!("{} has no fee", transaction.txid)))?;
             let parents = parents.iter().filter_map(|parent| places.get(parent).copied()).collect();
-            let (weight, policy_weight) = (transaction.weight().to_wu(), self.policy_weight::<E>(&transaction)?);
-            Ok(PayingTransaction { txid: transaction.txid, fee, weight, policy_weight, parents })
+            let weight = self.policy_weight::<E>(&transaction)?;
+            Ok(PayingTransaction { txid: transaction.txid, fee, weight, parents })
         };
         let cluster: Result<Vec<_>, E> = found.into_values().map(member).collect();
         Ok(Some(MinedCluster::Found(cluster?, own)))

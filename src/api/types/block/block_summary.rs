@@ -87,7 +87,7 @@ pub(super) fn read_contents(
     }
     costs::spend(ctx, usize::try_from(block.row.transactions).unwrap_or(usize::MAX))?;
     view.count(block.row.size.try_into().unwrap_or(usize::MAX))?;
-    view.block_contents(block)
+    Ok(view.block_contents(block)?)
 }
 
 fn sats(sat: u64) -> Result<Value, ApiError> {

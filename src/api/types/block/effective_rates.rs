@@ -48,5 +48,5 @@ pub(super) fn mined_feerates_of(
     if let Some(kept) = view.mined_feerates(&block) {
         return Ok(kept);
     }
-    Ok(view.keep_mined_feerates(block, effective_rates(ctx, &contents.paying)?))
+    Ok(view.keep_mined_feerates(block, effective_rates(ctx, &view.paying_by_policy::<ApiError>(contents)?)?))
 }

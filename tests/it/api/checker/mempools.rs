@@ -12,17 +12,17 @@ const ORDERS: [&str; 4] = ["FEE_RATE", "EFFECTIVE_FEE_RATE", "ARRIVAL", "VALUE"]
 /// Sums over all of it, and over how miners and bins divide it.
 pub(super) fn sums(random: &mut Rng) -> String {
     let order = random.choose(&ORDERS).unwrap();
-    let effective = random.chance(50);
     format!(
         "mempool {{
             stats {{ txCount totalVsize totalWeight totalSize totalFees sequence outputCount }}
             txids(first: 100) {{ totalCount pageInfo {{ hasNextPage }} nodes }}
             transactions(first: 100, order: {order}) {{ totalCount pageInfo {{ hasNextPage }} nodes {{
-                txid fee vsize weight size outputCount totalInputValue totalOutputValue }} }}
+                txid fee vsize adjustedVsize weight size outputCount totalInputValue totalOutputValue }} }}
             newest: transactions(order: ARRIVAL, first: 5) {{ nodes {{ txid outputs(first: 5) {{ nodes {{ scriptPubKey address }} }} }} }}
             projectedBlocks(first: 8) {{ index txCount vsize weight totalFees
                 transactions(first: 100) {{ totalCount pageInfo {{ hasNextPage }} nodes {{ txid fee }} }} }}
-            feeHistogram(effective: {effective}) {{ fromRate toRate txCount totalVsize cumulativeVsize }} }}"
+            feeHistogram {{ fromRate toRate txCount totalVsize cumulativeVsize }}
+            effectiveBins: feeHistogram(effective: true) {{ fromRate toRate txCount totalVsize cumulativeVsize }} }}"
     )
 }
 
@@ -44,8 +44,9 @@ pub(super) fn check_sums(data: &Value) -> Checked {
     same("the newest", &newest[..], &listed[..newest.len()])?;
     if let Some(transactions) = whole(mempool, "transactions") {
         same("all transactions", count(transactions), stats("txCount"))?;
+        check_bins(list(mempool, "feeHistogram"), stats("txCount"), sum(transactions, "vsize"))?;
         for (part, path) in [
-            ("totalVsize", "vsize"),
+            ("totalVsize", "adjustedVsize"),
             ("totalWeight", "weight"),
             ("totalSize", "size"),
             ("totalFees", "fee"),
@@ -56,7 +57,7 @@ pub(super) fn check_sums(data: &Value) -> Checked {
         let listed: BTreeSet<_> = listed.iter().filter_map(|txid| txid.as_str()).collect();
         same("the same in both lists", transactions.iter().map(|one| text(one, "txid")).collect(), listed)?;
     }
-    check_bins(list(mempool, "feeHistogram"), stats("txCount"), stats("totalVsize"))?;
+    check_bins(list(mempool, "effectiveBins"), stats("txCount"), stats("totalVsize"))?;
     check_projected(mempool)
 }
 
@@ -107,7 +108,7 @@ pub(super) fn relatives(random: &mut Rng) -> String {
         "mempool {{ transactions(first: 12, order: {order}) {{ pageInfo {{ hasNextPage }} nodes {{
             txid state confirmations indexInBlock fee inputCount block {{ hash }} merkleProof {{ position }}
             mempoolEntry {{ ancestorCount totalAncestorFees totalAncestorVsize descendantCount totalDescendantFees totalDescendantVsize
-                isSpendingUnconfirmed projectedBlockIndex parents {{ txid }} children {{ txid }} }} vsize
+                isSpendingUnconfirmed projectedBlockIndex parents {{ txid }} children {{ txid }} }} adjustedVsize
             inputs(first: 4) {{ pageInfo {{ hasNextPage }} nodes {{ index prevout {{ spendStatus spentHeight
                 spentBy {{ index }} spentInMempoolBy {{ index transaction {{ txid }} }}
                 transaction {{ txid state }} }} }} }} }} }} }}"
@@ -135,7 +136,7 @@ pub(super) fn check_relatives(data: &Value) -> Checked {
             same("relatives without near ones", told == 1, relatives.is_empty())?;
             if relatives.is_empty() {
                 same("its own fee", int(entry, &format!("total{kinds}Fees")), int(transaction, "fee"))?;
-                same("its own vsize", int(entry, &format!("total{kinds}Vsize")), int(transaction, "vsize"))?;
+                same("its own size", int(entry, &format!("total{kinds}Vsize")), int(transaction, "adjustedVsize"))?;
             }
         }
         // who is a parent of whom, from both sides

@@ -261,7 +261,11 @@ fn a_subscription_names_the_wrong_part_of_what_it_watches() {
             "watch.addresses[1]",
             "is \"x\": ",
         ),
-        ("ledgerEvents(watch: {}) { seq }".to_owned(), "watch", "has neither addresses nor scripts nor descriptors"),
+        (
+            "ledgerEvents(watch: {}) { seq }".to_owned(),
+            "watch",
+            "has no address, script or descriptor: give at least one",
+        ),
         (
             format!("ledgerEvents(watch: {{ addresses: [\"{address}\"] }}, depths: [1, 0]) {{ seq }}"),
             "depths[1]",

@@ -25,7 +25,7 @@ fn what_is_no_descriptor_or_too_much_is_refused() {
     let mut api = Api::of_chain_within(&chain, limits);
     let of = |text: &str, gap_limit: i32| watching(&json!([{ "text": text, "gapLimit": gap_limit }]), "");
     for (document, code, words) in [
-        (watching(&json!([]), ""), "BAD_USER_INPUT", "watch has neither addresses nor scripts nor descriptors"),
+        (watching(&json!([]), ""), "BAD_USER_INPUT", "watch has no address, script or descriptor: give at least one"),
         (of("hello", 3), "BAD_USER_INPUT", "watch.descriptors[0].text is not a descriptor of this network"),
         (of(&format!("wpkh({PRIVATE}/0/*)"), 3), "BAD_USER_INPUT", "the text contains a private key"),
         (of(&"(".repeat(9_000), 3), "BAD_USER_INPUT", "watch.descriptors[0]"),
