@@ -17,21 +17,51 @@ pub fn root<H: Copy + Into<sha256d::Hash>>(txids: &[H]) -> Option<TxMerkleNode> 
     level.first().copied()
 }
 
-/// The merkle branch of the transaction at `position` in the block: the partner of its hash on each level, leaves
-/// first. Empty for the only transaction of a block, `None` if there is no such position.
-#[must_use]
-pub fn branch<H: Copy + Into<sha256d::Hash>>(txids: &[H], position: usize) -> Option<Vec<TxMerkleNode>> {
-    if position >= txids.len() {
-        return None;
+/// The merkle tree over a block's transactions, for the branches of many of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MerkleTree {
+    /// The leaves first. The last level has one hash, the root; without transactions there are no levels.
+    levels: Vec<Vec<TxMerkleNode>>,
+}
+
+impl MerkleTree {
+    /// The tree over these txids or wtxids in block order.
+    #[must_use]
+    pub fn of<H: Copy + Into<sha256d::Hash>>(txids: &[H]) -> Self {
+        let mut levels = Vec::new();
+        let mut level = leaves(txids);
+        while level.len() > 1 {
+            let above = level_above(&level);
+            levels.push(std::mem::replace(&mut level, above));
+        }
+        if !level.is_empty() {
+            levels.push(level);
+        }
+        Self { levels }
     }
-    let (mut level, mut position) = (leaves(txids), position);
-    let mut branch = Vec::new();
-    while level.len() > 1 {
-        branch.push(*level.get(position ^ 1).unwrap_or(&level[position]));
-        level = level_above(&level);
-        position /= 2;
+
+    /// The root, `None` without transactions.
+    #[must_use]
+    pub fn root(&self) -> Option<TxMerkleNode> {
+        self.levels.last()?.first().copied()
     }
-    Some(branch)
+
+    /// The merkle branch of the transaction at `position` in the block: the partner of its hash on each level, leaves
+    /// first. Empty for the only transaction of a block, `None` if there is no such position.
+    #[must_use]
+    pub fn branch(&self, position: usize) -> Option<Vec<TxMerkleNode>> {
+        let (leaves, mut position) = (self.levels.first()?, position);
+        if position >= leaves.len() {
+            return None;
+        }
+        let (_, below_root) = self.levels.split_last()?;
+        let partner = |level: &Vec<TxMerkleNode>| {
+            let partner = level.get(position ^ 1).or_else(|| level.get(position)).copied();
+            position /= 2;
+            partner
+        };
+        below_root.iter().map(partner).collect()
+    }
 }
 
 /// The merkle root that a branch leads to from the transaction at `position` in the block.
@@ -82,7 +112,7 @@ mod tests {
     #[test]
     fn no_transactions_have_no_root() {
         assert_eq!(root::<Txid>(&[]), None);
-        assert_eq!(branch::<Txid>(&[], 0), None);
+        assert_eq!((MerkleTree::of::<Txid>(&[]).root(), MerkleTree::of::<Txid>(&[]).branch(0)), (None, None));
     }
 
     #[test]
@@ -90,7 +120,7 @@ mod tests {
         for block in network::ALL.map(network::genesis_block) {
             let coinbase = block.txdata[0].compute_txid();
             assert_eq!(root(&[coinbase]), Some(block.header.merkle_root));
-            assert_eq!(branch(&[coinbase], 0), Some(vec![]));
+            assert_eq!(MerkleTree::of(&[coinbase]).branch(0), Some(vec![]));
             assert_eq!(root_from_branch(coinbase, 0, &[]), Some(block.header.merkle_root));
         }
     }
@@ -105,7 +135,7 @@ mod tests {
     #[test]
     fn the_repetition_at_the_end_of_a_level_proves_no_transaction() {
         let three = txids(3);
-        let of_third = branch(&three, 2).unwrap();
+        let of_third = MerkleTree::of(&three).branch(2).unwrap();
         assert_eq!(root_from_branch(three[2], 2, &of_third), root(&three));
         assert_eq!(root_from_branch(three[2], 3, &of_third), None);
     }
@@ -113,10 +143,10 @@ mod tests {
     #[test]
     fn a_branch_too_short_for_its_position_leads_nowhere() {
         let four = txids(4);
-        let of_last = branch(&four, 3).unwrap();
+        let of_last = MerkleTree::of(&four).branch(3).unwrap();
         assert_eq!(root_from_branch(four[3], 3, &of_last[..1]), None);
         assert_eq!(root_from_branch(four[3], 7, &of_last), None);
-        assert_eq!(branch(&four, 4), None);
+        assert_eq!(MerkleTree::of(&four).branch(4), None);
     }
 
     #[test]
@@ -142,8 +172,9 @@ mod tests {
             let txids: Vec<Txid> = block.transactions.iter().map(bitcoin::Transaction::compute_txid).collect();
             block.header.merkle_root = root(&txids).unwrap();
             assert_eq!(block.header.block_hash(), block.hash, "only the right root gives the block its hash");
+            let tree = MerkleTree::of(&txids);
             for (position, txid) in txids.iter().enumerate() {
-                let branch = branch(&txids, position).unwrap();
+                let branch = tree.branch(position).unwrap();
                 assert_eq!(root_from_branch(*txid, position, &branch), root(&txids), "{position} of {name}");
             }
         }
@@ -156,7 +187,9 @@ mod tests {
         ) {
             let txids = txids(count);
             let (at, other) = (at.index(txids.len()), other.index(txids.len()));
-            let branch = branch(&txids, at).unwrap();
+            let tree = MerkleTree::of(&txids);
+            prop_assert_eq!(tree.root(), root(&txids));
+            let branch = tree.branch(at).unwrap();
             let leads_there = |txid, position| root_from_branch(txid, position, &branch) == root(&txids);
             prop_assert!(leads_there(txids[at], at));
             prop_assert_eq!(leads_there(txids[other], at), other == at);

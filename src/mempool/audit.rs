@@ -89,16 +89,16 @@ impl BlockAudit {
         match_rate((self.projected_weight, self.fresh_weight), self.matched_weight)
     }
 
-    /// The bytes of an encoded comparison that [`decode_match_rate`](Self::decode_match_rate) needs: a number of 4 and four of 8.
+    /// The bytes of an encoded comparison that [`decode_head`](Self::decode_head) needs: a number of 4 and four of 8.
     pub const HEAD_BYTES: usize = 36;
 
-    /// The [`match_rate`](Self::match_rate) of an encoded comparison, from its first bytes.
+    /// The [`match_rate`](Self::match_rate) of an encoded comparison and the fees of the projected block in sat, from its first bytes.
     ///
     /// Errors: the bytes do not begin as a valid encoding.
-    pub fn decode_match_rate(bytes: &[u8]) -> Result<f64, Error> {
+    pub fn decode_head(bytes: &[u8]) -> Result<(f64, u64), Error> {
         let (head, _): (EncodedSums, usize) = deserialize_partial(bytes)?;
-        let (_, projected_weight, _, matched_weight, fresh_weight) = head;
-        Ok(match_rate((projected_weight, fresh_weight), matched_weight))
+        let (_, projected_weight, projected_fees, matched_weight, fresh_weight) = head;
+        Ok((match_rate((projected_weight, fresh_weight), matched_weight), projected_fees))
     }
 
     /// Encodes the row in the serialisation of the Bitcoin protocol, the fields in their order.

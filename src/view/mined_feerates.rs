@@ -1,10 +1,9 @@
-//! The effective feerates of whole blocks, kept for an answer: each of its fields may ask for another transaction of one block.
+//! The effective feerates of whole blocks, kept for an answer.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::{Arc, OnceLock};
 
 use bitcoin::BlockHash;
-use parking_lot::Mutex;
 
 use super::View;
 use crate::mempool::{FeeFraction, ahead_of_better};
@@ -24,21 +23,15 @@ impl MinedFeerates {
     }
 }
 
-/// Those of an answer so far. What they take was counted when they were computed, so that the limits of an answer bound them.
-#[derive(Debug, Default)]
-pub(super) struct KeptFeerates(Mutex<HashMap<BlockHash, Arc<MinedFeerates>>>);
-
 impl View {
     /// The effective feerates of a block, if they were computed for this answer before.
     #[must_use]
     pub fn mined_feerates(&self, block: &BlockHash) -> Option<Arc<MinedFeerates>> {
-        self.mined.0.lock().get(block).cloned()
+        self.mined.get(block)
     }
 
     /// Keeps the effective feerates of a block's transactions without the coinbase, in block order.
     pub fn keep_mined_feerates(&self, block: BlockHash, effective: Vec<FeeFraction>) -> Arc<MinedFeerates> {
-        let kept = Arc::new(MinedFeerates { effective, ahead: OnceLock::new() });
-        self.mined.0.lock().insert(block, Arc::clone(&kept));
-        kept
+        self.mined.keep(block, MinedFeerates { effective, ahead: OnceLock::new() })
     }
 }

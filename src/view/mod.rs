@@ -18,9 +18,11 @@ mod block;
 mod block_contents;
 mod byte_budget;
 mod chain;
+mod compared_blocks;
 mod dry_run;
 mod filters;
 mod head;
+mod kept_by_block;
 mod ledger;
 mod mined_cluster;
 mod mined_feerates;
@@ -45,8 +47,10 @@ use std::time::SystemTime;
 use bitcoin::Network;
 
 use crate::chain::Height;
+use crate::chain::merkle::MerkleTree;
 use byte_budget::ByteBudget;
-use mined_feerates::KeptFeerates;
+use kept_by_block::KeptByBlock;
+use proofs::WitnessTree;
 use together::WantedTogether;
 
 pub use addresses::FoundAddress;
@@ -58,6 +62,7 @@ pub use chain::period::Period;
 pub use chain::series::ChainPeriod;
 pub use chain::utxo_set::unspent_by_type;
 pub use chain::{BlockRange, ImmatureCoinbase, Span, Supply};
+pub use compared_blocks::{ComparedBlocks, ComparedTotals};
 pub use dry_run::Obstacles;
 pub(crate) use head::random_u64;
 pub use head::{Head, Published};
@@ -108,7 +113,9 @@ pub struct View {
     node_client: NodeClient,
     read_set: ReadSet,
     wanted: WantedTogether,
-    mined: KeptFeerates,
+    mined: KeptByBlock<MinedFeerates>,
+    txid_trees: KeptByBlock<MerkleTree>,
+    witness_trees: KeptByBlock<Option<WitnessTree>>,
 }
 
 impl View {
@@ -121,9 +128,17 @@ impl View {
     /// A view of this Head for an answer that may read and return this many bytes of transactions.
     #[must_use]
     pub fn with_budget(head: Arc<Head>, bytes: usize) -> Self {
-        let (state, node_client, read_set) = (SyncState::default(), NodeClient::default(), ReadSet::default());
-        let (wanted, mined) = (WantedTogether::default(), KeptFeerates::default());
-        Self { head, budget: ByteBudget::new(bytes), state, node_client, read_set, wanted, mined }
+        Self {
+            head,
+            budget: ByteBudget::new(bytes),
+            state: SyncState::default(),
+            node_client: NodeClient::default(),
+            read_set: ReadSet::default(),
+            wanted: WantedTogether::default(),
+            mined: KeptByBlock::default(),
+            txid_trees: KeptByBlock::default(),
+            witness_trees: KeptByBlock::default(),
+        }
     }
 
     /// Records the reads of this view in `read_set`.

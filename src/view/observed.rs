@@ -1,7 +1,6 @@
-//! Observations of this server that the chain does not contain: first sights of transactions and blocks, how blocks compare
-//! with the projected ones, reorganisations, samples of the mempool.
+//! Observations of this server that the chain does not contain: first sights of transactions and blocks, how a block compares
+//! with the projected one, reorganisations, samples of the mempool.
 
-use std::collections::BTreeMap;
 use std::ops::{Range, RangeInclusive};
 
 use bitcoin::BlockHash;
@@ -22,27 +21,6 @@ pub struct BlockArrival {
 }
 
 impl View {
-    /// The match rates ([`BlockAudit::match_rate`]) of the active chain's blocks at these heights that were compared with a projected
-    /// one. `count` is called for each row that is read.
-    ///
-    /// Errors: those of the index and of `count`.
-    pub fn match_rates<E: From<IndexError>>(
-        &self,
-        heights: Range<Height>,
-        mut count: impl FnMut() -> Result<(), E>,
-    ) -> Result<BTreeMap<Height, f64>, E> {
-        let mut found = BTreeMap::new();
-        for row in self.head.chain.audits(heights, BlockAudit::HEAD_BYTES)? {
-            count()?;
-            let (block, audit) = row?;
-            if !audit.is_empty() && self.head.chain.block_hash(block.height)? == block.hash {
-                let match_rate = BlockAudit::decode_match_rate(&audit);
-                found.insert(block.height, match_rate.map_err(|error| damaged_audit(block.hash, &error))?);
-            }
-        }
-        Ok(found)
-    }
-
     /// When a transaction was first seen unconfirmed, in seconds since 1970; `None` if it was not, or if
     /// that is no longer stored.
     pub fn first_seen_at(&self, transaction: &Transaction) -> Result<Option<u64>, IndexError> {
@@ -94,6 +72,6 @@ impl View {
     }
 }
 
-fn damaged_audit(block: BlockHash, error: &Error) -> IndexError {
+pub(super) fn damaged_audit(block: BlockHash, error: &Error) -> IndexError {
     corrupt("block_observed", format!("{block}: {error}"))
 }

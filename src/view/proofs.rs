@@ -5,8 +5,9 @@ use bitcoin::hashes::{Hash, sha256d};
 use bitcoin::{MerkleBlock, Script, Transaction, TxMerkleNode, Wtxid};
 
 use super::{Block, View, corrupt};
+use crate::chain::coinbase;
+use crate::chain::merkle::MerkleTree;
 use crate::chain::raw::{RawBlock, RawTransaction};
-use crate::chain::{coinbase, merkle};
 use crate::index::IndexError;
 
 /// Bytes of the value in the witness of a coinbase that is hashed into the commitment (BIP141).
@@ -43,12 +44,31 @@ pub struct WtxidProof {
     pub coinbase_proof: MerkleProof,
 }
 
+/// The tree over the wtxids of a block whose coinbase commits to it, and what leads from its root to the header.
+pub(super) struct WitnessTree {
+    tree: MerkleTree,
+    root: TxMerkleNode,
+    reserved_value: [u8; RESERVED_BYTES],
+    commitment: [u8; 32],
+    coinbase: Vec<u8>,
+}
+
 impl View {
-    /// The proof that a block contains the transaction with this index.
-    pub fn merkle_proof(&self, block: Block, index: u32) -> Result<MerkleProof, IndexError> {
-        let txids = self.txids(&block)?;
-        let branch = usize::try_from(index).ok().and_then(|index| merkle::branch(&txids, index));
-        let branch = branch.ok_or_else(|| missing(&block, index))?;
+    /// The proof that a block contains the transaction with this index. `count` is called before the txids of the block are read,
+    /// once for an answer.
+    ///
+    /// Errors: those of the index and of `count`.
+    pub fn merkle_proof<E: From<IndexError>>(
+        &self,
+        block: Block,
+        index: u32,
+        count: impl FnOnce() -> Result<(), E>,
+    ) -> Result<MerkleProof, E> {
+        let read = || {
+            count()?;
+            Ok::<_, E>(MerkleTree::of(&self.txids(&block)?))
+        };
+        let branch = branch(&*self.txid_trees.get_or(block.row.hash, read)?, &block, index)?;
         Ok(MerkleProof { block, index, branch })
     }
 
@@ -62,12 +82,35 @@ impl View {
     }
 
     /// The proof that a block contains the transaction with this index and its witness. `None` if the coinbase of the block
-    /// commits to no witnesses, as before segwit.
-    pub fn wtxid_proof(&self, block: Block, index: u32) -> Result<Option<WtxidProof>, IndexError> {
-        let raw = self.raw_block(&block)?;
+    /// commits to no witnesses, as before segwit. `count` is called before the transactions of the block are read, once for an answer.
+    ///
+    /// Errors: those of the index and of `count`.
+    pub fn wtxid_proof<E: From<IndexError>>(
+        &self,
+        block: Block,
+        index: u32,
+        count: impl FnOnce() -> Result<(), E>,
+    ) -> Result<Option<WtxidProof>, E> {
+        let read = || {
+            count()?;
+            Ok::<_, E>(self.witness_tree(&block)?)
+        };
+        let kept = self.witness_trees.get_or(block.row.hash, read)?;
+        let Some(witnesses) = kept.as_ref() else { return Ok(None) };
+        let branch = branch(&witnesses.tree, &block, index)?;
+        // what it reads was counted with the whole block
+        let coinbase_proof = self.merkle_proof(block, 0, || Ok::<_, E>(()))?;
+        let WitnessTree { root: witness_root, reserved_value, commitment, ref coinbase, .. } = *witnesses;
+        let coinbase = coinbase.clone();
+        Ok(Some(WtxidProof { index, branch, witness_root, reserved_value, commitment, coinbase, coinbase_proof }))
+    }
+
+    /// `None` if the coinbase commits to no witnesses.
+    fn witness_tree(&self, block: &Block) -> Result<Option<WitnessTree>, IndexError> {
+        let raw = self.raw_block(block)?;
         let parsed = RawBlock::parse(&raw)
             .map_err(|error| corrupt("transactions", format!("block {} is no block: {error}", block.row.hash)))?;
-        let Some((first, rest)) = parsed.transactions.split_first() else { return Err(missing(&block, 0)) };
+        let Some((first, rest)) = parsed.transactions.split_first() else { return Err(missing(block, 0)) };
         let outputs = first.outputs().map(|output| Script::from_bytes(output.script_pubkey));
         let Some(commitment) = coinbase::witness_commitment(outputs) else { return Ok(None) };
         let Some([reserved]) = first.witnesses().next().and_then(|items| <[&[u8]; 1]>::try_from(items).ok()) else {
@@ -77,21 +120,23 @@ impl View {
         // the coinbase, which contains the root, counts as zeros
         let wtxids: Vec<Wtxid> =
             std::iter::once(Wtxid::all_zeros()).chain(rest.iter().map(RawTransaction::wtxid)).collect();
-        let Some(witness_root) = merkle::root(&wtxids) else { return Ok(None) };
-        let committed = sha256d::Hash::hash(&[*witness_root.as_byte_array(), reserved_value].concat());
+        let tree = MerkleTree::of(&wtxids);
+        let Some(root) = tree.root() else { return Ok(None) };
+        let committed = sha256d::Hash::hash(&[*root.as_byte_array(), reserved_value].concat());
         if committed.as_byte_array() != commitment.as_byte_array() {
             // before segwit an output may look like a commitment
             return Ok(None);
         }
-        let branch = usize::try_from(index).ok().and_then(|index| merkle::branch(&wtxids, index));
-        let branch = branch.ok_or_else(|| missing(&block, index))?;
         let coinbase: Transaction = bitcoin::consensus::deserialize(first.bytes())
             .map_err(|error| corrupt("transactions", format!("the coinbase of {}: {error}", block.row.hash)))?;
         let coinbase = without_witness(coinbase);
-        let coinbase_proof = self.merkle_proof(block, 0)?;
-        let commitment = commitment.to_byte_array();
-        Ok(Some(WtxidProof { index, branch, witness_root, reserved_value, commitment, coinbase, coinbase_proof }))
+        Ok(Some(WitnessTree { tree, root, reserved_value, commitment: commitment.to_byte_array(), coinbase }))
     }
+}
+
+fn branch(tree: &MerkleTree, block: &Block, index: u32) -> Result<Vec<TxMerkleNode>, IndexError> {
+    let branch = usize::try_from(index).ok().and_then(|index| tree.branch(index));
+    branch.ok_or_else(|| missing(block, index))
 }
 
 fn without_witness(mut transaction: Transaction) -> Vec<u8> {

@@ -50,17 +50,17 @@ impl View {
         Ok(found)
     }
 
-    /// The heights among these of the blocks of the active chain that are ascribed to a pool, lowest or highest first, read
-    /// lazily.
+    /// The heights among these of the blocks of the active chain that are ascribed to a pool, or to none, lowest or highest first,
+    /// read lazily.
     ///
     /// Errors: [`IndexError::MinersNotReady`].
     pub fn miner_blocks(
         &self,
-        miner: PoolId,
+        miner: Option<PoolId>,
         heights: &Range<Height>,
         ascending: bool,
     ) -> Result<impl Iterator<Item = Result<Height, IndexError>> + use<>, IndexError> {
-        let mut rows = self.head.chain.miner_blocks(Some(miner), heights)?;
+        let mut rows = self.head.chain.miner_blocks(miner, heights)?;
         Ok(std::iter::from_fn(move || if ascending { rows.next() } else { rows.next_back() }))
     }
 

@@ -152,7 +152,7 @@ impl BlockFilter {
         let (mut total, ascending) = (None, walk.ascending);
         let rows: Heights<'_> = if let Some(miner) = conditions.miner.take() {
             total = Some(view.miner_totals(Some(miner), &heights)?.blocks);
-            Box::new(view.miner_blocks(miner, &walked, ascending)?.map(|row| Ok(row?)))
+            Box::new(view.miner_blocks(Some(miner), &walked, ascending)?.map(|row| Ok(row?)))
         } else if let Some(payee) = conditions.payee.take() {
             let counted = view.count_movements(&payee, &view.txnums(heights.clone())?, |_| Ok::<_, ApiError>(false))?;
             total = counted.map(|counted| counted.coinbases);

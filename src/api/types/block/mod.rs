@@ -22,7 +22,7 @@ mod silent_payment_tweak;
 mod transaction_audit;
 mod wtxid_proof;
 
-pub(crate) use audit_totals::{AUDITS, AuditTotals, match_rates};
+pub(crate) use audit_totals::{AUDITS, AuditTotals, compared_blocks};
 pub(crate) use block::Block;
 pub(crate) use block_at::{BlockAt, height_of};
 pub(crate) use block_clock::{BlockClock, TimeLookup};

@@ -1,4 +1,4 @@
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use async_graphql::{Context, ID, Object};
 
@@ -22,12 +22,9 @@ use crate::api::pagination::page::{PageArgs, count_of, height_at};
 use crate::api::scalars::BlockHash;
 use crate::api::types::block::{BlockAt, BlockRangeInput};
 use crate::api::types::enums::{NetworkEnum, SeriesGroupEnum, SortOrder};
-use crate::api::types::miner::{Miner, MinerRange, MinerShare};
+use crate::api::types::miner::{Miner, MinerShare, POOLS};
 use crate::chain::{self, BLOCKS_PER_EPOCH, network};
 use crate::view::View;
-
-/// How many pools a range of blocks is taken to have before they are counted.
-const POOLS: usize = 25;
 
 /// How many soft forks a node is taken to know.
 const DEPLOYMENTS: usize = 10;
@@ -46,23 +43,6 @@ impl Chain {
     fn sum(&self, of: Option<BlockRangeInput>) -> Result<RangeTotals, ApiError> {
         let (first, last) = BlockRangeInput::first_and_last("of", of, &self.view)?;
         Ok(RangeTotals(self.view.range(first, last)?))
-    }
-
-    fn shares(&self, ctx: &Context<'_>, range: Option<BlockRangeInput>) -> Result<Vec<MinerShare>, ApiError> {
-        let (first, last) = BlockRangeInput::first_and_last("range", range, &self.view)?;
-        costs::spend(ctx, self.view.pools().iter().count())?;
-        let totals = self.view.range(first, last)?;
-        let heights = first..last.next();
-        let found = self.view.miners(&heights)?;
-        let range = Arc::new(MinerRange {
-            view: self.view.clone(),
-            heights,
-            blocks: totals.blocks(),
-            hashrate: totals.span()?.map(|span| span.hashrate()),
-            stale: OnceLock::default(),
-            match_rates: OnceLock::default(),
-        });
-        Ok(MinerShare::of(&range, found))
     }
 
     async fn soft_forks(&self, ctx: &Context<'_>) -> Result<Vec<DeploymentObject>, ApiError> {
@@ -185,7 +165,7 @@ impl Chain {
         )]
         range: Option<BlockRangeInput>,
     ) -> Option<Result<List<MinerShare>, ApiError>> {
-        Some(self.shares(ctx, range).map(List))
+        Some(MinerShare::all(ctx, &self.view, range).map(List))
     }
 
     /// A mining pool by its slug. Null if the server knows none with this slug, and BAD_USER_INPUT for a text that is no slug.

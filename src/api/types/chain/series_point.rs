@@ -9,7 +9,7 @@ use crate::api::costs;
 use crate::api::engine as async_graphql;
 use crate::api::error::ApiError;
 use crate::api::scalars::{DateTime, int};
-use crate::api::types::block::{AUDITS, AuditTotals, Block, BlockRangeInput, match_rates};
+use crate::api::types::block::{AUDITS, AuditTotals, Block, BlockRangeInput, compared_blocks};
 use crate::api::types::enums::SeriesGroupEnum;
 use crate::chain::Height;
 use crate::chain::difficulty::difficulty;
@@ -121,8 +121,8 @@ impl SeriesPoint {
     #[graphql(complexity = "costs::more(AUDITS, child_complexity)")]
     async fn audits(&self, ctx: &Context<'_>) -> Option<Result<AuditTotals, ApiError>> {
         let blocks = self.found.blocks.as_ref()?;
-        let rates = match_rates(ctx, &self.view, blocks.from..blocks.to.next());
-        Some(rates.map(|rates| AuditTotals::of(&rates)))
+        let compared = compared_blocks(ctx, &self.view, blocks.from..blocks.to.next());
+        Some(compared.and_then(|compared| AuditTotals::of(ctx, &self.view, &compared)))
     }
 
     /// The difficulty of the last block; of a period without blocks, of the block before it.

@@ -3,6 +3,7 @@ use std::sync::Arc;
 use async_graphql::{Context, ID, Object};
 
 use super::miner_series_point::{MinerSeriesPoint, TOTALS};
+use super::miner_share::{MinerShare, POOLS};
 use super::miner_totals::MinerTotalsObject;
 use crate::api::context::limits;
 use crate::api::costs;
@@ -67,7 +68,7 @@ impl Miner {
         let end = self.view.tip().height.next();
         let walk = request.walk(0..u64::from(end.to_u32()), order);
         let heights = height_at(walk.positions.start)?..height_at(walk.positions.end)?;
-        let rows = self.view.miner_blocks(self.pool, &heights, walk.ascending)?;
+        let rows = self.view.miner_blocks(Some(self.pool), &heights, walk.ascending)?;
         let rows = rows.map(|row| row.map(|height| (u64::from(height.to_u32()), Some(height))));
         let page = request.page(|_| false, rows)?;
         let total = self.view.miner_totals(Some(self.pool), &(Height::GENESIS..end))?.blocks;
@@ -82,7 +83,7 @@ impl Miner {
     /// The lowest or the highest block of the pool.
     fn end(&self, lowest: bool) -> Result<Option<Block>, ApiError> {
         let all = Height::GENESIS..self.view.tip().height.next();
-        let found = self.view.miner_blocks(self.pool, &all, lowest)?.next().transpose()?;
+        let found = self.view.miner_blocks(Some(self.pool), &all, lowest)?.next().transpose()?;
         found.map(|height| self.block(height)).transpose()
     }
 }
@@ -132,6 +133,19 @@ impl Miner {
         #[graphql(desc = "Only these blocks. Heights may be above the tip.")] range: Option<BlockRangeInput>,
     ) -> Option<Result<MinerTotalsObject, ApiError>> {
         Some(self.sum(range))
+    }
+
+    /// The part that the pool has in a range of main chain blocks, as `Chain.miners` lists it: also where it has none of them.
+    #[graphql(complexity = "costs::more(POOLS, child_complexity)")]
+    async fn share(
+        &self,
+        ctx: &Context<'_>,
+        #[graphql(
+            desc = "The blocks, of which there must be at least one. Heights must exist. The whole chain if not given."
+        )]
+        range: Option<BlockRangeInput>,
+    ) -> Option<Result<MinerShare, ApiError>> {
+        Some(MinerShare::of(ctx, &self.view, self.pool, range))
     }
 
     /// The pool over time: its blocks, its share and its hashrate in each period in which the chain has a block, oldest first.

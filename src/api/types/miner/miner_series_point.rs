@@ -7,7 +7,7 @@ use crate::api::costs;
 use crate::api::engine as async_graphql;
 use crate::api::error::ApiError;
 use crate::api::scalars::{DateTime, int};
-use crate::api::types::block::{AUDITS, AuditTotals, Block, BlockRangeInput, match_rates};
+use crate::api::types::block::{AUDITS, AuditTotals, Block, BlockRangeInput, compared_blocks};
 use crate::api::types::chain::SeriesPoint;
 use crate::api::types::enums::SeriesGroupEnum;
 use crate::chain::pools::PoolId;
@@ -103,8 +103,8 @@ impl MinerSeriesPoint {
     #[graphql(complexity = "costs::more(AUDITS, child_complexity)")]
     async fn audits(&self, ctx: &Context<'_>) -> Option<Result<AuditTotals, ApiError>> {
         let (view, blocks) = (self.period.view(), self.period.blocks()?);
-        let rates = match_rates(ctx, view, blocks.from..blocks.to.next());
-        Some(rates.and_then(|rates| AuditTotals::of_miner(ctx, view, &rates, Some(self.pool))))
+        let compared = compared_blocks(ctx, view, blocks.from..blocks.to.next());
+        Some(compared.and_then(|compared| AuditTotals::of_miner(ctx, view, &compared, Some(self.pool))))
     }
 
     /// The totals of the pool's blocks in the period. All are 0 if it has none.

@@ -1,4 +1,4 @@
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
@@ -10,32 +10,50 @@ use crate::api::costs;
 use crate::api::engine as async_graphql;
 use crate::api::error::ApiError;
 use crate::api::scalars::int;
-use crate::api::types::block::{AUDITS, AuditTotals, match_rates};
+use crate::api::types::block::{AUDITS, AuditTotals, BlockRangeInput, compared_blocks};
 use crate::chain::Height;
 use crate::chain::pools::PoolId;
-use crate::view::{MinerTotals, View};
+use crate::view::{ComparedBlocks, MinerTotals, View};
+
+/// How many pools a range of blocks is taken to have before they are counted.
+pub(crate) const POOLS: usize = 25;
 
 /// What the miners of a range of blocks have in common.
-pub(crate) struct MinerRange {
-    pub(crate) view: Arc<View>,
-    pub(crate) heights: Range<Height>,
+struct MinerRange {
+    view: Arc<View>,
+    heights: Range<Height>,
     /// The number of blocks.
-    pub(crate) blocks: u32,
+    blocks: u32,
     /// The hashrate of all of them, if time passed.
-    pub(crate) hashrate: Option<f64>,
+    hashrate: Option<f64>,
     /// The stale blocks of each miner, read once for all.
-    pub(crate) stale: OnceLock<HashMap<Option<PoolId>, u32>>,
-    /// The match rates of its blocks that were compared, read once for all.
-    pub(crate) match_rates: OnceLock<BTreeMap<Height, f64>>,
+    stale: OnceLock<HashMap<Option<PoolId>, u32>>,
+    /// Its blocks that were compared with the projected ones, read once for all.
+    compared: OnceLock<ComparedBlocks>,
 }
 
 impl MinerRange {
-    fn match_rates(&self, ctx: &Context<'_>) -> Result<&BTreeMap<Height, f64>, ApiError> {
-        if let Some(rates) = self.match_rates.get() {
-            return Ok(rates);
+    /// Counts the pools of the server's table, of each of which two rows are read.
+    fn read(ctx: &Context<'_>, view: &Arc<View>, range: Option<BlockRangeInput>) -> Result<Arc<Self>, ApiError> {
+        let (first, last) = BlockRangeInput::first_and_last("range", range, view)?;
+        costs::spend(ctx, view.pools().iter().count())?;
+        let totals = view.range(first, last)?;
+        Ok(Arc::new(Self {
+            view: view.clone(),
+            heights: first..last.next(),
+            blocks: totals.blocks(),
+            hashrate: totals.span()?.map(|span| span.hashrate()),
+            stale: OnceLock::default(),
+            compared: OnceLock::default(),
+        }))
+    }
+
+    fn compared(&self, ctx: &Context<'_>) -> Result<&ComparedBlocks, ApiError> {
+        if let Some(compared) = self.compared.get() {
+            return Ok(compared);
         }
-        let rates = match_rates(ctx, &self.view, self.heights.clone())?;
-        Ok(self.match_rates.get_or_init(|| rates))
+        let compared = compared_blocks(ctx, &self.view, self.heights.clone())?;
+        Ok(self.compared.get_or_init(|| compared))
     }
 
     fn stale(&self) -> Result<&HashMap<Option<PoolId>, u32>, ApiError> {
@@ -50,16 +68,43 @@ impl MinerRange {
 
 /// One miner of a range of blocks.
 pub(crate) struct MinerShare {
-    pub(crate) range: Arc<MinerRange>,
-    pub(crate) miner: Option<PoolId>,
-    /// The rank of the pool, `None` for what is ascribed to none.
-    pub(crate) rank: Option<u32>,
-    pub(crate) totals: MinerTotals,
+    range: Arc<MinerRange>,
+    miner: Option<PoolId>,
+    /// The rank of the pool, `None` without blocks and for what is ascribed to none.
+    rank: Option<u32>,
+    totals: MinerTotals,
 }
 
 impl MinerShare {
-    /// The miners of a range, most blocks first, with their ranks.
-    pub(crate) fn of(range: &Arc<MinerRange>, miners: Vec<(Option<PoolId>, MinerTotals)>) -> Vec<Self> {
+    /// The miners of a range, most blocks first, with their ranks. The whole chain without a range.
+    ///
+    /// Errors: BAD_USER_INPUT for an empty range, QUERY_LIMIT_EXCEEDED, NOT_READY.
+    pub(crate) fn all(
+        ctx: &Context<'_>,
+        view: &Arc<View>,
+        range: Option<BlockRangeInput>,
+    ) -> Result<Vec<Self>, ApiError> {
+        let range = MinerRange::read(ctx, view, range)?;
+        let miners = view.miners(&range.heights)?;
+        Ok(Self::ranked(&range, miners))
+    }
+
+    /// The part of one pool in a range, without a rank if that has none of its blocks.
+    ///
+    /// Errors: as of [`MinerShare::all`].
+    pub(super) fn of(
+        ctx: &Context<'_>,
+        view: &Arc<View>,
+        pool: PoolId,
+        range: Option<BlockRangeInput>,
+    ) -> Result<Self, ApiError> {
+        let range = MinerRange::read(ctx, view, range)?;
+        let shares = Self::ranked(&range, view.miners(&range.heights)?);
+        let own = shares.into_iter().find(|share| share.miner == Some(pool));
+        Ok(own.unwrap_or(Self { range, miner: Some(pool), rank: None, totals: MinerTotals::default() }))
+    }
+
+    fn ranked(range: &Arc<MinerRange>, miners: Vec<(Option<PoolId>, MinerTotals)>) -> Vec<Self> {
         // the pools so far, and the rank and the number of blocks of the last of them
         let (mut pools, mut last) = (0_u32, None);
         let share = |(miner, totals): (Option<PoolId>, MinerTotals)| {
@@ -88,7 +133,7 @@ impl MinerShare {
     }
 
     /// The rank of the pool in the range by its number of blocks, from 1: one more than the number of pools with more blocks, so
-    /// pools with the same number share a rank. Null for the blocks that are ascribed to no pool.
+    /// pools with the same number share a rank. Null for a pool without blocks, and for the blocks that are ascribed to no pool.
     async fn rank(&self) -> Result<Option<i32>, ApiError> {
         self.rank.map(int).transpose()
     }
@@ -111,12 +156,13 @@ impl MinerShare {
     }
 
     /// How the pool's blocks compare with the projected ones, on average: all that this server compared. A row is read for each
-    /// block of the range that it saw arrive, once for all pools, and three count as a field against the limit of an answer; 50 of
-    /// those compared do for each pool. Null only together with an error.
+    /// block of the range that it saw arrive, once for all pools, and three count as a field against the limit of an answer; so do,
+    /// for each pool, 50 of its own blocks, and each part of the range without a gap in what was compared. Null only together with an
+    /// error.
     #[graphql(complexity = "costs::more(AUDITS, child_complexity)")]
     async fn audits(&self, ctx: &Context<'_>) -> Option<Result<AuditTotals, ApiError>> {
-        let of = |rates| AuditTotals::of_miner(ctx, &self.range.view, rates, self.miner);
-        Some(self.range.match_rates(ctx).and_then(of))
+        let of = |compared| AuditTotals::of_miner(ctx, &self.range.view, compared, self.miner);
+        Some(self.range.compared(ctx).and_then(of))
     }
 
     /// The number of stale blocks at the heights of the range that are ascribed to the pool. The server knows only those that

@@ -6,4 +6,4 @@ mod miner_share;
 mod miner_totals;
 
 pub(crate) use miner::Miner;
-pub(crate) use miner_share::{MinerRange, MinerShare};
+pub(crate) use miner_share::{MinerShare, POOLS};

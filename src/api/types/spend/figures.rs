@@ -106,10 +106,13 @@ pub(crate) fn merkle_proof(
     transaction: &Transaction,
 ) -> Result<Option<MerkleProofObject>, ApiError> {
     let Some(place) = transaction.place else { return Ok(None) };
-    costs::spend(ctx, costs::PROOF)?;
     let block = view.main_block(place.height)?;
-    count_txids(view, block.row.transactions)?;
-    MerkleProofObject::new(&view.merkle_proof(block, place.index)?).map(Some)
+    let transactions = block.row.transactions;
+    let proof = view.merkle_proof::<ApiError>(block, place.index, || {
+        costs::spend(ctx, costs::PROOF)?;
+        count_txids(view, transactions)
+    })?;
+    MerkleProofObject::new(&proof).map(Some)
 }
 
 /// The merkle proof in the serialisation of BIP37, `None` unless the transaction is on the main chain.
@@ -128,11 +131,15 @@ pub(crate) fn wtxid_proof(
     transaction: &Transaction,
 ) -> Result<Option<WtxidProofObject>, ApiError> {
     let Some(place) = transaction.place else { return Ok(None) };
-    costs::spend(ctx, costs::WHOLE_BLOCK)?;
     let block = view.main_block(place.height)?;
-    // the whole block is read
-    view.count(block.row.size.try_into().unwrap_or(usize::MAX))?;
-    view.wtxid_proof(block, place.index)?.map(WtxidProofObject::new).transpose()
+    let size = block.row.size.try_into().unwrap_or(usize::MAX);
+    let proof = view.wtxid_proof::<ApiError>(block, place.index, || {
+        costs::spend(ctx, costs::WHOLE_BLOCK)?;
+        Ok(view.count(size)?)
+    })?;
+    // the coinbase is in each proof
+    view.count(proof.as_ref().map_or(0, |proof| proof.coinbase.len()))?;
+    proof.map(WtxidProofObject::new).transpose()
 }
 
 /// Counts all txids of a block, which are read.

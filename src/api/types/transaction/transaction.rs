@@ -241,7 +241,8 @@ impl Transaction {
         Ok(found.into_iter().map(|found| TxOccurrence::new(&self.view, found)).collect())
     }
 
-    /// The merkle proof of the transaction in its block. Null while no main chain block contains it.
+    /// The merkle proof of the transaction in its block. The txids of a block are read once for all proofs of an answer. Null while no
+    /// main chain block contains the transaction.
     #[graphql(complexity = "costs::more(costs::PROOF, child_complexity)")]
     async fn merkle_proof(&self, ctx: &Context<'_>) -> Option<Result<MerkleProofObject, ApiError>> {
         figures::merkle_proof(ctx, &self.view, &self.transaction).transpose()
@@ -254,8 +255,8 @@ impl Transaction {
         figures::merkle_block(ctx, &self.view, &self.transaction).transpose()
     }
 
-    /// The proof that its block contains the transaction with its witness. Null while no main chain block contains it, and if
-    /// the coinbase of its block commits to no witnesses.
+    /// The proof that its block contains the transaction with its witness. A block is read once for all these proofs of an answer. Null
+    /// while no main chain block contains the transaction, and if the coinbase of its block commits to no witnesses.
     #[graphql(complexity = "costs::more(costs::WHOLE_BLOCK, child_complexity)")]
     async fn wtxid_proof(&self, ctx: &Context<'_>) -> Option<Result<WtxidProofObject, ApiError>> {
         figures::wtxid_proof(ctx, &self.view, &self.transaction).transpose()
