@@ -1,15 +1,15 @@
 //! What a block of the active chain contains, transaction by transaction, from one pass over its bytes.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
-use bitcoin::{Amount, ScriptBuf, TxOut, Txid};
+use bitcoin::consensus::deserialize;
+use bitcoin::{Transaction, TxOut, Txid};
 
 use super::{Block, BudgetExceeded, View, corrupt};
 use crate::chain::raw::{RawTransaction, split_transactions};
-use crate::chain::script::never_spendable;
-use crate::chain::{policy_weight, wide};
+use crate::chain::{StructuralFeature, features, policy_weight, wide};
 use crate::index::{IndexError, TxNum};
-use crate::mempool::{Coins, FeeFraction, PayingTransaction, ScriptTotals};
+use crate::mempool::{FeeFraction, PayingTransaction};
 
 /// The figures of the transactions of a block.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,6 +54,11 @@ pub struct CoinbaseFigures {
 }
 
 impl BlockContents {
+    fn transactions(&self) -> Result<Vec<RawTransaction<'_>>, IndexError> {
+        split_transactions(self.values.len(), &self.raw)
+            .map_err(|error| corrupt("transactions", format!("of the block of {}: {error}", self.coinbase.txid)))
+    }
+
     /// The feerates of the transactions without the coinbase, each by itself.
     #[must_use]
     pub fn own_feerates(&self) -> Vec<FeeFraction> {
@@ -80,15 +85,6 @@ impl BlockContents {
         };
         shares.iter().map(at).collect()
     }
-}
-
-/// What the transactions of a block do to a script.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ScriptChange {
-    /// The script.
-    pub script: ScriptBuf,
-    /// What it receives and what is spent of it.
-    pub totals: ScriptTotals,
 }
 
 impl View {
@@ -133,11 +129,9 @@ impl View {
     where
         E: From<IndexError> + From<BudgetExceeded>,
     {
-        let BlockContents { coinbase, paying, values, first, raw } = contents;
-        let transactions = split_transactions(values.len(), raw)
-            .map_err(|error| corrupt("transactions", format!("the block of coinbase {}: {error}", coinbase.txid)))?;
-        let behind_coinbase = transactions.iter().zip(first.0..).skip(1);
-        let weighed = paying.iter().zip(behind_coinbase).map(|(own, (transaction, txnum))| {
+        let transactions = contents.transactions()?;
+        let behind_coinbase = transactions.iter().zip(contents.first.0..).skip(1);
+        let weighed = contents.paying.iter().zip(behind_coinbase).map(|(own, (transaction, txnum))| {
             let weight = policy_weight(transaction, || self.all_spent::<E>(TxNum(txnum)))?;
             Ok(PayingTransaction { weight, ..own.clone() })
         });
@@ -154,76 +148,51 @@ impl View {
         Ok(spent.into_iter().flatten().collect())
     }
 
-    /// What a block of the active chain does to the balance of each script that it pays or spends, in the order of the scripts'
-    /// bytes; `None` for a stale block. Outputs that can never be spent are not counted.
+    /// The features of each transaction of a block, in block order. `count` is called with the number of its inputs, before the
+    /// outputs that they spend are read.
     ///
-    /// Errors: those of the index, and the byte budget: the transactions with the spent outputs are read.
-    pub fn balance_changes<E>(&self, block: &Block) -> Result<Option<Vec<ScriptChange>>, E>
+    /// Errors: those of the index and of `count`, and the byte budget.
+    pub fn block_features<E>(
+        &self,
+        contents: &BlockContents,
+        count: impl FnOnce(usize) -> Result<(), E>,
+    ) -> Result<Vec<Vec<StructuralFeature>>, E>
     where
         E: From<IndexError> + From<BudgetExceeded>,
     {
-        if !block.is_main() {
-            return Ok(None);
-        }
-        let first = block.first_txnum()?;
-        let mut raw = Vec::with_capacity(usize::try_from(block.row.size).unwrap_or_default());
-        let rows = self.head.chain.read_transactions(first, block.row.transactions, &mut raw)?;
-        let transactions = split_transactions(rows.len(), &raw)
-            .map_err(|error| corrupt("transactions", format!("block {}: {error}", block.row.hash)))?;
-        let own: HashMap<Txid, usize> = rows.iter().enumerate().map(|(place, (txid, _))| (*txid, place)).collect();
-        let spent = transactions.iter().flat_map(RawTransaction::inputs).filter(|input| !input.is_null());
-        let elsewhere = spent.map(|input| input.outpoint_txid()).filter(|txid| !own.contains_key(txid)).collect();
-        let funding = self.all_funding::<E>(elsewhere)?;
-
-        let mut changes: HashMap<ScriptBuf, ScriptTotals> = HashMap::new();
-        for transaction in &transactions {
-            let mut touched: HashSet<ScriptBuf> = HashSet::new();
-            for input in transaction.inputs().filter(|input| !input.is_null()) {
-                let txid = input.outpoint_txid();
-                let within = own.get(&txid).and_then(|place| transactions.get(*place));
-                let output = match within {
-                    Some(parent) => parent.output(input.vout).map(|output| TxOut {
-                        value: Amount::from_sat(output.value),
-                        script_pubkey: ScriptBuf::from_bytes(output.script_pubkey.to_vec()),
-                    }),
-                    None => funding.get(&txid).and_then(|(outputs, _)| {
-                        usize::try_from(input.vout).ok().and_then(|vout| outputs.get(vout)).cloned()
-                    }),
-                };
-                let TxOut { value, script_pubkey } = output.ok_or_else(|| {
-                    corrupt(
-                        "txids",
-                        format!("{txid}:{} is spent on the active chain, but not in the index", input.vout),
-                    )
-                })?;
-                let totals = changes.entry(script_pubkey.clone()).or_default();
-                let coins = if within.is_some() { &mut totals.spent_unconfirmed } else { &mut totals.spent_confirmed };
-                add(coins, value.to_sat());
-                touched.insert(script_pubkey);
-            }
-            for output in transaction.outputs() {
-                let script_pubkey = ScriptBuf::from_bytes(output.script_pubkey.to_vec());
-                // the output of the genesis block never entered the UTXO set
-                if first == TxNum(0) || never_spendable(&script_pubkey) {
-                    continue;
-                }
-                add(&mut changes.entry(script_pubkey.clone()).or_default().pending, output.value);
-                touched.insert(script_pubkey);
-            }
-            for script in touched {
-                let totals = changes.entry(script).or_default();
-                totals.transactions = totals.transactions.saturating_add(1);
-            }
-        }
-        let mut changes: Vec<_> = changes.into_iter().map(|(script, totals)| ScriptChange { script, totals }).collect();
-        changes.sort_unstable_by(|one, other| one.script.as_bytes().cmp(other.script.as_bytes()));
-        Ok(Some(changes))
+        let transactions = contents.transactions()?;
+        count(transactions.iter().map(|transaction| transaction.inputs().count()).sum())?;
+        // each is decoded whole
+        self.count(contents.raw.len())?;
+        let txids = contents.paying.iter().map(|transaction| transaction.txid);
+        let txids = std::iter::once(contents.coinbase.txid).chain(txids).collect();
+        let spends = self.block_spends::<E>(txids, transactions)?;
+        let features_of = |transaction: &RawTransaction<'_>| {
+            let inputs = transaction.inputs().filter(|input| !input.is_null());
+            let prevouts: Vec<TxOut> = inputs.map(|input| Ok(spends.of(&input)?.output)).collect::<Result<_, E>>()?;
+            let parts: Transaction = deserialize(transaction.bytes()).map_err(|error| {
+                corrupt("transactions", format!("of the block of {}: {error}", contents.coinbase.txid))
+            })?;
+            Ok(features(&parts, &prevouts))
+        };
+        spends.transactions().iter().map(features_of).collect()
     }
-}
 
-fn add(coins: &mut Coins, value: u64) {
-    coins.count = coins.count.saturating_add(1);
-    coins.value = coins.value.saturating_add(value);
+    /// When each transaction of a block was first seen unconfirmed, in seconds since 1970, in block order; `None` for those that were
+    /// not, and for which that is no longer stored.
+    pub fn block_first_seen(&self, contents: &BlockContents) -> Result<Vec<Option<u64>>, IndexError> {
+        let first = contents.first.0;
+        let mut seen = vec![None; contents.values.len()];
+        let end = first.saturating_add(u32::try_from(seen.len()).unwrap_or(u32::MAX));
+        for row in self.head.chain.first_seen_within(contents.first..TxNum(end))? {
+            let (txnum, seconds) = row?;
+            let place = txnum.0.checked_sub(first).and_then(|place| usize::try_from(place).ok());
+            if let Some(seen) = place.and_then(|place| seen.get_mut(place)) {
+                *seen = Some(seconds);
+            }
+        }
+        Ok(seen)
+    }
 }
 
 #[cfg(test)]

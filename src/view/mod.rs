@@ -14,8 +14,10 @@
 //! The encoding of rows is internal to the index, and the form of queries to the API.
 
 mod addresses;
+mod balance_changes;
 mod block;
 mod block_contents;
+mod block_spends;
 mod byte_budget;
 mod chain;
 mod compared_blocks;
@@ -54,8 +56,9 @@ use proofs::WitnessTree;
 use together::WantedTogether;
 
 pub use addresses::FoundAddress;
+pub use balance_changes::ScriptChange;
 pub use block::Block;
-pub use block_contents::{BlockContents, ScriptChange, Share};
+pub use block_contents::{BlockContents, Share};
 pub use byte_budget::BudgetExceeded;
 pub use chain::figures::OutputAge;
 pub use chain::period::Period;

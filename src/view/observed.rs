@@ -7,7 +7,6 @@ use bitcoin::BlockHash;
 use bitcoin::consensus::encode::Error;
 
 use super::{Block, Transaction, View, corrupt};
-use crate::chain::Height;
 use crate::index::{IndexError, Reorg, Tip};
 use crate::mempool::{BlockAudit, MempoolSample};
 

@@ -23,7 +23,7 @@ pub struct FundedOutput {
 }
 
 /// The outputs of a transaction, and the height of its block.
-type Funding = (Vec<TxOut>, Option<Height>);
+pub(super) type Funding = (Vec<TxOut>, Option<Height>);
 
 impl View {
     /// The outputs that these inputs of a transaction spend, in the order of the inputs. `None` for the input of a coinbase,

@@ -221,6 +221,18 @@ impl Snapshot {
         Ok(row.map(|row| u32::from_be_bytes(*row.value()).into()))
     }
 
+    /// When these transactions were first seen unconfirmed, those that were, in seconds since 1970; in their order, read lazily.
+    pub fn first_seen_within(
+        &self,
+        txnums: Range<TxNum>,
+    ) -> Result<impl Iterator<Item = Result<(TxNum, u64), IndexError>>, IndexError> {
+        let rows = self.first_seen.range::<&[u8; 4]>(&txnums.start.to_key()..&txnums.end.to_key())?;
+        Ok(rows.map(|row| {
+            let (key, seconds) = row?;
+            Ok((TxNum::from_key(*key.value()), u32::from_be_bytes(*seconds.value()).into()))
+        }))
+    }
+
     /// The transactions of the blocks above a height that were seen unconfirmed, and when, in seconds since 1970; the
     /// newest of the chain first, read lazily.
     pub fn first_seen_above(

@@ -4,20 +4,26 @@ use std::sync::Arc;
 
 use async_graphql::parser::types::Field;
 use async_graphql::registry::Registry;
+use async_graphql::resolver_utils::enum_value;
 use async_graphql::{Context, ContextSelectionSet, Object, OutputType, Positioned, ScalarType, ServerResult, Value};
 use bitcoin::BlockHash;
 
 use super::effective_rates::mined_feerates_of;
 use crate::api::costs;
 use crate::api::error::ApiError;
-use crate::api::scalars::{Sats, Txid, int_of};
+use crate::api::scalars::{DateTime, Sats, Txid, int_of};
+use crate::api::types::spend::TransactionFeature;
+use crate::chain::StructuralFeature;
 use crate::chain::float::to_f64;
 use crate::view::{self, BlockContents, View};
 
 /// What an item of a column adds to an answer: the digits of a txid, or a number, which is shorter.
 const ITEM_BYTES: usize = 64;
 
-/// A list of scalars `T` that is written at once: resolving each item as a field of its own takes five times as long.
+/// The letters of the name of a feature, in an answer.
+const FEATURE_BYTES: usize = 32;
+
+/// A list of scalars, or of lists of them, `T` that is written at once: resolving each item as a field of its own takes five times as long.
 pub(crate) struct Column<T> {
     values: Vec<Value>,
     item: PhantomData<fn() -> T>,
@@ -146,5 +152,31 @@ impl BlockSummary {
     async fn effective_fee_rates(&self, ctx: &Context<'_>) -> Result<Column<Option<f64>>, ApiError> {
         let rates = mined_feerates_of(ctx, &self.view, self.block, &self.contents)?;
         self.column(ctx, Value::Null, rates.effective.iter().map(|rate| Ok(rate.to_sat_per_vb().to_value())))
+    }
+    /// When this server, or the node before it, first saw each transaction, as `Transaction.firstSeenAt`. Null where that is null.
+    /// As many as `Block.txCount`.
+    #[graphql(complexity = "costs::column().saturating_mul(2)")]
+    async fn first_seen_at(&self, ctx: &Context<'_>) -> Result<Column<Option<DateTime>>, ApiError> {
+        let count = u32::try_from(self.contents.values.len()).unwrap_or(u32::MAX);
+        costs::spend(ctx, costs::rows_in_a_row(count))?;
+        let mut seen = self.view.block_first_seen(&self.contents)?.into_iter();
+        let value =
+            |seconds: Option<u64>| seconds.map_or(Value::Null, |seconds| DateTime::from_seconds(seconds).to_value());
+        let coinbase = value(seen.next().flatten());
+        self.column(ctx, coinbase, seen.map(|seconds| Ok(value(seconds))))
+    }
+
+    /// The features, as `Transaction.features`. The transactions with the outputs that the block spends are read, and each of its
+    /// inputs counts as a field. As many as `Block.txCount`.
+    #[graphql(complexity = "costs::column().saturating_add(costs::WHOLE_BLOCK)")]
+    async fn features(&self, ctx: &Context<'_>) -> Result<Column<Vec<TransactionFeature>>, ApiError> {
+        let found = self.view.block_features::<ApiError>(&self.contents, |inputs| costs::spend(ctx, inputs))?;
+        self.view.count(found.iter().map(Vec::len).sum::<usize>().saturating_mul(FEATURE_BYTES))?;
+        let value = |features: Vec<StructuralFeature>| {
+            Value::List(features.into_iter().map(|feature| enum_value(TransactionFeature::from(feature))).collect())
+        };
+        let mut columns = found.into_iter().map(value);
+        let coinbase = columns.next().unwrap_or_default();
+        self.column(ctx, coinbase, columns.map(Ok))
     }
 }
