@@ -1,6 +1,6 @@
 //! What a block contains, transaction by transaction: as it arrived, and as it was mined.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use bitcoin::hex::DisplayHex;
@@ -87,22 +87,30 @@ fn listed(block: &Value) -> Value {
     json!({
         "txids": column("txid"), "txFees": column("fee"), "vsizes": column("vsize"),
         "totalOutputValues": column("totalOutputValue"), "feeRates": column("feeRate"),
-        "effectiveFeeRates": column("effectiveFeeRate"),
+        "effectiveFeeRates": column("effectiveFeeRate"), "features": column("features"), "firstSeenAt": column("firstSeenAt"),
     })
 }
+
+const COLUMNS: &str = "txids txFees vsizes totalOutputValues feeRates effectiveFeeRates features firstSeenAt";
+const OF_EACH: &str = "txid fee vsize totalOutputValue feeRate effectiveFeeRate features firstSeenAt";
 
 #[test]
 fn a_summary_lists_what_each_transaction_shows() {
     for form in [IndexForm::Live, IndexForm::Cut] {
         let (chain, _) = chain_to(73, 6);
         let api = Api::of_chain_in(form, &chain);
+        let mut found = BTreeSet::new();
         for height in (0..=chain.height().to_u32()).rev().step_by(7) {
             let answer = api.data(&format!(
-                "{{ block(height: {height}) {{ summary {{ txids txFees vsizes totalOutputValues feeRates effectiveFeeRates }}
-                    transactions(first: 100) {{ nodes {{ txid fee vsize totalOutputValue feeRate effectiveFeeRate }} }} }} }}"
+                "{{ block(height: {height}) {{ summary {{ {COLUMNS} }} transactions(first: 100) {{ nodes {{ {OF_EACH} }} }} }} }}"
             ));
-            assert_eq!(answer["block"]["summary"], listed(&answer["block"]), "at height {height}");
+            let block = &answer["block"];
+            assert_eq!(block["summary"], listed(block), "at height {height}");
+            let features =
+                block["summary"]["features"].as_array().unwrap().iter().flat_map(|own| own.as_array().unwrap());
+            found.extend(features.map(Value::to_string));
         }
+        assert!(found.len() > 6, "few features: {found:?}");
     }
 }
 

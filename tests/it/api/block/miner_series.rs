@@ -27,6 +27,34 @@ fn counted(blocks: &[(u64, u64)], heights: std::ops::RangeInclusive<u64>) -> (us
 }
 
 #[test]
+fn the_share_of_one_pool_is_what_the_list_of_all_says() {
+    let (chain, _) = mined();
+    let api = ready_api_of(&chain);
+    let fields = "miner { slug } rank share hashrate stats { blockCount emptyBlockCount fees reward } staleBlockCount";
+    for range in ["", "(range: { heights: { from: 103, to: 105 } })", "(range: { lastBlocks: 1 })"] {
+        let said = api.data(&format!(
+            "{{ chain {{ miners{range} {{ {fields} }}
+                tagpool: miner(slug: \"tagpool\") {{ share{range} {{ {fields} }} }}
+                paidpool: miner(slug: \"paidpool\") {{ share{range} {{ {fields} }} }}
+                f2pool: miner(slug: \"f2pool\") {{ share{range} {{ {fields} }} }} }} }}"
+        ));
+        for slug in ["tagpool", "paidpool", "f2pool"] {
+            let all = said["chain"]["miners"].as_array().unwrap();
+            let listed = all.iter().find(|share| share["miner"]["slug"] == slug);
+            let hashrate = all[0]["hashrate"].as_f64().map(|_| 0.0);
+            let none = json!({
+                "miner": { "slug": slug }, "rank": null, "share": 0.0, "hashrate": hashrate, "staleBlockCount": 0,
+                "stats": { "blockCount": 0, "emptyBlockCount": 0, "fees": "0", "reward": "0" },
+            });
+            assert_eq!(said["chain"][slug]["share"], *listed.unwrap_or(&none), "{slug} {range}");
+        }
+        assert_eq!(said["chain"]["f2pool"]["share"]["rank"], Value::Null);
+    }
+    let asked = "{ chain { miner(slug: \"tagpool\") { share(range: { heights: { from: 3, to: 1000 } }) { share } } } }";
+    assert_eq!(api.ask(asked)["errors"][0]["extensions"]["argument"], "range.heights.to");
+}
+
+#[test]
 fn a_pool_over_time_is_its_blocks_in_the_periods_of_the_chain() {
     let (chain, _) = mined();
     let api = ready_api_of(&chain);

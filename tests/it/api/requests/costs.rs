@@ -58,6 +58,9 @@ fn an_answer_costs_its_fields_and_what_they_do_beside() {
         ("{ __schema { types { name fields { name } } } }", 1),
         ("{ tip { txids } }", 2 + 2 * txids),
         ("{ tip { transaction(index: 0) { merkleProof { root } } } }", 4 + 850),
+        // a block is read once for all of an answer
+        ("{ tip { transaction(index: 0) { merkleProof { root } again: merkleProof { root } } } }", 6 + 850),
+        ("{ tip { transaction(index: 0) { wtxidProof { position } again: wtxidProof { position } } } }", 6 + 4_000),
         ("{ chain { supply { immatureCoinbase } } }", 3 + 550),
         ("{ chain { summary { recentStaleBlockCount } } }", 3 + 100),
         ("{ ledgers(of: { scripts: [\"51\", \"52\"] }) { input } }", 1 + 2 + 2 + 2),
