@@ -54,6 +54,12 @@ fn main() -> Result<()> {
         ),
         ("25 pages of 4 outputs, addresses and spenders", &format!("{{ tip {{ {outputs} }} }}")),
         ("all txids of a block of 3,000", "{ tip { txids } }"),
+        ("what a block of 3,000 contains", "{ tip { feeStats { feeRatePercentiles(percents: [33]) } } }"),
+        (
+            "the effective feerates of a block of 3,000",
+            "{ tip { feeStats { feeRatePercentiles(percents: [33], effective: true) } } }",
+        ),
+        ("the features of a block of 3,000", "{ tip { summary { features } } }"),
         (
             "a filter that leaves out a block of 3,000",
             "{ tip { transactions(filter: { minValue: 9007199254740991 }) { totalCount } } }",
