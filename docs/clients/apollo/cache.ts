@@ -36,7 +36,14 @@ export const typePolicies: TypePolicies = {
     },
   },
   AddressValidation: { keyFields: false, merge: true },
-  AuditTotals: { keyFields: false, merge: true },
+  AuditTotals: {
+    keyFields: false,
+    merge: true,
+    fields: {
+      fees: bigInt,
+      projectedFees: bigInt,
+    },
+  },
   Balance: { keyFields: false, merge: true },
   BalancePoint: { keyFields: false, merge: true },
   Bip9Deployment: { keyFields: false, merge: true },

@@ -91,7 +91,7 @@ const FIELD_CACHEABILITY: &[(&str, Cacheability, &str)] = &[
         Immutable,
         "isValid error networks isThisNetwork address scriptType witnessVersion witnessProgram script",
     ),
-    ("AuditTotals", UntilNextHead, "blockCount averageMatchRate totalFees totalProjectedFees"),
+    ("AuditTotals", UntilNextHead, "blockCount averageMatchRate fees projectedFees"),
     ("Balance", Immutable, "confirmed immature spentInMempool pendingIn unconfirmedDelta total spendable"),
     ("Balance", Never, "value"),
     ("BalancePoint", Immutable, "startAt endAt firstBlock lastBlock blockCount balanceAfter net turnover"),

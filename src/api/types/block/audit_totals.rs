@@ -5,7 +5,7 @@ use async_graphql::{Context, Object};
 use crate::api::costs;
 use crate::api::engine as async_graphql;
 use crate::api::error::ApiError;
-use crate::api::scalars::{Sats, int};
+use crate::api::scalars::{BigInt, int};
 use crate::chain::Height;
 use crate::chain::pools::PoolId;
 use crate::view::{ComparedBlocks, ComparedTotals, View};
@@ -67,13 +67,13 @@ impl AuditTotals {
         (self.0.blocks > 0).then(|| self.0.match_rates / f64::from(self.0.blocks))
     }
     /// The sum of the fees of these blocks, in satoshis.
-    async fn total_fees(&self) -> Result<Sats, ApiError> {
-        Sats::new(self.0.fees)
+    async fn fees(&self) -> BigInt {
+        u128::from(self.0.fees).into()
     }
 
     /// The sum of `BlockAudit.totalProjectedFees` over these blocks, in satoshis: what they would have paid, had they been as
     /// projected.
-    async fn total_projected_fees(&self) -> Result<Sats, ApiError> {
-        Sats::new(self.0.projected_fees)
+    async fn projected_fees(&self) -> BigInt {
+        u128::from(self.0.projected_fees).into()
     }
 }

@@ -44,7 +44,7 @@ fn audits_are_averaged_by_period_and_by_pool() {
         api.observe(&observed(matched));
     }
     api.change(1, []);
-    let audits = "audits { blockCount averageMatchRate totalFees totalProjectedFees }";
+    let audits = "audits { blockCount averageMatchRate fees projectedFees }";
     let said = api.data(&format!(
         "{{ chain {{
             series(range: {{ lastBlocks: 4 }}, group: EPOCH) {{ {audits} }}
@@ -56,7 +56,7 @@ fn audits_are_averaged_by_period_and_by_pool() {
             }}
           }} }}"
     ));
-    let audits = |blocks: u32, rate: Value, fees: u64, projected: u64| json!({ "blockCount": blocks, "averageMatchRate": rate, "totalFees": fees.to_string(), "totalProjectedFees": projected.to_string() });
+    let audits = |blocks: u32, rate: Value, fees: u64, projected: u64| json!({ "blockCount": blocks, "averageMatchRate": rate, "fees": fees.to_string(), "projectedFees": projected.to_string() });
     let of_pool = audits(2, json!(0.625), 2_000, 500);
     assert_eq!(said["chain"]["series"], json!([{ "audits": audits(3, json!(1.75 / 3.0), 2_000, 700) }]));
     let none = audits(0, Value::Null, 0, 0);
