@@ -59,7 +59,7 @@ fn main() -> Result<()> {
             "the effective feerates of a block of 3,000",
             "{ tip { feeStats { feeRatePercentiles(percents: [33], effective: true) } } }",
         ),
-        ("the features of a block of 3,000", "{ tip { summary { features } } }"),
+        ("the features of a block of 3,000", "{ tip { summary { txFeatures } } }"),
         (
             "a filter that leaves out a block of 3,000",
             "{ tip { transactions(filter: { minValue: 9007199254740991 }) { totalCount } } }",

@@ -136,8 +136,8 @@ const FIELD_CACHEABILITY: &[(&str, Cacheability, &str)] = &[
     ("BlockEdge", Immutable, "cursor node"),
     ("BlockFeeStats", Immutable, "totalFees averageFee medianFee minFee maxFee medianFeeRate averageFeeRate feeRatePercentiles"),
     ("BlockHeader", Immutable, "hash height hex version previousBlockHash merkleRoot time timestamp bits nonce"),
-    ("BlockSummary", Immutable, "txids txFees vsizes totalOutputValues feeRates effectiveFeeRates features"),
-    ("BlockSummary", UntilNextHead, "firstSeenAt"),
+    ("BlockSummary", Immutable, "txids txFees vsizes totalOutputValues feeRates effectiveFeeRates txFeatures"),
+    ("BlockSummary", UntilNextHead, "firstSeenTimes"),
     (
         "BlockStats",
         Immutable,

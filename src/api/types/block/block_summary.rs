@@ -156,7 +156,7 @@ impl BlockSummary {
     /// When this server, or the node before it, first saw each transaction, as `Transaction.firstSeenAt`. Null where that is null.
     /// As many as `Block.txCount`.
     #[graphql(complexity = "costs::column().saturating_mul(2)")]
-    async fn first_seen_at(&self, ctx: &Context<'_>) -> Result<Column<Option<DateTime>>, ApiError> {
+    async fn first_seen_times(&self, ctx: &Context<'_>) -> Result<Column<Option<DateTime>>, ApiError> {
         let count = u32::try_from(self.contents.values.len()).unwrap_or(u32::MAX);
         costs::spend(ctx, costs::rows_in_a_row(count))?;
         let mut seen = self.view.block_first_seen(&self.contents)?.into_iter();
@@ -167,10 +167,12 @@ impl BlockSummary {
     }
 
     /// The features, as `Transaction.features`. The transactions with the outputs that the block spends are read, and each of its
-    /// inputs counts as a field. As many as `Block.txCount`.
+    /// inputs counts as three fields. As many as `Block.txCount`.
     #[graphql(complexity = "costs::column().saturating_add(costs::WHOLE_BLOCK)")]
-    async fn features(&self, ctx: &Context<'_>) -> Result<Column<Vec<TransactionFeature>>, ApiError> {
-        let found = self.view.block_features::<ApiError>(&self.contents, |inputs| costs::spend(ctx, inputs))?;
+    async fn tx_features(&self, ctx: &Context<'_>) -> Result<Column<Vec<TransactionFeature>>, ApiError> {
+        let found = self.view.block_features::<ApiError>(&self.contents, |inputs| {
+            costs::spend(ctx, inputs.saturating_mul(costs::SPENT_OUTPUT))
+        })?;
         self.view.count(found.iter().map(Vec::len).sum::<usize>().saturating_mul(FEATURE_BYTES))?;
         let value = |features: Vec<StructuralFeature>| {
             Value::List(features.into_iter().map(|feature| enum_value(TransactionFeature::from(feature))).collect())

@@ -87,11 +87,11 @@ fn listed(block: &Value) -> Value {
     json!({
         "txids": column("txid"), "txFees": column("fee"), "vsizes": column("vsize"),
         "totalOutputValues": column("totalOutputValue"), "feeRates": column("feeRate"),
-        "effectiveFeeRates": column("effectiveFeeRate"), "features": column("features"), "firstSeenAt": column("firstSeenAt"),
+        "effectiveFeeRates": column("effectiveFeeRate"), "txFeatures": column("features"), "firstSeenTimes": column("firstSeenAt"),
     })
 }
 
-const COLUMNS: &str = "txids txFees vsizes totalOutputValues feeRates effectiveFeeRates features firstSeenAt";
+const COLUMNS: &str = "txids txFees vsizes totalOutputValues feeRates effectiveFeeRates txFeatures firstSeenTimes";
 const OF_EACH: &str = "txid fee vsize totalOutputValue feeRate effectiveFeeRate features firstSeenAt";
 
 #[test]
@@ -107,7 +107,7 @@ fn a_summary_lists_what_each_transaction_shows() {
             let block = &answer["block"];
             assert_eq!(block["summary"], listed(block), "at height {height}");
             let features =
-                block["summary"]["features"].as_array().unwrap().iter().flat_map(|own| own.as_array().unwrap());
+                block["summary"]["txFeatures"].as_array().unwrap().iter().flat_map(|own| own.as_array().unwrap());
             found.extend(features.map(Value::to_string));
         }
         assert!(found.len() > 6, "few features: {found:?}");
