@@ -20,7 +20,7 @@
 //! | computes the tweak of a silent payment | [`TWEAK`] and 1 for each input | a multiplication of a point on the curve | the same |
 //! | orders the clusters of a block | 1 for each [`CLUSTER_STEPS`] | as many steps as members times edges | nothing |
 //! | asks the node for a filter of many | [`FILTER_OF_MANY`] more | a hundred share a round trip | the same |
-//! | reads what a block spends, as its compact filter and its features do | 1 for each transaction, [`SPENT_OUTPUT`] for each input | the transactions with the spent outputs are read | [`WHOLE_BLOCK`] |
+//! | reads what a block spends, as its compact filter, features and effective feerates do | 1 for each transaction, [`SPENT_OUTPUT`] for each input | the transactions with the spent outputs are read | [`WHOLE_BLOCK`] |
 //! | reads a list by keys, or all txids of a block | 1 more for each | counted before they are read | as a block of 3,000 |
 //! | finds a row by bisection | [`BISECTION`] | each step is a row, half of them in memory already | the same |
 //! | finds a period of a series | [`PERIOD`] | the rows of blocks at its ends are searched | as many as its range has, or `limits.points` |
@@ -70,7 +70,7 @@ pub(crate) const PROOF: usize = 850;
 /// Reading all transactions of a block of 3,000 in one pass, parsing and hashing them.
 pub(crate) const WHOLE_BLOCK: usize = 4_000;
 /// Finding the script of an output that a block spends, in the transaction that creates it.
-pub(crate) const SPENT_OUTPUT: usize = 3;
+const SPENT_OUTPUT: usize = 3;
 /// Having the node read one of many compact filters, of which a hundred are one request.
 pub(crate) const FILTER_OF_MANY: usize = 10;
 /// How many compact filters a list is taken to have at most: `limits.compact_filters` by default.
@@ -202,6 +202,11 @@ pub(crate) fn charged_rows<T>(
 pub(crate) fn parts(first: Option<i32>, last: Option<i32>, per_row: usize) -> usize {
     let default = i32::try_from(DEFAULT_PARTS).ok();
     page(first.or(default.filter(|_| last.is_none())), last, per_row)
+}
+
+/// Counts the outputs that these inputs of a block spend, before they are read.
+pub(crate) fn spend_on_spent_outputs(ctx: &Context<'_>, inputs: usize) -> Result<(), ApiError> {
+    spend(ctx, inputs.saturating_mul(SPENT_OUTPUT))
 }
 
 /// What a list of scalars, one for each transaction of a block, costs.

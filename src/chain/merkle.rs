@@ -4,6 +4,7 @@
 //! `consensus/merkle.cpp`). That is why a list that repeats its tail has the same root as the list itself, so the
 //! number of transactions does not follow from the root alone.
 
+use bitcoin::consensus::serialize;
 use bitcoin::hashes::{Hash, sha256d};
 use bitcoin::{TxMerkleNode, Txid};
 
@@ -61,6 +62,33 @@ impl MerkleTree {
             partner
         };
         below_root.iter().map(partner).collect()
+    }
+
+    /// The partial merkle tree that proves the transaction at `position` (BIP37), serialised: the number of transactions, the
+    /// hashes on the way to it and the flags of the nodes that are visited, from the root down and the left first. `None` if
+    /// there is no such position.
+    #[must_use]
+    pub fn partial(&self, position: usize) -> Option<Vec<u8>> {
+        let count = self.levels.first()?.len();
+        let (mut hashes, mut flags) = (Vec::new(), Vec::new());
+        if position >= count {
+            return None;
+        }
+        let mut waiting = vec![(self.levels.len() - 1, 0)];
+        while let Some((level, at)) = waiting.pop() {
+            let leads_there = position >> level == at;
+            flags.push(leads_there);
+            if level == 0 || !leads_there {
+                hashes.push(*self.levels.get(level)?.get(at)?);
+                continue;
+            }
+            let below = self.levels.get(level - 1)?.len();
+            let children = [2 * at + 1, 2 * at].into_iter().filter(|child| *child < below);
+            waiting.extend(children.map(|child| (level - 1, child)));
+        }
+        let flags: Vec<u8> =
+            flags.chunks(8).map(|bits| bits.iter().rfold(0, |byte, bit| byte << 1 | u8::from(*bit))).collect();
+        Some([serialize(&u32::try_from(count).ok()?), serialize(&hashes), serialize(&flags)].concat())
     }
 }
 
@@ -194,6 +222,17 @@ mod tests {
             prop_assert!(leads_there(txids[at], at));
             prop_assert_eq!(leads_there(txids[other], at), other == at);
             prop_assert_eq!(leads_there(txids[at], other), other == at);
+        }
+
+        #[test]
+        fn the_partial_tree_is_the_one_that_rust_bitcoin_builds(count in 1_u32..70, at: prop::sample::Index) {
+            let txids = txids(count);
+            let at = at.index(txids.len());
+            let matches: Vec<bool> = (0..txids.len()).map(|place| place == at).collect();
+            let theirs = bitcoin::merkle_tree::PartialMerkleTree::from_txids(&txids, &matches);
+            let tree = MerkleTree::of(&txids);
+            prop_assert_eq!(tree.partial(at), Some(serialize(&theirs)));
+            prop_assert_eq!(tree.partial(txids.len()), None);
         }
 
         #[test]

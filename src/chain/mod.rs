@@ -43,5 +43,5 @@ pub use height::Height;
 pub use period::{CalendarUnit, SeriesGroup};
 pub use script::ScriptType;
 pub use secrets::hidden;
-pub use sigops::{adjusted_vsize, policy_weight, sigop_cost};
+pub use sigops::{adjusted_vsize, may_count_for_more, policy_weight, sigop_cost};
 pub use time::median_time_past;

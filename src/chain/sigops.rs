@@ -67,12 +67,18 @@ pub fn policy_weight<E>(
     prevouts: impl FnOnce() -> Result<Vec<TxOut>, E>,
 ) -> Result<u64, E> {
     let weight = wide(transaction.weight());
-    if highest_sigop_cost(transaction).saturating_mul(WEIGHT_PER_SIGOP) <= weight {
+    if !may_count_for_more(transaction) {
         return Ok(weight);
     }
     // the library parses what we do
     let Ok(parts) = deserialize::<Transaction>(transaction.bytes()) else { return Ok(weight) };
     Ok(weight.max(sigop_cost(&parts, &prevouts()?).saturating_mul(WEIGHT_PER_SIGOP)))
+}
+
+/// Whether the signature operations of a transaction may count for more than its weight: what it spends decides that.
+#[must_use]
+pub fn may_count_for_more(transaction: &RawTransaction<'_>) -> bool {
+    highest_sigop_cost(transaction).saturating_mul(WEIGHT_PER_SIGOP) > wide(transaction.weight())
 }
 
 /// The highest sigop cost that a transaction can have, whatever it spends.

@@ -45,7 +45,7 @@ impl MempoolSnapshot {
         }
         let for_rate = fee_for(rate, weight).saturating_sub(paid).max(fee_for(rate.max(least), entry.policy_weight));
         let leaving = entry.fee.saturating_add(self.descendants(txid).sums.fee);
-        Some(for_rate.max(leaving.saturating_add(fee_for(step, entry.vsize().saturating_mul(4)))))
+        Some(for_rate.max(leaving.saturating_add(fee_for(step, entry.policy_vsize().saturating_mul(4)))))
     }
 }
 

@@ -119,7 +119,7 @@ impl Entry {
 
     /// Its virtual size in vbytes by which nodes judge it: a quarter of the policy weight, rounded up.
     #[must_use]
-    pub fn vsize(&self) -> u64 {
+    pub fn policy_vsize(&self) -> u64 {
         vsize(Weight::from_wu(self.policy_weight))
     }
 

@@ -30,7 +30,7 @@ impl Sums {
         let mut sums = Self::default();
         for entry in entries {
             sums.count += 1;
-            sums.vsize = sums.vsize.saturating_add(entry.vsize());
+            sums.vsize = sums.vsize.saturating_add(entry.policy_vsize());
             sums.weight = sums.weight.saturating_add(entry.weight);
             sums.fee = sums.fee.saturating_add(entry.fee);
         }

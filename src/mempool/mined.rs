@@ -14,23 +14,22 @@ use crate::chain::wide;
 /// each other; old blocks have larger ones.
 const MOST_STEPS: u64 = 200_000;
 
-/// A transaction of a block that pays a fee.
+/// A transaction of a block that pays a fee, as miners order it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PayingTransaction {
+pub struct MinedTransaction {
     /// Its txid.
     pub txid: Txid,
     /// Its fee in sat.
     pub fee: u64,
-    /// Its weight in weight units; where effective feerates are computed, that by which miners order it
-    /// ([`policy_weight`](crate::chain::policy_weight)).
-    pub weight: u64,
+    /// The weight by which it is ordered ([`policy_weight`](crate::chain::policy_weight)), in weight units.
+    pub policy_weight: u64,
     /// The transactions of the block that it spends, by their places in the list; each precedes it.
     pub parents: Vec<usize>,
 }
 
 /// The transactions of a block without the coinbase, and their clusters.
 pub struct MinedClusters<'t> {
-    transactions: &'t [PayingTransaction],
+    transactions: &'t [MinedTransaction],
     clusters: Vec<Cluster>,
 }
 
@@ -45,7 +44,7 @@ struct Cluster {
 impl<'t> MinedClusters<'t> {
     /// Finds the clusters of these transactions, which are in block order.
     #[must_use]
-    pub fn of(transactions: &'t [PayingTransaction]) -> Self {
+    pub fn of(transactions: &'t [MinedTransaction]) -> Self {
         // a forest in which each tree is a cluster, and its root the first member
         let mut roots: Vec<usize> = (0..transactions.len()).collect();
         for (place, transaction) in transactions.iter().enumerate() {
@@ -78,16 +77,16 @@ impl<'t> MinedClusters<'t> {
     /// of the block, which is that of a miner who orders as we do.
     #[must_use]
     pub fn feerates(&self) -> Vec<FeeFraction> {
-        let own = |transaction: &PayingTransaction| FeeFraction::new(transaction.fee, transaction.weight);
+        let own = |transaction: &MinedTransaction| FeeFraction::new(transaction.fee, transaction.policy_weight);
         let mut feerates: Vec<_> = self.transactions.iter().map(own).collect();
         for cluster in &self.clusters {
             let places = &cluster.members;
             let within = |parent: &usize| places.binary_search(parent).ok();
             let members = places.iter().filter_map(|place| {
                 let transaction = self.transactions.get(*place)?;
-                let PayingTransaction { txid, fee, weight, parents } = transaction;
+                let MinedTransaction { txid, fee, policy_weight, parents } = transaction;
                 let parents = parents.iter().filter_map(within).collect();
-                Some(Member { txid: *txid, fee: *fee, weight: *weight, sequence: wide(*place), parents })
+                Some(Member { txid: *txid, fee: *fee, weight: *policy_weight, sequence: wide(*place), parents })
             });
             let members: Vec<_> = members.collect();
             for chunk in if cluster.steps.is_none() { chunks_in_order(&members) } else { chunks(&members) } {
@@ -104,7 +103,7 @@ impl<'t> MinedClusters<'t> {
 
 /// The spends that lead from these transactions to their ancestors, followed for each of them; `None` beyond [`MOST_STEPS`]. `seen`
 /// has, for each transaction of the block, one more than the place of the last member that led to it, and 0 at first.
-fn steps(transactions: &[PayingTransaction], members: &[usize], seen: &mut [usize]) -> Option<u64> {
+fn steps(transactions: &[MinedTransaction], members: &[usize], seen: &mut [usize]) -> Option<u64> {
     let (mut steps, mut waiting) = (0_u64, Vec::new());
     for place in members {
         waiting.push(*place);
@@ -172,11 +171,16 @@ mod tests {
 
     use super::*;
 
-    fn transaction(number: u8, fee: u64, parents: &[usize]) -> PayingTransaction {
-        PayingTransaction { txid: Txid::from_byte_array([number; 32]), fee, weight: 400, parents: parents.to_vec() }
+    fn transaction(number: u8, fee: u64, parents: &[usize]) -> MinedTransaction {
+        MinedTransaction {
+            txid: Txid::from_byte_array([number; 32]),
+            fee,
+            policy_weight: 400,
+            parents: parents.to_vec(),
+        }
     }
 
-    fn feerates(transactions: &[PayingTransaction]) -> Vec<f64> {
+    fn feerates(transactions: &[MinedTransaction]) -> Vec<f64> {
         MinedClusters::of(transactions).feerates().into_iter().map(FeeFraction::to_sat_per_vb).collect()
     }
 
@@ -204,10 +208,10 @@ mod tests {
         assert_eq!(feerates(&[]), Vec::<f64>::new());
     }
 
-    fn numbered(number: usize, fee: u64, parents: &[usize]) -> PayingTransaction {
+    fn numbered(number: usize, fee: u64, parents: &[usize]) -> MinedTransaction {
         let mut txid = [7; 32];
         txid[..8].copy_from_slice(&number.to_be_bytes());
-        PayingTransaction { txid: Txid::from_byte_array(txid), fee, weight: 400, parents: parents.to_vec() }
+        MinedTransaction { txid: Txid::from_byte_array(txid), fee, policy_weight: 400, parents: parents.to_vec() }
     }
 
     #[test]

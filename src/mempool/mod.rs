@@ -60,7 +60,7 @@ pub use feerate::{FeeFraction, Rank};
 pub use graph::{Relatives, Sums};
 pub use histogram::{FeeBin, FeeBins, FeerateKind};
 pub use limits::{MempoolLimits, NodeMempool};
-pub use mined::{MinedClusters, PayingTransaction, ahead_of_better};
+pub use mined::{MinedClusters, MinedTransaction, ahead_of_better};
 pub use prevouts::{PrevoutRef, Prevouts, PrevoutsIter};
 pub use projection::{PROJECTED_BLOCK_WEIGHT, PROJECTED_PERCENT, ProjectedBlock, ProjectedPlace, Remainder};
 pub use recommended::RecommendedFees;

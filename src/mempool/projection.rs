@@ -90,7 +90,7 @@ struct Placed {
 }
 
 impl Placed {
-    fn vsize(&self) -> u64 {
+    fn policy_vsize(&self) -> u64 {
         vsize(Weight::from_wu(self.policy_weight))
     }
 }
@@ -130,7 +130,7 @@ impl Projection {
             .zip(&placed)
             .map(|(place, transaction)| {
                 let before = ahead;
-                ahead = ahead.saturating_add(transaction.vsize());
+                ahead = ahead.saturating_add(transaction.policy_vsize());
                 (transaction.sequence, place, before)
             })
             .collect();
@@ -164,7 +164,7 @@ impl Projection {
 fn block_of(placed: &[Placed]) -> ProjectedBlock {
     let mut block = ProjectedBlock {
         weight: placed.iter().fold(0_u64, |sum, transaction| sum.saturating_add(transaction.weight)),
-        vsize: placed.iter().fold(0_u64, |sum, transaction| sum.saturating_add(transaction.vsize())),
+        vsize: placed.iter().fold(0_u64, |sum, transaction| sum.saturating_add(transaction.policy_vsize())),
         fees: placed.iter().fold(0_u64, |sum, transaction| sum.saturating_add(transaction.fee)),
         feerates: [FeeFraction::ZERO; PROJECTED_PERCENT.len()],
         sequences: placed.iter().map(|transaction| transaction.sequence).collect(),
@@ -173,7 +173,7 @@ fn block_of(placed: &[Placed]) -> ProjectedBlock {
     let mut wanted = PROJECTED_PERCENT.into_iter().zip(&mut block.feerates).peekable();
     let mut below = 0_u128;
     for transaction in placed.iter().rev() {
-        below += u128::from(transaction.vsize());
+        below += u128::from(transaction.policy_vsize());
         while let Some((_, feerate)) =
             wanted.next_if(|(percent, _)| below * 100 >= u128::from(block.vsize) * u128::from(*percent))
         {

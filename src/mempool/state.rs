@@ -105,7 +105,7 @@ impl MempoolState {
 impl MempoolTotals {
     pub(super) fn add(&mut self, entry: &Entry) {
         self.count = self.count.saturating_add(1);
-        self.vsize = self.vsize.saturating_add(entry.vsize());
+        self.vsize = self.vsize.saturating_add(entry.policy_vsize());
         self.weight = self.weight.saturating_add(entry.weight);
         self.size = self.size.saturating_add(entry.size());
         self.fee = self.fee.saturating_add(entry.fee);
@@ -114,7 +114,7 @@ impl MempoolTotals {
 
     pub(super) fn take(&mut self, entry: &Entry) {
         self.count = self.count.saturating_sub(1);
-        self.vsize = self.vsize.saturating_sub(entry.vsize());
+        self.vsize = self.vsize.saturating_sub(entry.policy_vsize());
         self.weight = self.weight.saturating_sub(entry.weight);
         self.size = self.size.saturating_sub(entry.size());
         self.fee = self.fee.saturating_sub(entry.fee);

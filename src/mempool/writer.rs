@@ -98,7 +98,7 @@ impl Mempool {
         let added = MempoolEventKind::Added { txid: entry.txid, cause };
         entry.sequence = self.state.events.push(added, self.state.limits.events);
         if cause == Cause::New {
-            self.state.arrivals.count(entry.first_seen, entry.vsize());
+            self.state.arrivals.count(entry.first_seen, entry.policy_vsize());
         }
         let entry = self.insert(entry);
         let children = self.state.children_of(&entry.txid);

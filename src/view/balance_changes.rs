@@ -5,10 +5,10 @@ use std::collections::{HashMap, HashSet};
 use bitcoin::ScriptBuf;
 
 use super::block_spends::SpentInBlock;
-use super::{Block, BudgetExceeded, View, corrupt};
-use crate::chain::raw::split_transactions;
+use super::{Block, BudgetExceeded, View};
+use crate::chain::Height;
 use crate::chain::script::never_spendable;
-use crate::index::{IndexError, TxNum};
+use crate::index::IndexError;
 use crate::mempool::{Coins, ScriptTotals};
 
 /// What the transactions of a block do to a script.
@@ -29,15 +29,9 @@ impl View {
     where
         E: From<IndexError> + From<BudgetExceeded>,
     {
-        if !block.is_main() {
-            return Ok(None);
-        }
-        let first = block.first_txnum()?;
-        let mut raw = Vec::with_capacity(usize::try_from(block.row.size).unwrap_or_default());
-        let rows = self.head.chain.read_transactions(first, block.row.transactions, &mut raw)?;
-        let transactions = split_transactions(rows.len(), &raw)
-            .map_err(|error| corrupt("transactions", format!("block {}: {error}", block.row.hash)))?;
-        let spends = self.block_spends::<E>(rows.iter().map(|(txid, _)| *txid).collect(), transactions)?;
+        let Some(contents) = self.block_contents(block)? else { return Ok(None) };
+        // what is read was counted by the numbers in the row of the block
+        let spends = self.block_spends(&contents, |_| true, |_| Ok::<_, E>(()))?;
 
         let mut changes: HashMap<ScriptBuf, ScriptTotals> = HashMap::new();
         for transaction in spends.transactions() {
@@ -52,7 +46,7 @@ impl View {
             for output in transaction.outputs() {
                 let script_pubkey = ScriptBuf::from_bytes(output.script_pubkey.to_vec());
                 // the output of the genesis block never entered the UTXO set
-                if first == TxNum(0) || never_spendable(&script_pubkey) {
+                if block.height == Height::GENESIS || never_spendable(&script_pubkey) {
                     continue;
                 }
                 add(&mut changes.entry(script_pubkey.clone()).or_default().pending, output.value);

@@ -3,13 +3,13 @@
 use std::collections::HashMap;
 
 use bitcoin::consensus::deserialize;
-use bitcoin::{Transaction, TxOut, Txid};
+use bitcoin::{Transaction, Txid};
 
 use super::{Block, BudgetExceeded, View, corrupt};
 use crate::chain::raw::{RawTransaction, split_transactions};
-use crate::chain::{StructuralFeature, features, policy_weight, wide};
+use crate::chain::{StructuralFeature, features, may_count_for_more, policy_weight, wide};
 use crate::index::{IndexError, TxNum};
-use crate::mempool::{FeeFraction, PayingTransaction};
+use crate::mempool::{FeeFraction, MinedTransaction};
 
 /// The figures of the transactions of a block.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,8 +20,23 @@ pub struct BlockContents {
     pub paying: Vec<PayingTransaction>,
     /// The sum of the outputs of each transaction in sat, the coinbase first.
     pub values: Vec<u64>,
+    /// The position of the coinbase.
     first: TxNum,
+    /// The transactions as serialised, for what is asked of them later. The byte budget of the answer has counted them.
     raw: Vec<u8>,
+}
+
+/// A transaction of a block that pays a fee.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PayingTransaction {
+    /// Its txid.
+    pub txid: Txid,
+    /// Its fee in sat.
+    pub fee: u64,
+    /// Its weight in weight units.
+    pub weight: u64,
+    /// The transactions of the block that it spends, by their places in the list; each precedes it.
+    pub parents: Vec<usize>,
 }
 
 /// A share of a whole, in whole millionths of a percent: with fractions, a share that falls exactly between two transactions would
@@ -54,7 +69,13 @@ pub struct CoinbaseFigures {
 }
 
 impl BlockContents {
-    fn transactions(&self) -> Result<Vec<RawTransaction<'_>>, IndexError> {
+    /// The txids, in block order.
+    pub(super) fn txids(&self) -> impl Iterator<Item = Txid> {
+        std::iter::once(self.coinbase.txid).chain(self.paying.iter().map(|transaction| transaction.txid))
+    }
+
+    /// The transactions, in block order.
+    pub(super) fn transactions(&self) -> Result<Vec<RawTransaction<'_>>, IndexError> {
         split_transactions(self.values.len(), &self.raw)
             .map_err(|error| corrupt("transactions", format!("of the block of {}: {error}", self.coinbase.txid)))
     }
@@ -121,31 +142,25 @@ impl View {
         Ok(Some(BlockContents { coinbase, paying, values, first, raw }))
     }
 
-    /// The transactions of a block without the coinbase, with the weights by which miners order them
-    /// ([`policy_weight`](crate::chain::policy_weight)).
+    /// The transactions of a block without the coinbase, as miners order them. `count` is called with the number of inputs whose
+    /// outputs decide what signature operations count for, before they are read.
     ///
-    /// Errors: those of the index, and the byte budget: what a transaction with many signature operations spends is read.
-    pub fn paying_by_policy<E>(&self, contents: &BlockContents) -> Result<Vec<PayingTransaction>, E>
+    /// Errors: those of the index and of `count`, and the byte budget.
+    pub fn mined_transactions<E>(
+        &self,
+        contents: &BlockContents,
+        count: impl FnOnce(usize) -> Result<(), E>,
+    ) -> Result<Vec<MinedTransaction>, E>
     where
         E: From<IndexError> + From<BudgetExceeded>,
     {
-        let transactions = contents.transactions()?;
-        let behind_coinbase = transactions.iter().zip(contents.first.0..).skip(1);
-        let weighed = contents.paying.iter().zip(behind_coinbase).map(|(own, (transaction, txnum))| {
-            let weight = policy_weight(transaction, || self.all_spent::<E>(TxNum(txnum)))?;
-            Ok(PayingTransaction { weight, ..own.clone() })
+        let spends = self.block_spends(contents, may_count_for_more, count)?;
+        let behind_coinbase = spends.transactions().iter().skip(1);
+        let ordered = contents.paying.iter().zip(behind_coinbase).map(|(own, transaction)| {
+            let policy_weight = policy_weight(transaction, || spends.prevouts(transaction))?;
+            Ok(MinedTransaction { txid: own.txid, fee: own.fee, policy_weight, parents: own.parents.clone() })
         });
-        weighed.collect()
-    }
-
-    /// The outputs that a transaction of the active chain spends.
-    fn all_spent<E>(&self, txnum: TxNum) -> Result<Vec<TxOut>, E>
-    where
-        E: From<IndexError> + From<BudgetExceeded>,
-    {
-        let transaction = self.transaction_at(txnum)?;
-        let spent = self.prevouts::<E>(&transaction, 0..transaction.parts.input.len())?;
-        Ok(spent.into_iter().flatten().collect())
+        ordered.collect()
     }
 
     /// The features of each transaction of a block, in block order. `count` is called with the number of its inputs, before the
@@ -160,16 +175,11 @@ impl View {
     where
         E: From<IndexError> + From<BudgetExceeded>,
     {
-        let transactions = contents.transactions()?;
-        count(transactions.iter().map(|transaction| transaction.inputs().count()).sum())?;
         // each is decoded whole
         self.count(contents.raw.len())?;
-        let txids = contents.paying.iter().map(|transaction| transaction.txid);
-        let txids = std::iter::once(contents.coinbase.txid).chain(txids).collect();
-        let spends = self.block_spends::<E>(txids, transactions)?;
+        let spends = self.block_spends(contents, |_| true, count)?;
         let features_of = |transaction: &RawTransaction<'_>| {
-            let inputs = transaction.inputs().filter(|input| !input.is_null());
-            let prevouts: Vec<TxOut> = inputs.map(|input| Ok(spends.of(&input)?.output)).collect::<Result<_, E>>()?;
+            let prevouts = spends.prevouts(transaction)?;
             let parts: Transaction = deserialize(transaction.bytes()).map_err(|error| {
                 corrupt("transactions", format!("of the block of {}: {error}", contents.coinbase.txid))
             })?;

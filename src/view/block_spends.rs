@@ -5,11 +5,11 @@ use std::collections::HashMap;
 use bitcoin::{Amount, ScriptBuf, TxOut, Txid};
 
 use super::prevouts::Funding;
-use super::{BudgetExceeded, View, corrupt};
+use super::{BlockContents, BudgetExceeded, View, corrupt};
 use crate::chain::raw::{RawInput, RawTransaction};
 use crate::index::IndexError;
 
-/// The transactions of a block of the active chain, and those outside it whose outputs they spend.
+/// The transactions of a block of the active chain, and those outside it whose outputs they spend, as far as was asked for.
 pub(super) struct BlockSpends<'b> {
     transactions: Vec<RawTransaction<'b>>,
     own: HashMap<Txid, usize>,
@@ -27,6 +27,12 @@ impl<'b> BlockSpends<'b> {
     /// The transactions, in block order.
     pub(super) fn transactions(&self) -> &[RawTransaction<'b>] {
         &self.transactions
+    }
+
+    /// The outputs that a transaction spends, one of those that were asked for. None for the coinbase.
+    pub(super) fn prevouts(&self, transaction: &RawTransaction<'_>) -> Result<Vec<TxOut>, IndexError> {
+        let inputs = transaction.inputs().filter(|input| !input.is_null());
+        inputs.map(|input| Ok(self.of(&input)?.output)).collect()
     }
 
     /// The output that an input spends, which is not that of the coinbase.
@@ -53,21 +59,25 @@ impl<'b> BlockSpends<'b> {
 }
 
 impl View {
-    /// Reads what these transactions of a block of the active chain spend; the txids are theirs.
+    /// Reads what those transactions of a block spend for which `is_asked`. `count` is called with the number of their inputs before.
     ///
-    /// Errors: those of the index, and the byte budget.
+    /// Errors: those of the index and of `count`, and the byte budget.
     pub(super) fn block_spends<'b, E>(
         &self,
-        txids: Vec<Txid>,
-        transactions: Vec<RawTransaction<'b>>,
+        contents: &'b BlockContents,
+        is_asked: impl Fn(&RawTransaction<'_>) -> bool,
+        count: impl FnOnce(usize) -> Result<(), E>,
     ) -> Result<BlockSpends<'b>, E>
     where
         E: From<IndexError> + From<BudgetExceeded>,
     {
-        let own: HashMap<Txid, usize> = txids.into_iter().zip(0..).collect();
-        let spent = transactions.iter().flat_map(RawTransaction::inputs).filter(|input| !input.is_null());
-        let elsewhere = spent.map(|input| input.outpoint_txid()).filter(|txid| !own.contains_key(txid)).collect();
-        let elsewhere = self.all_funding::<E>(elsewhere)?;
+        let transactions = contents.transactions()?;
+        let own: HashMap<Txid, usize> = contents.txids().zip(0..).collect();
+        let asked = transactions.iter().filter(|transaction| is_asked(transaction));
+        let spent = asked.flat_map(RawTransaction::inputs).filter(|input| !input.is_null());
+        let spent: Vec<Txid> = spent.map(|input| input.outpoint_txid()).collect();
+        count(spent.len())?;
+        let elsewhere = self.all_funding::<E>(spent.into_iter().filter(|txid| !own.contains_key(txid)).collect())?;
         Ok(BlockSpends { transactions, own, elsewhere })
     }
 }

@@ -127,7 +127,8 @@ impl View {
         let above_each = outpoints(parts).filter_map(|outpoint| {
             let (by, _) = self.mempool().spender(&outpoint)?;
             let conflicting = self.mempool().get(&by)?;
-            let same_rate = u128::from(conflicting.fee) * u128::from(size) / u128::from(conflicting.vsize().max(1));
+            let same_rate =
+                u128::from(conflicting.fee) * u128::from(size) / u128::from(conflicting.policy_vsize().max(1));
             u64::try_from(same_rate + 1).ok()
         });
         above_each.chain([for_size, more_than_all]).max()

@@ -6,8 +6,7 @@ use std::sync::Arc;
 use bitcoin::BlockHash;
 use parking_lot::Mutex;
 
-/// Values of blocks, of an answer so far. What they take was counted when they were computed, so that the limits of an answer bound
-/// them.
+/// Values of blocks, of an answer so far. What was read for them was counted before, so that the limits of an answer bound them.
 #[derive(Debug)]
 pub(super) struct KeptByBlock<T>(Mutex<HashMap<BlockHash, Arc<T>>>);
 

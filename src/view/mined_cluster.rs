@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::block::Block;
 use super::{BudgetExceeded, Transaction, View, corrupt};
 use crate::index::{IndexError, TxNum};
-use crate::mempool::PayingTransaction;
+use crate::mempool::MinedTransaction;
 
 /// A transaction of a cluster, and the positions of those that it spends.
 struct ClusterMember {
@@ -24,7 +24,7 @@ pub const MOST_PARTS: usize = 100;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MinedCluster {
     /// The transactions of the cluster in block order, and the place of this one.
-    Found(Vec<PayingTransaction>, usize),
+    Found(Vec<MinedTransaction>, usize),
     /// The cluster has too many transactions, inputs and outputs to be searched one by one.
     Large,
 }
@@ -71,8 +71,8 @@ impl View {
             let fee = transaction.place.and_then(|place| place.fee);
             let fee = fee.ok_or_else(|| corrupt("transactions", format!("{} has no fee", transaction.txid)))?;
             let parents = parents.iter().filter_map(|parent| places.get(parent).copied()).collect();
-            let weight = self.policy_weight::<E>(&transaction)?;
-            Ok(PayingTransaction { txid: transaction.txid, fee, weight, parents })
+            let policy_weight = self.policy_weight::<E>(&transaction)?;
+            Ok(MinedTransaction { txid: transaction.txid, fee, policy_weight, parents })
         };
         let cluster: Result<Vec<_>, E> = found.into_values().map(member).collect();
         Ok(Some(MinedCluster::Found(cluster?, own)))

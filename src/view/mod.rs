@@ -58,7 +58,7 @@ use together::WantedTogether;
 pub use addresses::FoundAddress;
 pub use balance_changes::ScriptChange;
 pub use block::Block;
-pub use block_contents::{BlockContents, Share};
+pub use block_contents::{BlockContents, PayingTransaction, Share};
 pub use byte_budget::BudgetExceeded;
 pub use chain::figures::OutputAge;
 pub use chain::period::Period;
@@ -96,9 +96,9 @@ pub use crate::index::{
 };
 pub use crate::mempool::{
     ArrivalRate, BlockAudit, Coins, Departed, Departure, Entry, FeeBin, FeeBins, FeeFraction, FeerateKind,
-    MempoolEvent, MempoolEventKind, MempoolSample, MempoolSnapshot, MempoolTotals, MinedClusters, NodeMempool,
-    PayingTransaction, PrevoutSource, ProjectedBlock, ProjectedPlace, Rank, Remainder, SAMPLED_TARGETS,
-    SampledEstimates, ScriptPlace, ScriptTotals, Sums, ahead_of_better,
+    MempoolEvent, MempoolEventKind, MempoolSample, MempoolSnapshot, MempoolTotals, MinedClusters, MinedTransaction,
+    NodeMempool, PrevoutSource, ProjectedBlock, ProjectedPlace, Rank, Remainder, SAMPLED_TARGETS, SampledEstimates,
+    ScriptPlace, ScriptTotals, Sums, ahead_of_better,
 };
 pub use crate::node::{
     ChainInfo, ChainTip, ChainTipStatus, CompactFilter, Deployment, DeploymentStatus, Deployments, EstimateMode,

@@ -1,8 +1,10 @@
 //! Proofs that a block of the active chain contains a transaction: by its txid, and by its wtxid.
 
+use std::sync::Arc;
+
 use bitcoin::consensus::serialize;
 use bitcoin::hashes::{Hash, sha256d};
-use bitcoin::{MerkleBlock, Script, Transaction, TxMerkleNode, Wtxid};
+use bitcoin::{Script, Transaction, TxMerkleNode, Wtxid};
 
 use super::{Block, View, corrupt};
 use crate::chain::coinbase;
@@ -51,6 +53,7 @@ pub(super) struct WitnessTree {
     reserved_value: [u8; RESERVED_BYTES],
     commitment: [u8; 32],
     coinbase: Vec<u8>,
+    coinbase_branch: Vec<TxMerkleNode>,
 }
 
 impl View {
@@ -64,21 +67,34 @@ impl View {
         index: u32,
         count: impl FnOnce() -> Result<(), E>,
     ) -> Result<MerkleProof, E> {
-        let read = || {
-            count()?;
-            Ok::<_, E>(MerkleTree::of(&self.txids(&block)?))
-        };
-        let branch = branch(&*self.txid_trees.get_or(block.row.hash, read)?, &block, index)?;
+        let tree = self.txid_tree(&block, count)?;
+        let branch = at(index, |index| tree.branch(index)).ok_or_else(|| missing(&block, index))?;
         Ok(MerkleProof { block, index, branch })
     }
 
     /// The same proof in the serialisation of `merkleblock` messages (BIP37), which Core's `gettxoutproof` returns.
-    pub fn merkle_block(&self, block: &Block, index: u32) -> Result<Vec<u8>, IndexError> {
-        let txids = self.txids(block)?;
-        let txid = usize::try_from(index).ok().and_then(|index| txids.get(index));
-        let txid = *txid.ok_or_else(|| missing(block, index))?;
-        let proof = MerkleBlock::from_header_txids_with_predicate(&block.row.header, &txids, |other| *other == txid);
-        Ok(serialize(&proof))
+    ///
+    /// Errors: as of [`View::merkle_proof`].
+    pub fn merkle_block<E: From<IndexError>>(
+        &self,
+        block: &Block,
+        index: u32,
+        count: impl FnOnce() -> Result<(), E>,
+    ) -> Result<Vec<u8>, E> {
+        let tree = self.txid_tree(block, count)?;
+        let partial = at(index, |index| tree.partial(index)).ok_or_else(|| missing(block, index))?;
+        Ok([serialize(&block.row.header), partial].concat())
+    }
+
+    fn txid_tree<E: From<IndexError>>(
+        &self,
+        block: &Block,
+        count: impl FnOnce() -> Result<(), E>,
+    ) -> Result<Arc<MerkleTree>, E> {
+        self.txid_trees.get_or(block.row.hash, || {
+            count()?;
+            Ok(MerkleTree::of(&self.txids(block)?))
+        })
     }
 
     /// The proof that a block contains the transaction with this index and its witness. `None` if the coinbase of the block
@@ -97,9 +113,8 @@ impl View {
         };
         let kept = self.witness_trees.get_or(block.row.hash, read)?;
         let Some(witnesses) = kept.as_ref() else { return Ok(None) };
-        let branch = branch(&witnesses.tree, &block, index)?;
-        // what it reads was counted with the whole block
-        let coinbase_proof = self.merkle_proof(block, 0, || Ok::<_, E>(()))?;
+        let branch = at(index, |index| witnesses.tree.branch(index)).ok_or_else(|| missing(&block, index))?;
+        let coinbase_proof = MerkleProof { block, index: 0, branch: witnesses.coinbase_branch.clone() };
         let WitnessTree { root: witness_root, reserved_value, commitment, ref coinbase, .. } = *witnesses;
         let coinbase = coinbase.clone();
         Ok(Some(WtxidProof { index, branch, witness_root, reserved_value, commitment, coinbase, coinbase_proof }))
@@ -130,13 +145,15 @@ impl View {
         let coinbase: Transaction = bitcoin::consensus::deserialize(first.bytes())
             .map_err(|error| corrupt("transactions", format!("the coinbase of {}: {error}", block.row.hash)))?;
         let coinbase = without_witness(coinbase);
-        Ok(Some(WitnessTree { tree, root, reserved_value, commitment: commitment.to_byte_array(), coinbase }))
+        let txids = MerkleTree::of(&self.txids(block)?);
+        let coinbase_branch = txids.branch(0).ok_or_else(|| missing(block, 0))?;
+        let commitment = commitment.to_byte_array();
+        Ok(Some(WitnessTree { tree, root, reserved_value, commitment, coinbase, coinbase_branch }))
     }
 }
 
-fn branch(tree: &MerkleTree, block: &Block, index: u32) -> Result<Vec<TxMerkleNode>, IndexError> {
-    let branch = usize::try_from(index).ok().and_then(|index| tree.branch(index));
-    branch.ok_or_else(|| missing(block, index))
+fn at<T>(index: u32, of: impl FnOnce(usize) -> Option<T>) -> Option<T> {
+    usize::try_from(index).ok().and_then(of)
 }
 
 fn without_witness(mut transaction: Transaction) -> Vec<u8> {

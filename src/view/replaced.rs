@@ -123,7 +123,7 @@ impl View {
             return Ok(Replacement { fee, vsize: size, first_seen, is_confirmed: true });
         }
         if let Some(entry) = self.mempool().get(txid) {
-            let (fee, size) = (Some(entry.fee), Some(entry.vsize()));
+            let (fee, size) = (Some(entry.fee), Some(entry.policy_vsize()));
             return Ok(Replacement { fee, vsize: size, first_seen: Some(entry.first_seen), is_confirmed: false });
         }
         if let Some(departed) = self.mempool().departed(txid) {

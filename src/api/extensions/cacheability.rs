@@ -273,7 +273,7 @@ const FIELD_CACHEABILITY: &[(&str, Cacheability, &str)] = &[
         "received spent net feePaid feeAttribution ownInputCount ownOutputCount isSelfTransfer",
     ),
     ("Miner", Immutable, "id slug"),
-    ("Miner", UntilNextHead, "name link tags payoutAddresses stats share series firstBlock lastBlock blocks"),
+    ("Miner", UntilNextHead, "name link tags payoutAddresses stats minerShare series firstBlock lastBlock blocks"),
     ("MinerSeriesPoint", UntilNextHead, "startAt endAt firstBlock lastBlock blockCount share hashrate stats audits"),
     ("MinerShare", UntilNextHead, "miner rank share hashrate stats audits staleBlockCount"),
     ("MinerTotals", UntilNextHead, "blockCount emptyBlockCount fees reward"),

@@ -133,7 +133,7 @@ fn check_entries(snapshot: &MempoolSnapshot, model: &Model) {
         let entry = snapshot.get(txid).unwrap();
         assert_eq!((entry.fee, entry.weight), own(present));
         assert_eq!(
-            (entry.sequence, entry.vsize()),
+            (entry.sequence, entry.policy_vsize()),
             (present.sequence, u64::try_from(present.transaction.vsize()).unwrap())
         );
         assert_eq!(snapshot.by_wtxid(&present.arrival.wtxid), Some(entry));

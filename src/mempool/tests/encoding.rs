@@ -80,7 +80,7 @@ fn an_encoded_sample_is_decoded_unchanged() {
     let (mut mempool, [parent, child]) = family(Cause::New);
     mempool.set_node(NodeMempool { min_fee_rate: 1.5, ..NodeMempool::default() });
     let sample = MempoolSample::of(&mempool.snapshot(), Height::from(70_000), 1_030);
-    assert_eq!((sample.count, sample.vsize), (2, parent.vsize() + child.vsize()));
+    assert_eq!((sample.count, sample.vsize), (2, parent.policy_vsize() + child.policy_vsize()));
     assert_eq!((sample.total_fee, sample.min_fee_rate.to_bits()), (parent.fee + child.fee, 1.5_f64.to_bits()));
     assert!((sample.transactions_per_second * 60.0 - 2.0).abs() < 1e-9);
     // one sat a weight unit and three: together the child pays for its parent, a little over 8 sat/vB

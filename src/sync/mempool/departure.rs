@@ -77,7 +77,7 @@ fn reason_without_reorg(mempool: &MempoolSnapshot, entry: &Entry, now: u64) -> D
 fn is_below_minimum_feerate(mempool: &MempoolSnapshot, entry: &Entry) -> bool {
     let node = mempool.node();
     let above = mempool.descendants(&entry.txid).sums;
-    let alone = Sums { count: 1, vsize: entry.vsize(), weight: entry.weight, fee: entry.fee };
+    let alone = Sums { count: 1, vsize: entry.policy_vsize(), weight: entry.weight, fee: entry.fee };
     let together =
         Sums { vsize: alone.vsize.saturating_add(above.vsize), fee: alone.fee.saturating_add(above.fee), ..alone };
     let pays_less = |sums: Sums| to_f64(sums.fee) < node.min_fee_rate * to_f64(sums.vsize);

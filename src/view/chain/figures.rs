@@ -44,8 +44,8 @@ impl View {
         let raw = RawTransaction::parse_whole(&transaction.raw)
             .map_err(|error| corrupt("transactions", format!("{}: {error}", transaction.txid)))?;
         policy_weight(&raw, || {
-            let spent = self.spent_outputs::<E>(transaction, 0..transaction.parts.input.len())?;
-            Ok(spent.into_iter().flatten().map(|spent| spent.output).collect())
+            let spent = self.prevouts::<E>(transaction, 0..transaction.parts.input.len())?;
+            Ok(spent.into_iter().flatten().collect())
         })
     }
 

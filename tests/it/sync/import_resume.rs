@@ -38,11 +38,20 @@ fn lazy(directory: &Path) -> ImportOptions {
     ImportOptions { checkpoint_interval: Duration::MAX, ..import_options(directory, RANGE) }
 }
 
+/// Begins or continues an import once no other holds its directory: a program that another test starts at the moment at which one
+/// is dropped has a copy of its lock until it runs.
+fn begin(options: &ImportOptions) -> Import {
+    wait_for("the directory", Duration::from_secs(10), || match Import::begin(options.clone()) {
+        Err(IndexError::TemporaryDirectoryInUse { .. }) => None,
+        begun => Some(begun.unwrap()),
+    })
+}
+
 /// The blocks, and the rows of an import of them that was not interrupted.
 fn expected(seed: u64) -> (SerializedBlocks, Checksums) {
     let (directory, blocks) = (tempfile::tempdir().unwrap(), serialized(&hostile_blocks(seed)));
     let options = lazy(directory.path());
-    let mut import = Import::begin(options.clone()).unwrap();
+    let mut import = begin(&options);
     import.push(&blocks).unwrap();
     import.finish(&mut unwatched).unwrap().unwrap();
     (blocks, open(&options.path).checksums().unwrap())
@@ -76,7 +85,7 @@ fn an_import_dropped_after_every_push_has_the_same_rows() {
             range: 1 + u32::try_from(height).unwrap(),
             ..options.clone()
         };
-        let mut import = Import::begin(if height == 0 { options.clone() } else { other }).unwrap();
+        let mut import = begin(if height == 0 { &options } else { &other });
         assert_eq!(import.fresh_start(), (height == 0).then_some(&FreshStart::NoCheckpoint));
         assert_eq!(
             (next(&import), import.tip().map(|tip| tip.hash)),
@@ -85,7 +94,7 @@ fn an_import_dropped_after_every_push_has_the_same_rows() {
         assert!(!import.has_all_blocks());
         import.push(std::slice::from_ref(block)).unwrap();
     }
-    let import = Import::begin(options.clone()).unwrap();
+    let import = begin(&options);
     assert_eq!(next(&import), blocks.len());
     assert_eq!(complete(import, &options, &blocks), rows);
 }
@@ -95,7 +104,7 @@ fn an_import_stopped_after_every_unit_has_the_same_rows() {
     let (blocks, rows) = expected(6);
     let directory = tempfile::tempdir().unwrap();
     let options = ImportOptions { threads: 1, ..eager(directory.path()) };
-    let mut import = Import::begin(options.clone()).unwrap();
+    let mut import = begin(&options);
     import.push(&blocks).unwrap();
     let mut starts: Vec<ImportProgress> = Vec::new();
     loop {
@@ -113,7 +122,7 @@ fn an_import_stopped_after_every_unit_has_the_same_rows() {
             Ok(imported) => break assert!(imported.is_some()),
             Err(error) => assert!(matches!(error, IndexError::Interrupted), "{error}"),
         }
-        import = Import::begin(options.clone()).unwrap();
+        import = begin(&options);
         assert_eq!(import.fresh_start(), None);
         assert!(import.has_all_blocks() && next(&import) == blocks.len());
         // finishing is possible after this refusal
@@ -133,18 +142,18 @@ fn what_is_pushed_after_the_checkpoint_is_pushed_again() {
     let (blocks, rows) = expected(7);
     let directory = tempfile::tempdir().unwrap();
     let options = lazy(directory.path());
-    let mut import = Import::begin(options.clone()).unwrap();
+    let mut import = begin(&options);
     import.push(&blocks[..50]).unwrap();
     drop(import);
     // no checkpoint had a block
-    let mut import = Import::begin(options.clone()).unwrap();
+    let mut import = begin(&options);
     assert_eq!((import.fresh_start(), import.tip()), (Some(&FreshStart::NoCheckpoint), None));
     for (from, to) in [(0, 30), (30, 31), (31, 90)] {
         import.push(&blocks[from..to]).unwrap();
         import.checkpoint().unwrap();
         import.push(&blocks[to..to + 40]).unwrap();
         drop(import);
-        import = Import::begin(options.clone()).unwrap();
+        import = begin(&options);
         assert_eq!((import.fresh_start(), next(&import)), (None, to));
     }
     assert_eq!(complete(import, &options, &blocks), rows);
@@ -155,7 +164,7 @@ fn a_refused_block_leaves_the_checkpoint_before_it() {
     let (blocks, rows) = expected(8);
     let directory = tempfile::tempdir().unwrap();
     let options = eager(directory.path());
-    let mut import = Import::begin(options.clone()).unwrap();
+    let mut import = begin(&options);
     import.push(&blocks[..40]).unwrap();
     let mut damaged = blocks[40..60].to_vec();
     let bytes = &mut damaged[10].1;
@@ -163,7 +172,7 @@ fn a_refused_block_leaves_the_checkpoint_before_it() {
     bytes[last] ^= 1;
     assert!(matches!(import.push(&damaged), Err(IndexError::InvalidBlock { .. })));
     drop(import);
-    let import = Import::begin(options.clone()).unwrap();
+    let import = begin(&options);
     assert_eq!((import.fresh_start(), next(&import)), (None, 40));
     assert_eq!(complete(import, &options, &blocks), rows);
 }
@@ -172,7 +181,7 @@ fn a_refused_block_leaves_the_checkpoint_before_it() {
 fn interrupted(blocks: &SerializedBlocks, directory: &Path) -> ImportOptions {
     let options = ImportOptions { directory: directory.join("temporary"), ..eager(directory) };
     let _ = fs::remove_file(&options.path);
-    let mut import = Import::begin(options.clone()).unwrap();
+    let mut import = begin(&options);
     import.push(&blocks[..60]).unwrap();
     options
 }
@@ -193,7 +202,6 @@ fn change_checkpoint(path: &Path, change: impl FnOnce(&mut Vec<u8>)) {
 fn an_import_that_cannot_continue_starts_afresh_and_says_why() {
     let (blocks, rows) = expected(9);
     let directory = tempfile::tempdir().unwrap();
-    let begin = |options: &ImportOptions| Import::begin(options.clone()).unwrap();
     let file = |options: &ImportOptions, name: &str| options.directory.join(name);
     let fresh = |import: &Import| {
         assert_eq!((import.tip(), import.has_all_blocks()), (None, false));
@@ -261,7 +269,7 @@ fn a_discarded_import_leaves_nothing_and_others_keep_their_files() {
     let directory = tempfile::tempdir().unwrap();
     let options = interrupted(&blocks, directory.path());
     fs::write(options.directory.join("other"), "").unwrap();
-    let running = Import::begin(options.clone()).unwrap();
+    let running = begin(&options);
     assert!(matches!(Import::discard(&options), Err(IndexError::InUse { .. })));
     assert!(matches!(Import::begin(options.clone()), Err(IndexError::InUse { .. })));
     drop(running);
@@ -278,7 +286,7 @@ fn two_imports_do_not_share_a_directory_for_temporary_runs() {
     let (directory, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let options = interrupted(&blocks, directory.path());
     let second = ImportOptions { path: other.path().join("imported.redb"), ..options.clone() };
-    let mut running = Import::begin(options.clone()).unwrap();
+    let mut running = begin(&options);
     for _ in 0..2 {
         let error = Import::begin(second.clone()).err().unwrap();
         assert!(matches!(error, IndexError::TemporaryDirectoryInUse { .. }), "{error}");

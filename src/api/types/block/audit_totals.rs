@@ -53,7 +53,7 @@ impl AuditTotals {
     }
 }
 
-/// How blocks compare with those that were projected of the mempool of this server right before they arrived, on average.
+/// How blocks compare with those that were projected of the mempool of this server right before they arrived: means and sums.
 #[Object]
 impl AuditTotals {
     /// The number of blocks that were compared: those with an `audit`.
@@ -66,6 +66,7 @@ impl AuditTotals {
     async fn average_match_rate(&self) -> Option<f64> {
         (self.0.blocks > 0).then(|| self.0.match_rates / f64::from(self.0.blocks))
     }
+
     /// The sum of the fees of these blocks, in satoshis.
     async fn fees(&self) -> BigInt {
         u128::from(self.0.fees).into()

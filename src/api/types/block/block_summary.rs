@@ -23,7 +23,8 @@ const ITEM_BYTES: usize = 64;
 /// The letters of the name of a feature, in an answer.
 const FEATURE_BYTES: usize = 32;
 
-/// A list of scalars, or of lists of them, `T` that is written at once: resolving each item as a field of its own takes five times as long.
+/// A list of `T`, scalars or lists of them, that is written at once: resolving each item as a field of its own takes five times as
+/// long.
 pub(crate) struct Column<T> {
     values: Vec<Value>,
     item: PhantomData<fn() -> T>,
@@ -145,14 +146,16 @@ impl BlockSummary {
     }
 
     /// The effective feerates, in sat/vB: those of the packages with which a miner includes the transactions, where one
-    /// transaction of the block pays for others. Groups of transactions that spend one another are taken in the order of the
-    /// block where there are more than 200,000 spends to follow from each to its ancestors. Null for the coinbase. As many as
-    /// `Block.txCount`.
+    /// transaction of the block pays for others, by the sizes by which miners order transactions (`adjustedVsize`). Where these may
+    /// depend on the outputs that a transaction spends, each of its inputs counts as three fields. Groups of transactions that spend
+    /// one another are taken in the order of the block where there are more than 200,000 spends to follow from each to its ancestors.
+    /// Null for the coinbase. As many as `Block.txCount`.
     #[graphql(complexity = "costs::column().saturating_mul(2)")]
     async fn effective_fee_rates(&self, ctx: &Context<'_>) -> Result<Column<Option<f64>>, ApiError> {
         let rates = mined_feerates_of(ctx, &self.view, self.block, &self.contents)?;
         self.column(ctx, Value::Null, rates.effective.iter().map(|rate| Ok(rate.to_sat_per_vb().to_value())))
     }
+
     /// When this server, or the node before it, first saw each transaction, as `Transaction.firstSeenAt`. Null where that is null.
     /// As many as `Block.txCount`.
     #[graphql(complexity = "costs::column().saturating_mul(2)")]
@@ -170,9 +173,7 @@ impl BlockSummary {
     /// inputs counts as three fields. As many as `Block.txCount`.
     #[graphql(complexity = "costs::column().saturating_add(costs::WHOLE_BLOCK)")]
     async fn tx_features(&self, ctx: &Context<'_>) -> Result<Column<Vec<TransactionFeature>>, ApiError> {
-        let found = self.view.block_features::<ApiError>(&self.contents, |inputs| {
-            costs::spend(ctx, inputs.saturating_mul(costs::SPENT_OUTPUT))
-        })?;
+        let found = self.view.block_features(&self.contents, |inputs| costs::spend_on_spent_outputs(ctx, inputs))?;
         self.view.count(found.iter().map(Vec::len).sum::<usize>().saturating_mul(FEATURE_BYTES))?;
         let value = |features: Vec<StructuralFeature>| {
             Value::List(features.into_iter().map(|feature| enum_value(TransactionFeature::from(feature))).collect())

@@ -6,7 +6,7 @@ use bitcoin::BlockHash;
 use super::block_summary::read_contents;
 use crate::api::costs;
 use crate::api::error::ApiError;
-use crate::view::{Block, BlockContents, FeeFraction, MinedClusters, MinedFeerates, PayingTransaction, View};
+use crate::view::{Block, BlockContents, FeeFraction, MinedClusters, MinedFeerates, MinedTransaction, View};
 
 /// The effective feerates of transactions of a block, which are in block order, counted before they are computed: of all but the
 /// coinbase, or of whole clusters.
@@ -14,7 +14,7 @@ use crate::view::{Block, BlockContents, FeeFraction, MinedClusters, MinedFeerate
 /// Errors: QUERY_LIMIT_EXCEEDED; a miner can make a block of one cluster of thousands.
 pub(crate) fn effective_rates(
     ctx: &Context<'_>,
-    transactions: &[PayingTransaction],
+    transactions: &[MinedTransaction],
 ) -> Result<Vec<FeeFraction>, ApiError> {
     let clusters = MinedClusters::of(transactions);
     let steps = clusters.steps() / costs::CLUSTER_STEPS;
@@ -48,5 +48,6 @@ pub(super) fn mined_feerates_of(
     if let Some(kept) = view.mined_feerates(&block) {
         return Ok(kept);
     }
-    Ok(view.keep_mined_feerates(block, effective_rates(ctx, &view.paying_by_policy::<ApiError>(contents)?)?))
+    let transactions = view.mined_transactions(contents, |inputs| costs::spend_on_spent_outputs(ctx, inputs))?;
+    Ok(view.keep_mined_feerates(block, effective_rates(ctx, &transactions)?))
 }

@@ -115,9 +115,9 @@ impl SeriesPoint {
         self.found.blocks.clone().map(RangeTotals)
     }
 
-    /// How the blocks of the period within the range compare with the projected ones, on average: all that this server compared. A
-    /// row is read for each block that it saw arrive, and three count as a field against the limit of an answer. Null if the period
-    /// has no block.
+    /// How the blocks of the period within the range compare with the projected ones: all that this server compared. A row is read
+    /// for each block that it saw arrive, and three count as a field against the limit of an answer, as does each part of the period
+    /// without a gap in what was compared. Null if the period has no block.
     #[graphql(complexity = "costs::more(AUDITS, child_complexity)")]
     async fn audits(&self, ctx: &Context<'_>) -> Option<Result<AuditTotals, ApiError>> {
         let blocks = self.found.blocks.as_ref()?;

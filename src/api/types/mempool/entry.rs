@@ -37,7 +37,7 @@ impl MempoolEntry {
     }
 
     fn vsize_with(&self, others: Sums) -> Result<i32, ApiError> {
-        int_of(others.vsize.saturating_add(self.entry.vsize()))
+        int_of(others.vsize.saturating_add(self.entry.policy_vsize()))
     }
 
     fn fees_with(&self, others: Sums) -> Result<Sats, ApiError> {

@@ -18,13 +18,13 @@ pub(crate) struct FeeBinObject {
     /// The upper bound of the feerate, in sat/vB, exclusive: the lower bound of the next higher bin. Null for the
     /// highest bin.
     to_rate: Option<f64>,
-    /// The total virtual size of the transactions, in vbytes: of `adjustedVsize` where bins are of effective feerates, else of
-    /// `vsize`.
+    /// The total virtual size of the transactions, in vbytes: of `adjustedVsize` where bins are of effective feerates, so that they
+    /// add up to `MempoolStats.totalVsize`; else of `vsize`.
     total_vsize: UInt53,
     /// The number of transactions.
     tx_count: i32,
-    /// The total virtual size of this bin and all higher bins, in vbytes: what is mined before a transaction that pays
-    /// less than this bin.
+    /// The total virtual size of this bin and all higher bins, in vbytes. Where bins are of effective feerates, this is mined before
+    /// a transaction that pays less than this bin.
     cumulative_vsize: UInt53,
 }
 

@@ -86,7 +86,9 @@ impl ProjectedBlockObject {
         int_of(self.block.sequences.len())
     }
 
-    /// The total virtual size by which miners order the transactions (`adjustedVsize`), in vbytes.
+    /// The total virtual size by which miners order the transactions (`adjustedVsize`), in vbytes. Where many are larger by their
+    /// signature operations, this is more than `maxWeight` has room for: a transaction only has to fit by itself, by that size, into
+    /// the weight that is left.
     async fn vsize(&self) -> Result<i32, ApiError> {
         int_of(self.block.vsize)
     }
@@ -101,12 +103,12 @@ impl ProjectedBlockObject {
         Sats::new(self.block.fees)
     }
 
-    /// The effective feerate at half of the block's vbytes, in sat/vB.
+    /// The effective feerate at half of `vsize`, in sat/vB.
     async fn median_fee_rate(&self) -> f64 {
         self.block.median_feerate().to_sat_per_vb()
     }
 
-    /// The effective feerates at 0, 10, 25, 50, 75, 90 and 100 percent of the block's vbytes, in sat/vB, in ascending
+    /// The effective feerates at 0, 10, 25, 50, 75, 90 and 100 percent of `vsize`, in sat/vB, in ascending
     /// order.
     #[graphql(complexity = "costs::list(costs::PERCENTILES, 0)")]
     async fn fee_rate_percentiles(&self) -> Vec<f64> {

@@ -127,7 +127,7 @@ impl Miner {
         Ok(self.row()?.payout_scripts.iter().filter_map(|script| Address::of(&self.view, script.clone())).collect())
     }
 
-    /// The totals of the pool's blocks on the main chain, or on a part of it.
+    /// The totals of the pool's blocks on the main chain, or on a part of it. Null only together with an error.
     async fn stats(
         &self,
         #[graphql(desc = "Only these blocks. Heights may be above the tip.")] range: Option<BlockRangeInput>,
@@ -135,9 +135,10 @@ impl Miner {
         Some(self.sum(range))
     }
 
-    /// The part that the pool has in a range of main chain blocks, as `Chain.miners` lists it: also where it has none of them.
+    /// The part that the pool has in a range of main chain blocks, as `Chain.miners` lists it: also where it has none of them. Null only
+    /// together with an error.
     #[graphql(complexity = "costs::more(POOLS, child_complexity)")]
-    async fn share(
+    async fn miner_share(
         &self,
         ctx: &Context<'_>,
         #[graphql(

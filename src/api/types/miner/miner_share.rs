@@ -155,7 +155,7 @@ impl MinerShare {
         MinerTotalsObject(self.totals)
     }
 
-    /// How the pool's blocks compare with the projected ones, on average: all that this server compared. A row is read for each
+    /// How the pool's blocks compare with the projected ones: all that this server compared. A row is read for each
     /// block of the range that it saw arrive, once for all pools, and three count as a field against the limit of an answer; so do,
     /// for each pool, 50 of its own blocks, and each part of the range without a gap in what was compared. Null only together with an
     /// error.

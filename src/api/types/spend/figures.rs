@@ -108,20 +108,15 @@ pub(crate) fn merkle_proof(
     let Some(place) = transaction.place else { return Ok(None) };
     let block = view.main_block(place.height)?;
     let transactions = block.row.transactions;
-    let proof = view.merkle_proof::<ApiError>(block, place.index, || {
-        costs::spend(ctx, costs::PROOF)?;
-        count_txids(view, transactions)
-    })?;
+    let proof = view.merkle_proof(block, place.index, || count_txids(ctx, view, transactions))?;
     MerkleProofObject::new(&proof).map(Some)
 }
 
 /// The merkle proof in the serialisation of BIP37, `None` unless the transaction is on the main chain.
 pub(crate) fn merkle_block(ctx: &Context<'_>, view: &View, transaction: &Transaction) -> Result<Option<Hex>, ApiError> {
     let Some(place) = transaction.place else { return Ok(None) };
-    costs::spend(ctx, costs::PROOF)?;
     let block = view.main_block(place.height)?;
-    count_txids(view, block.row.transactions)?;
-    Ok(Some(Hex::new(view.merkle_block(&block, place.index)?)))
+    view.merkle_block(&block, place.index, || count_txids(ctx, view, block.row.transactions)).map(Hex::new).map(Some)
 }
 
 /// The proof of the wtxid, `None` unless the transaction is on the main chain in a block that commits to witnesses.
@@ -142,7 +137,8 @@ pub(crate) fn wtxid_proof(
     proof.map(WtxidProofObject::new).transpose()
 }
 
-/// Counts all txids of a block, which are read.
-fn count_txids(view: &View, transactions: u32) -> Result<(), ApiError> {
+/// Counts all txids of a block, which are read and hashed.
+fn count_txids(ctx: &Context<'_>, view: &View, transactions: u32) -> Result<(), ApiError> {
+    costs::spend(ctx, costs::PROOF)?;
     Ok(view.count(usize::try_from(transactions).unwrap_or(usize::MAX).saturating_mul(32))?)
 }

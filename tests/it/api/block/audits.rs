@@ -52,7 +52,7 @@ fn audits_are_averaged_by_period_and_by_pool() {
             blocks: series(range: {{ lastBlocks: 3 }}, group: BLOCK) {{ {audits} }}
             miner(slug: \"tagpool\") {{
               series(range: {{ lastBlocks: 4 }}, group: EPOCH) {{ {audits} }}
-              all: share {{ {audits} }} few: share(range: {{ lastBlocks: 3 }}) {{ {audits} }}
+              all: minerShare {{ {audits} }} few: minerShare(range: {{ lastBlocks: 3 }}) {{ {audits} }}
             }}
           }} }}"
     ));

@@ -4,13 +4,14 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use bitcoin::hex::DisplayHex;
-use bitcoin::{Amount, Block, OutPoint, Transaction, TxOut};
+use bitcoin::{Amount, Block, OutPoint, ScriptBuf, Transaction, TxOut};
 use btcgraph::index::ObservedBlock;
+use btcgraph::limits::Limits;
 use btcgraph::mempool::BlockAudit;
 use btcgraph::sim::{Hostile, Payment, SimChain, Spendable};
 use serde_json::{Value, json};
 
-use crate::support::api::Api;
+use crate::support::api::{Api, spend};
 use crate::support::cut::IndexForm;
 
 /// A chain whose newest block has at least so many transactions, and that block.
@@ -126,6 +127,32 @@ fn packaged() -> (SimChain, Vec<Transaction>) {
     let transactions = vec![cheap, dear, parent, child];
     chain.mine(transactions.clone()).unwrap();
     (chain, transactions)
+}
+
+#[test]
+fn what_signature_operations_count_for_is_read_once_for_a_block() {
+    let owner = SimChain::miner();
+    let mut chain = SimChain::new(76);
+    let coin = Spendable::of(&chain.mine_empty(101).unwrap()[0].txdata[0], 0, owner).unwrap();
+    let fan_out = spend(&chain, owner, &[coin.outpoint], vec![owner.output(Amount::from_sat(10_000)); 60]);
+    chain.mine(vec![fan_out.clone()]).unwrap();
+    // a bare multisig of 20 keys, for which each counts 1,600 weight units
+    let multisig = TxOut { value: Amount::ZERO, script_pubkey: ScriptBuf::from_bytes(vec![0xae]) };
+    let spends = (0..60).map(|vout| {
+        let paid = vec![owner.output(Amount::from_sat(9_000)), multisig.clone()];
+        spend(&chain, owner, &[OutPoint::new(fan_out.compute_txid(), vout)], paid)
+    });
+    let spends: Vec<_> = spends.collect();
+    chain.mine(spends).unwrap();
+    // ten times what the block and the transaction that it spends have, and a fifth of what that has for each spend
+    let limits = Limits { transaction_bytes: 30_000, ..Limits::default() };
+    let api = Api::of_chain_within(&chain, limits);
+    let read =
+        api.data("{ tip { summary { effectiveFeeRates } transactions(first: 100) { nodes { adjustedVsize } } } }");
+    let sizes = read["tip"]["transactions"]["nodes"].as_array().unwrap();
+    assert!(sizes[1..].iter().all(|node| node["adjustedVsize"] == 400), "{sizes:?}");
+    let rates = read["tip"]["summary"]["effectiveFeeRates"].as_array().unwrap();
+    assert_eq!((rates.len(), &rates[1..]), (61, &vec![json!(2.5); 60][..]));
 }
 
 #[test]

@@ -34,9 +34,9 @@ fn the_share_of_one_pool_is_what_the_list_of_all_says() {
     for range in ["", "(range: { heights: { from: 103, to: 105 } })", "(range: { lastBlocks: 1 })"] {
         let said = api.data(&format!(
             "{{ chain {{ miners{range} {{ {fields} }}
-                tagpool: miner(slug: \"tagpool\") {{ share{range} {{ {fields} }} }}
-                paidpool: miner(slug: \"paidpool\") {{ share{range} {{ {fields} }} }}
-                f2pool: miner(slug: \"f2pool\") {{ share{range} {{ {fields} }} }} }} }}"
+                tagpool: miner(slug: \"tagpool\") {{ minerShare{range} {{ {fields} }} }}
+                paidpool: miner(slug: \"paidpool\") {{ minerShare{range} {{ {fields} }} }}
+                f2pool: miner(slug: \"f2pool\") {{ minerShare{range} {{ {fields} }} }} }} }}"
         ));
         for slug in ["tagpool", "paidpool", "f2pool"] {
             let all = said["chain"]["miners"].as_array().unwrap();
@@ -46,11 +46,11 @@ fn the_share_of_one_pool_is_what_the_list_of_all_says() {
                 "miner": { "slug": slug }, "rank": null, "share": 0.0, "hashrate": hashrate, "staleBlockCount": 0,
                 "stats": { "blockCount": 0, "emptyBlockCount": 0, "fees": "0", "reward": "0" },
             });
-            assert_eq!(said["chain"][slug]["share"], *listed.unwrap_or(&none), "{slug} {range}");
+            assert_eq!(said["chain"][slug]["minerShare"], *listed.unwrap_or(&none), "{slug} {range}");
         }
-        assert_eq!(said["chain"]["f2pool"]["share"]["rank"], Value::Null);
+        assert_eq!(said["chain"]["f2pool"]["minerShare"]["rank"], Value::Null);
     }
-    let asked = "{ chain { miner(slug: \"tagpool\") { share(range: { heights: { from: 3, to: 1000 } }) { share } } } }";
+    let asked = "{ chain { miner(slug: \"tagpool\") { minerShare(range: { heights: { from: 3, to: 1000 } }) { share } } } }";
     assert_eq!(api.ask(asked)["errors"][0]["extensions"]["argument"], "range.heights.to");
 }
 

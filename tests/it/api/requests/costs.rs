@@ -59,7 +59,10 @@ fn an_answer_costs_its_fields_and_what_they_do_beside() {
         ("{ tip { txids } }", 2 + 2 * txids),
         ("{ tip { transaction(index: 0) { merkleProof { root } } } }", 4 + 850),
         // a block is read once for all of an answer
-        ("{ tip { transaction(index: 0) { merkleProof { root } again: merkleProof { root } } } }", 6 + 850),
+        (
+            "{ tip { transaction(index: 0) { merkleProof { root } again: merkleProof { root } merkleBlockHex } } }",
+            7 + 850,
+        ),
         ("{ tip { transaction(index: 0) { wtxidProof { position } again: wtxidProof { position } } } }", 6 + 4_000),
         ("{ chain { supply { immatureCoinbase } } }", 3 + 550),
         ("{ chain { summary { recentStaleBlockCount } } }", 3 + 100),
