@@ -158,7 +158,7 @@ impl ApiError {
     /// The answer costs more than it may: so much up to this field.
     pub(crate) fn too_costly(limit: u64, spent: u64, field: &str) -> Self {
         let message = format!(
-            "the answer costs more than {limit}: it costs {spent} up to the field {field}; request fewer fields or smaller pages"
+            "the answer costs more than {limit}: it costs {spent} up to the field {field}; ask for less: fewer fields, smaller pages or ranges, a smaller gapLimit"
         );
         Self::new(code::QUERY_LIMIT_EXCEEDED, message)
             .with("which", COMPLEXITY)

@@ -63,7 +63,7 @@ pub enum AddressError {
         longest: usize,
     },
     /// The text ends before an address of its encoding could be complete.
-    #[error("the address is cut short: it has {length} of the characters of one")]
+    #[error("the address is cut short: it ends after {length} of its characters")]
     TooShort {
         /// Characters in the text.
         length: usize,

@@ -103,7 +103,12 @@ impl FromStr for RateTable {
 
 fn parse(line: &str) -> Result<(&str, Rate), String> {
     let parts: Vec<_> = line.split(',').map(str::trim).collect();
-    let [time, currency, price] = parts[..] else { return Err(format!("it has {} parts", parts.len())) };
+    let [time, currency, price] = parts[..] else {
+        return Err(format!(
+            "it has {} of the three parts time, currency and price, with commas between them",
+            parts.len()
+        ));
+    };
     let is_code = currency.len() == 3 && currency.bytes().all(|letter| letter.is_ascii_uppercase());
     if !is_code {
         return Err(format!("{currency:?} is no currency code of three capital letters (ISO 4217)"));
@@ -143,7 +148,7 @@ mod tests {
     #[test]
     fn a_line_that_is_no_rate_is_named_with_the_reason() {
         for (text, line, reason) in [
-            ("1,EUR", 1, "it has 2 parts"),
+            ("1,EUR", 1, "it has 2 of the three parts time, currency and price, with commas between them"),
             ("1,EUR,1\nsoon,EUR,1", 2, "\"soon\" is no time from 1970 to 2106"),
             ("-1,EUR,1", 1, "\"-1\" is no time"),
             ("1,Euro,1", 1, "\"Euro\" is no currency code"),

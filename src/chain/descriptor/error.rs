@@ -155,7 +155,7 @@ pub enum DescriptorError {
         most: usize,
     },
     /// `addr()` without an address of the network.
-    #[error("addr: {0}")]
+    #[error("the address from position 5 on: {0}")]
     Address(#[from] AddressError),
     /// `raw()` without a script in hexadecimal digits.
     #[error("raw: an even number of hexadecimal digits is expected, and at least two")]
@@ -209,11 +209,14 @@ impl DescriptorError {
             | Self::Checksum { position, .. }
             | Self::AccountKeyInside { position, .. } => Some(*position),
             Self::Malformed { position, .. } => *position,
-            Self::Address(error) => error.position().map(|position| position.saturating_add("addr(".len())),
+            Self::Address(error) => error.position().map(|position| position.saturating_add(ADDRESS_AT)),
             _ => None,
         }
     }
 }
+
+/// Where the address in `addr()` begins. The positions in its error count from there.
+const ADDRESS_AT: usize = "addr(".len();
 
 fn other(asked: Network) -> &'static str {
     if asked == Network::Bitcoin { "a test network (tpub, upub or vpub)" } else { "mainnet (xpub, ypub or zpub)" }

@@ -91,7 +91,8 @@ fn wrong_argument(inner: &OpenExpression<'_>, argument: Option<&str>, position: 
     }
     let argument = argument?;
     if argument.is_empty() {
-        return Some(malformed(format!("an argument of {name} is empty"), position));
+        let of = if name.is_empty() { String::new() } else { format!(" of {name}") };
+        return Some(malformed(format!("an argument{of} is empty"), position));
     }
     if let Some((_, digits)) = OF_HASH.iter().find(|(hash, _)| *hash == name) {
         let is_hash = argument.len() == *digits && argument.bytes().all(|digit| digit.is_ascii_hexdigit());

@@ -92,6 +92,10 @@ impl OutputDescriptor {
                 refuse_account_keys(body)?;
                 Self::of_variant(name, body, network)
             }
+            "" => {
+                let reason = "a bracket opens without a name in front of it".to_owned();
+                Err(DescriptorError::Malformed { reason, position: Some(0) })
+            }
             name => Err(DescriptorError::Unsupported { name: name.chars().take(20).collect() }),
         }
     }

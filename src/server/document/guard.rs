@@ -76,7 +76,7 @@ fn within(which: &'static str, what: &'static str, limit: usize, actual: usize) 
 /// Bounds the text without parsing it. Strings and comments are skipped by the rules of the GraphQL grammar, so that
 /// what is skipped here is a string or a comment for the parser, too.
 fn scan(query: &str, limits: &Limits) -> Result<(), RequestRefusal> {
-    within("queryBytes", "bytes", limits.query_bytes, query.len())?;
+    within("queryBytes", "bytes in its document (values go into variables)", limits.query_bytes, query.len())?;
     let bytes = query.as_bytes();
     let (mut at, mut tokens, mut nesting) = (0, 0_usize, 0_usize);
     while let Some(byte) = bytes.get(at) {

@@ -88,7 +88,7 @@ fn an_invalid_pools_file_exits_with_2_and_names_the_entry() {
         run(r#"[{ "name": "A", "addresses": [], "tags": ["/a/"] }, { "name": "B", "addresses": ["x"], "tags": [] }]"#);
     assert_eq!(output.status.code(), Some(2));
     let said = text(&output.stderr);
-    let error = "the address is cut short: it has 1 of the characters of one";
+    let error = "the address is cut short: it ends after 1 of its characters";
     assert_eq!(said, reason(&format!("entry 2 (\"B\"): the address \"x\" is invalid: {error}")));
     let output = run("{}");
     assert_eq!(output.status.code(), Some(2));

@@ -202,7 +202,8 @@ impl DescriptorAccount {
     async fn next_unused(
         &self,
         #[graphql(
-            desc = "The number of the branch: of `<0;1>`, 0 to receive a payment and 1 for change.",
+            desc = "The number of the branch: of `<0;1>`, 0 to receive a payment and 1 for change. Branch 0 of `combo` pays public keys, \
+                    which have no address: name that of another type.",
             default_with = "Some(0)"
         )]
         branch: Option<i32>,

@@ -4,6 +4,7 @@ use async_graphql::{Enum, SimpleObject};
 
 use crate::api::error::ApiError;
 use crate::api::scalars::int_of;
+use crate::chain::AddressError;
 use crate::chain::descriptor::DescriptorError;
 
 /// Why a text is not a descriptor of this network.
@@ -21,7 +22,7 @@ pub(crate) enum DescriptorErrorCode {
     Unsupported,
     /// A key that is mistyped, or of a kind that the script does not allow.
     InvalidKey,
-    /// Extended keys of another network.
+    /// Extended keys, or the address of `addr()`, of another network.
     WrongNetwork,
     /// A hardened step behind an extended public key, which needs the private key.
     HardenedDerivation,
@@ -48,7 +49,9 @@ impl From<&DescriptorError> for DescriptorErrorCode {
             | DescriptorError::MultisigKey { .. }
             | DescriptorError::AccountKeyInside { .. }
             | DescriptorError::NoKey { .. } => Self::InvalidKey,
-            DescriptorError::Network { .. } | DescriptorError::MixedNetworks => Self::WrongNetwork,
+            DescriptorError::Network { .. }
+            | DescriptorError::MixedNetworks
+            | DescriptorError::Address(AddressError::Network { .. }) => Self::WrongNetwork,
             DescriptorError::Hardened => Self::HardenedDerivation,
             DescriptorError::BranchMismatch { .. } | DescriptorError::RepeatedBranch => Self::InvalidMultipath,
             DescriptorError::TooMany { .. } => Self::TooLarge,

@@ -13,8 +13,8 @@ use crate::api::error::ApiError;
 use crate::api::pagination::page::list_size;
 use crate::api::scalars::int_of;
 use crate::api::types::enums::ScriptTypeEnum;
-use crate::chain;
 use crate::chain::descriptor::{DescriptorError, OutputDescriptor};
+use crate::chain::{self, AddressError};
 use crate::limits::DERIVED_TOGETHER;
 use crate::view::View;
 
@@ -36,17 +36,26 @@ pub(crate) struct DescriptorInfo {
     error: Option<DescriptorError>,
 }
 
+/// The network that a descriptor is of, if this is why it is refused.
+fn other_network(error: &DescriptorError) -> Option<Network> {
+    match error {
+        DescriptorError::Network { asked: Network::Bitcoin } => Some(Network::Testnet),
+        DescriptorError::Network { .. } => Some(Network::Bitcoin),
+        DescriptorError::Address(AddressError::Network { belongs_to, .. }) => belongs_to.first().copied(),
+        _ => None,
+    }
+}
+
 impl DescriptorInfo {
     /// What a text is on the network of a view.
     pub(crate) async fn of(view: Arc<View>, serving: Arc<ServingContext>, text: String) -> Result<Self, ApiError> {
         let cache: &DerivationCache = &serving.derivation;
         let (descriptor, error) = match cache.parse(text.clone(), view.network()).await? {
             Ok(descriptor) => (Some(descriptor), None),
-            Err(error @ DescriptorError::Network { .. }) => {
-                let other = if view.network() == Network::Bitcoin { Network::Testnet } else { Network::Bitcoin };
-                (cache.parse(text, other).await?.ok(), Some(error))
-            }
-            Err(error) => (None, Some(error)),
+            Err(error) => match other_network(&error) {
+                Some(other) => (cache.parse(text, other).await?.ok(), Some(error)),
+                None => (None, Some(error)),
+            },
         };
         Ok(Self { view, descriptor: descriptor.map(Arc::new), serving, error })
     }

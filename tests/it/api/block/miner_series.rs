@@ -50,7 +50,8 @@ fn the_share_of_one_pool_is_what_the_list_of_all_says() {
         }
         assert_eq!(said["chain"]["f2pool"]["minerShare"]["rank"], Value::Null);
     }
-    let asked = "{ chain { miner(slug: \"tagpool\") { minerShare(range: { heights: { from: 3, to: 1000 } }) { share } } } }";
+    let asked =
+        "{ chain { miner(slug: \"tagpool\") { minerShare(range: { heights: { from: 3, to: 1000 } }) { share } } } }";
     assert_eq!(api.ask(asked)["errors"][0]["extensions"]["argument"], "range.heights.to");
 }
 

@@ -474,4 +474,14 @@ fn an_invalid_text_is_described_with_its_fault() {
             assert_eq!(found["derivedAddresses"], json!([]));
         }
     }
+    // an address of another network is described, too
+    let address = "bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4";
+    let found = api.data(&format!(
+        "{{ validateDescriptor(text: \"addr({address})\") {{ error {{ code position }} descriptor scriptType }} }}"
+    ));
+    let expected = json!({
+        "error": { "code": "WRONG_NETWORK", "position": null },
+        "descriptor": format!("addr({address})#uyjndxcw"), "scriptType": "P2WPKH",
+    });
+    assert_eq!(found["validateDescriptor"], expected);
 }

@@ -258,7 +258,7 @@ fn an_answer_that_costs_too_much_is_refused_as_a_whole_with_the_field_and_what_i
     let (path, message) = (&answer["errors"][0]["path"], answer["errors"][0]["message"].as_str().unwrap());
     assert_eq!((&path[0], &path[1]), (&json!("blocks"), &json!("nodes")), "{path}");
     let sentence = format!(
-        "the answer costs more than 40: it costs 41 up to the field {field}; request fewer fields or smaller pages"
+        "the answer costs more than 40: it costs 41 up to the field {field}; ask for less: fewer fields, smaller pages or ranges, a smaller gapLimit"
     );
     assert_eq!(message, sentence);
     // by what a field does beside

@@ -43,14 +43,40 @@ fn fields() -> BTreeSet<String> {
     fields
 }
 
-/// Whether there is a test with this path below tests/it.
+/// The text of the file with a test, or of all files of the folder that it heads; or of a scenario.
+fn source(test: &str) -> Option<String> {
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
+    if let Some(scenario) = test.strip_prefix(SCENARIOS) {
+        return std::fs::read_to_string(tests.join("scenarios").join(format!("{scenario}.scn"))).ok();
+    }
+    let (module, _) = test.rsplit_once("::")?;
+    let module = tests.join("it").join(module.replace("::", "/"));
+    if let Ok(files) = std::fs::read_dir(&module) {
+        let paths: Vec<_> = files.map(|file| file.unwrap().path()).filter(|path| path.is_file()).collect();
+        return Some(paths.iter().map(|path| std::fs::read_to_string(path).unwrap()).collect());
+    }
+    std::fs::read_to_string(module.with_extension("rs")).ok()
+}
+
+const SCENARIOS: &str = "scenarios::";
+/// It asks for all limits, by the list of them.
+const OF_ALL_LIMITS: &str = "api::requests::operations::every_declared_limit_is_a_field_with_its_value";
+
+/// Whether one of the files with these tests has the name of a field.
+fn is_asked_for(field: &str, tests: &[String]) -> bool {
+    let (of, name) = field.split_once('.').unwrap();
+    let names = |text: &str| text.split(|letter: char| !letter.is_ascii_alphanumeric()).any(|word| word == name);
+    (of.ends_with("Limits") && tests.iter().any(|test| test == OF_ALL_LIMITS))
+        || tests.iter().filter_map(|test| source(test)).any(|text| names(&text))
+}
+
+/// Whether there is a test with this path below tests/it, or a scenario.
 fn exists(test: &str) -> bool {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it");
-    let Some((module, name)) = test.rsplit_once("::") else { return false };
-    let module = module.replace("::", "/");
-    let files = [root.join(format!("{module}.rs")), root.join(&module).join("mod.rs")];
-    let source = files.iter().find_map(|file| std::fs::read_to_string(file).ok());
-    source.is_some_and(|source| {
+    let name = test.rsplit("::").next().unwrap_or_default();
+    source(test).is_some_and(|source| {
+        if test.starts_with(SCENARIOS) {
+            return true;
+        }
         // tests over an index in either form
         let both = source.split("live_and_cut!(").skip(1).filter_map(|rest| rest.split(')').next());
         if both.flat_map(|names| names.split(',')).any(|found| found.trim() == name) {
@@ -79,6 +105,8 @@ fn every_field_and_test_of_the_features_exists() {
         wrong.extend(
             of.iter().filter(|field| !fields.contains(*field)).map(|field| format!("{number} {feature}: {field}")),
         );
+        let unasked = of.iter().filter(|field| fields.contains(*field) && !is_asked_for(field, tests));
+        wrong.extend(unasked.map(|field| format!("{number} {feature}: {field} is in none of the files of its tests")));
         wrong.extend(tests.iter().filter(|test| !exists(test)).map(|test| format!("{number} {feature}: {test}")));
         if tests.is_empty() {
             wrong.push(format!("{number} {feature} has no test"));
@@ -94,6 +122,16 @@ fn every_field_and_test_of_the_features_exists() {
 }
 
 #[test]
+fn a_field_is_asked_for_by_its_whole_name_in_the_file_of_a_test() {
+    let tests = |path: &str| [format!("{path}::any")];
+    assert!(is_asked_for("Miner.payoutAddresses", &tests("api::block::miners")));
+    assert!(!is_asked_for("Miner.payout", &tests("api::block::miners")));
+    assert!(is_asked_for("Ledger.statusHash", &tests("api::checker")), "in a file of its folder");
+    assert!(!is_asked_for("PageLimits.pageSize", &tests("api::checker")));
+    assert!(is_asked_for("PageLimits.pageSize", &[OF_ALL_LIMITS.to_owned()]));
+}
+
+#[test]
 fn a_test_is_found_by_its_path_and_name_only() {
     assert!(exists("api::schema::features::a_test_is_found_by_its_path_and_name_only"));
     assert!(
@@ -101,6 +139,7 @@ fn a_test_is_found_by_its_path_and_name_only() {
         "over an index in either form"
     );
     assert!(exists("api::schema::everything_in_the_schema_has_a_description"), "in the head file of a folder");
+    assert!(exists("scenarios::first-payment") && !exists("scenarios::first"));
     for other in ["api::schema::features::exists", "api::schema::features::a_test", "api::schema::none::a_test", "rows"]
     {
         assert!(!exists(other), "{other}");
