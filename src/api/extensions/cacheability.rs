@@ -137,7 +137,7 @@ const FIELD_CACHEABILITY: &[(&str, Cacheability, &str)] = &[
     ("BlockFeeStats", Immutable, "totalFees averageFee medianFee minFee maxFee medianFeeRate averageFeeRate feeRatePercentiles"),
     ("BlockHeader", Immutable, "hash height hex version previousBlockHash merkleRoot time timestamp bits nonce"),
     ("BlockSummary", Immutable, "txids txFees vsizes totalOutputValues feeRates effectiveFeeRates txFeatures"),
-    ("BlockSummary", UntilNextHead, "firstSeenTimes"),
+    ("BlockSummary", UntilNextHead, "txFirstSeenAt"),
     (
         "BlockStats",
         Immutable,

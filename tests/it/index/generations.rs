@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bitcoin::consensus::serialize;
 use bitcoin::hashes::{Hash, hash160};
@@ -16,6 +17,7 @@ use btcgraph::index::{
 };
 use btcgraph::sim::{Owner, ScriptKind, SimChain};
 
+use crate::support::bitcoind::wait_for;
 use crate::support::hostile::repeated_coinbases;
 use crate::support::indexed::{Indexed, SALT};
 use crate::sync::faults::set_meta;
@@ -169,6 +171,15 @@ fn a_generation_has_nothing_of_the_blocks_above_it() {
     }
 }
 
+/// Begins or continues an import once no other holds its directory: a program that another test starts at the moment at which one
+/// is dropped has a copy of its lock until it runs.
+pub(crate) fn begin(options: &ImportOptions) -> Import {
+    wait_for("the directory", Duration::from_secs(10), || match Import::begin(options.clone()) {
+        Err(IndexError::TemporaryDirectoryInUse { .. }) => None,
+        begun => Some(begun.unwrap()),
+    })
+}
+
 pub(crate) fn import_options(directory: &Path, range: u32) -> ImportOptions {
     ImportOptions {
         path: directory.join("imported.redb"),
@@ -201,7 +212,7 @@ fn an_import_makes_the_rows_that_packing_an_index_makes() {
         let packed = directory.path().join("packed.redb");
         let expected = snapshot.pack(Height::GENESIS..=snapshot.tip().unwrap().height, &packed).unwrap();
         let options = import_options(directory.path(), range);
-        let mut import = Import::begin(options.clone()).unwrap();
+        let mut import = begin(&options);
         for blocks in serialized(&blocks).chunks(at_once) {
             import.push(blocks).unwrap();
         }
@@ -288,7 +299,7 @@ fn blocks_that_an_index_refuses_are_refused_by_an_import() {
 fn an_import_of_damaged_bytes_is_refused_and_of_none_is_empty() {
     let directory = tempfile::tempdir().unwrap();
     let options = import_options(directory.path(), 10);
-    assert_eq!(Import::begin(options.clone()).unwrap().finish(&mut unwatched).unwrap(), None);
+    assert_eq!(begin(&options).finish(&mut unwatched).unwrap(), None);
     let genesis = serialized(&blocks(&SimChain::new(9))[..1]).remove(0);
     for (at, length) in [(0, 79), (0, 80), (0, 81), (0, genesis.1.len() - 1), (1, genesis.1.len())] {
         let options = ImportOptions { path: directory.path().join(format!("{at}-{length}")), ..options.clone() };
@@ -328,7 +339,7 @@ fn only_an_import_that_can_be_continued_leaves_its_files() {
     let invalid = [blocks(&chain)[..101].to_vec(), vec![with(&next, twice)]].concat();
 
     let directory = tempfile::tempdir().unwrap();
-    let begin = || Import::begin(import_options(directory.path(), 10)).unwrap();
+    let begin = || begin(&import_options(directory.path(), 10));
     let mut dropped = begin();
     dropped.push(&serialized(&invalid)).unwrap();
     drop(dropped);

@@ -12,12 +12,12 @@ use bitcoin::Block;
 use bitcoin::consensus::encode::serialize_hex;
 use bitcoin::consensus::serialize;
 use btcgraph::chain::Height;
-use btcgraph::index::{Import, ImportOptions, Index, IndexError, IndexOptions, RawFiles, RawStorage, TxNum};
+use btcgraph::index::{ImportOptions, Index, IndexError, IndexOptions, RawFiles, RawStorage, TxNum};
 use btcgraph::sim::{Hostile, Rng, SimChain};
 use btcgraph::sync::{FreezeBounds, SyncError};
 use serde_json::{Value, json};
 
-use crate::index::generations::{hostile_blocks, import_options, serialized, unwatched};
+use crate::index::generations::{begin, hostile_blocks, import_options, serialized, unwatched};
 use crate::support::agree::assert_agrees;
 use crate::support::bitcoind::{RealNode, wait_for};
 use crate::support::frozen::BlockBytes;
@@ -227,7 +227,7 @@ fn an_import_that_is_interrupted_continues_its_raw_files() {
     let raw = || Arc::new(RawFiles::open(directory.path().join("index.raw"), bitcoin::Network::Regtest).unwrap());
     let import = |raw: Arc<RawFiles>| {
         let every = ImportOptions { checkpoint_interval: Duration::ZERO, ..import_options(directory.path(), 150) };
-        Import::begin(ImportOptions { raw_files: Some(raw), ..every }).unwrap()
+        begin(&ImportOptions { raw_files: Some(raw), ..every })
     };
     let written = || raw_files(directory.path()).iter().flat_map(|file| fs::read(file).unwrap()).collect::<Vec<_>>();
     let mut rng = Rng::new(77);

@@ -183,8 +183,8 @@ async fn a_confirmed_transaction_has_its_first_seen_time() {
         "unseen": { "firstSeenAt": null, "confirmedAfterSeconds": null, "state": "CONFIRMED" },
     });
     assert_eq!(found, expected);
-    let columns = ask(&schema, "{ tip { summary { txids firstSeenTimes } } }").await["tip"]["summary"].take();
-    let (txids, times) = (columns["txids"].as_array().unwrap(), &columns["firstSeenTimes"]);
+    let columns = ask(&schema, "{ tip { summary { txids txFirstSeenAt } } }").await["tip"]["summary"].take();
+    let (txids, times) = (columns["txids"].as_array().unwrap(), &columns["txFirstSeenAt"]);
     let times_of = |txid: &Value| if *txid == json!(seen.compute_txid()) { json!(at) } else { Value::Null };
     assert_eq!((txids.len(), times), (3, &txids.iter().map(times_of).collect()));
     drop(schema);

@@ -15,7 +15,7 @@ use btcgraph::index::{FreshStart, Import, ImportOptions, ImportPhase, ImportProg
 use btcgraph::sim::Rng;
 use redb::{Database, TableDefinition};
 
-use crate::index::generations::{files, hostile_blocks, import_options, open, serialized, unwatched};
+use crate::index::generations::{begin, files, hostile_blocks, import_options, open, serialized, unwatched};
 use crate::support::bitcoind::wait_for;
 use crate::support::skips::current_test;
 use crate::sync::faults::may_mount;
@@ -36,15 +36,6 @@ fn eager(directory: &Path) -> ImportOptions {
 /// Options for checkpoints on demand alone.
 fn lazy(directory: &Path) -> ImportOptions {
     ImportOptions { checkpoint_interval: Duration::MAX, ..import_options(directory, RANGE) }
-}
-
-/// Begins or continues an import once no other holds its directory: a program that another test starts at the moment at which one
-/// is dropped has a copy of its lock until it runs.
-fn begin(options: &ImportOptions) -> Import {
-    wait_for("the directory", Duration::from_secs(10), || match Import::begin(options.clone()) {
-        Err(IndexError::TemporaryDirectoryInUse { .. }) => None,
-        begun => Some(begun.unwrap()),
-    })
 }
 
 /// The blocks, and the rows of an import of them that was not interrupted.

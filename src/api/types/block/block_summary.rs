@@ -159,7 +159,7 @@ impl BlockSummary {
     /// When this server, or the node before it, first saw each transaction, as `Transaction.firstSeenAt`. Null where that is null.
     /// As many as `Block.txCount`.
     #[graphql(complexity = "costs::column().saturating_mul(2)")]
-    async fn first_seen_times(&self, ctx: &Context<'_>) -> Result<Column<Option<DateTime>>, ApiError> {
+    async fn tx_first_seen_at(&self, ctx: &Context<'_>) -> Result<Column<Option<DateTime>>, ApiError> {
         let count = u32::try_from(self.contents.values.len()).unwrap_or(u32::MAX);
         costs::spend(ctx, costs::rows_in_a_row(count))?;
         let mut seen = self.view.block_first_seen(&self.contents)?.into_iter();
