@@ -42,6 +42,9 @@ BTCGRAPH_SKIPS=$(mktemp "$PWD/target/skips.XXXXXX")
 export BTCGRAPH_SKIPS
 trap 'rm -f "$BTCGRAPH_SKIPS"' EXIT
 
+# tests wait a third of their time, for nodes, browsers and sockets
+export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$((2 * $(nproc)))}
+
 status=0
 cargo test --locked --no-fail-fast "$@" || status=$?
 

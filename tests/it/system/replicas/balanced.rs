@@ -80,7 +80,7 @@ fn no_request_fails_while_a_replica_drains_and_stops() {
         wait_for("more requests", PATIENCE, || (count.load(Ordering::Acquire) >= before + requests).then_some(()));
     };
     more(60);
-    assert!(fleet.executed().iter().all(|count| *count >= 10), "all replicas answer");
+    wait_for("all replicas to answer", PATIENCE, || fleet.executed().iter().all(|count| *count >= 10).then_some(()));
     fleet.mine();
     fleet.drain(0);
     assert_eq!(status(&fleet.replicas[0].address, "/health/ready"), 503);
