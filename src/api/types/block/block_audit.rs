@@ -108,8 +108,8 @@ impl BlockAuditObject {
         self.mined(ctx, &self.audit.unseen)
     }
 
-    /// Transactions of `unexpected` and `unseen` that stand in the block ahead of transactions with a higher effective feerate,
-    /// in block order: their miner prefers them for another reason than their fees. The longest part of the block whose
+    /// Transactions of `unexpected` and `unseen` that stand in the block ahead of transactions with a higher effective feerate
+    /// (`BlockSummary.effectiveFeeRates`), in block order: their miner prefers them for another reason than their fees. The longest part of the block whose
     /// effective feerates never rise is taken for its order. Null for a stale block. At most as many as `Block.txCount`.
     #[graphql(complexity = "costs::contents(costs::list(TXIDS, 0))")]
     async fn prioritised(&self, ctx: &Context<'_>) -> Option<Result<Vec<Txid>, ApiError>> {

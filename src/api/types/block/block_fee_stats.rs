@@ -144,7 +144,7 @@ impl BlockFeeStats {
         weighted: Option<bool>,
         #[graphql(
             desc = "Whether each transaction counts with the package with which a miner includes it, where one transaction of the \
-                    block pays for others.",
+                    block pays for others, by the sizes by which miners order transactions (`adjustedVsize`).",
             default_with = "Some(false)"
         )]
         effective: Option<bool>,
