@@ -155,7 +155,7 @@ pub enum DescriptorError {
         most: usize,
     },
     /// `addr()` without an address of the network.
-    #[error("the address from position 5 on: {0}")]
+    #[error("the address from position {at} on: {0}", at = ADDRESS_AT)]
     Address(#[from] AddressError),
     /// `raw()` without a script in hexadecimal digits.
     #[error("raw: an even number of hexadecimal digits is expected, and at least two")]

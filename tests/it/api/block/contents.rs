@@ -153,6 +153,12 @@ fn what_signature_operations_count_for_is_read_once_for_a_block() {
     let read = api.data("{ tip { summary { effectiveFeeRates } } }");
     let rates = read["tip"]["summary"]["effectiveFeeRates"].as_array().unwrap();
     assert_eq!((rates.len(), &rates[1..]), (61, &vec![json!(2.5); 60][..]));
+    // the 60 inputs count as three fields each, beside the 61 transactions
+    let api = Api::of_chain_within(&chain, Limits { complexity: 200, ..Limits::default() });
+    for (column, is_refused) in [("feeRates", false), ("effectiveFeeRates", true), ("txFeatures", true)] {
+        let answer = api.ask(&format!("{{ tip {{ summary {{ {column} }} }} }}"));
+        assert_eq!(answer["errors"][0]["extensions"]["which"] == "complexity", is_refused, "{column}: {answer}");
+    }
 }
 
 #[test]
