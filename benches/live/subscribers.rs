@@ -97,7 +97,7 @@ pub(crate) async fn open(address: &str, query: &str) -> Result<Socket> {
         let answer = socket.next().await.context("the server closed the websocket")??;
         let answer = answer.to_text()?;
         ensure!(!answer.contains("error"), "the server says {answer}");
-        if answer.contains("isComplete") && answer.contains("asked") {
+        if answer.contains("\"complete\"") && answer.contains("asked") {
             return Ok(socket);
         }
     }
