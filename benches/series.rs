@@ -159,7 +159,7 @@ impl Owners {
         let (mut rng, mut found) = (Rng::new(1), BTreeMap::new());
         for _ in 0..20_000 {
             let transaction = view.transaction_at(TxNum(u32::try_from(rng.below(count.0.into()))?))?;
-            for output in transaction.parts.output {
+            for output in &transaction.parts.output {
                 let Some(address) = address_of(&output.script_pubkey, Network::Regtest) else { continue };
                 let ledger = view.ledger([sha256::Hash::hash(output.script_pubkey.as_bytes())]);
                 let counted = view.count_movements(&ledger, &(TxNum(0)..count), |_| Ok::<_, IndexError>(false))?;

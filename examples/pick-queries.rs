@@ -62,7 +62,7 @@ fn main() -> anyhow::Result<()> {
         }
         picked += 1;
         writeln!(transactions, "{}", transaction.txid)?;
-        for output in transaction.parts.output {
+        for output in &transaction.parts.output {
             let Some(address) = address_of(&output.script_pubkey, Network::Regtest) else { continue };
             let ledger = view.ledger([sha256::Hash::hash(output.script_pubkey.as_bytes())]);
             let counted = view.count_movements(&ledger, &(TxNum(0)..count), |_| Ok::<_, IndexError>(false))?;

@@ -4,6 +4,8 @@
 //! whose structure is known. Rules: the network serialisation of Bitcoin Core (`primitives/transaction.h`,
 //! `serialize.h`) and BIP144.
 
+use std::ops::Range;
+
 use bitcoin::hashes::{Hash, HashEngine, sha256d};
 use bitcoin::{Txid, Wtxid};
 
@@ -292,11 +294,18 @@ impl<'a> RawTransaction<'a> {
 
     /// The outputs in order.
     pub fn outputs(&self) -> impl Iterator<Item = RawOutput<'a>> + use<'a> {
+        let bytes = self.bytes;
+        self.output_places()
+            .map_while(move |(value, script)| Some(RawOutput { value, script_pubkey: bytes.get(script)? }))
+    }
+
+    /// The amount in sat of each output, and where in the serialisation its scriptPubKey is.
+    pub fn output_places(&self) -> impl Iterator<Item = (u64, Range<usize>)> + use<'a> {
         let mut reader = ByteReader { bytes: self.bytes, at: self.outputs_at };
         (0..self.output_count).map_while(move |_| {
             let value = reader.u64().ok()?;
-            let script_pubkey = reader.var_bytes().ok()?;
-            Some(RawOutput { value, script_pubkey })
+            let length = reader.var_bytes().ok()?.len();
+            Some((value, reader.at - length..reader.at))
         })
     }
 

@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 
-use bitcoin::{Amount, ScriptBuf, TxOut, Txid};
+use bitcoin::{TxOut, Txid};
 
 use super::prevouts::Funding;
-use super::{BlockContents, BudgetExceeded, View, corrupt};
+use super::{BlockContents, BudgetExceeded, OutputPart, View, corrupt};
 use crate::chain::raw::{RawInput, RawTransaction};
 use crate::index::IndexError;
 
@@ -42,14 +42,8 @@ impl<'b> BlockSpends<'b> {
         let txid = input.outpoint_txid();
         let within = self.own.get(&txid).and_then(|place| self.transactions.get(*place));
         let output = match within {
-            Some(parent) => parent.output(input.vout).map(|output| TxOut {
-                value: Amount::from_sat(output.value),
-                script_pubkey: ScriptBuf::from_bytes(output.script_pubkey.to_vec()),
-            }),
-            None => self
-                .elsewhere
-                .get(&txid)
-                .and_then(|(outputs, _)| usize::try_from(input.vout).ok().and_then(|vout| outputs.get(vout)).cloned()),
+            Some(parent) => parent.output(input.vout).map(|output| OutputPart::from(output).to_tx_out()),
+            None => self.elsewhere.get(&txid).and_then(|(funding, _)| Some(funding.output(input.vout)?.to_tx_out())),
         };
         let output = output.ok_or_else(|| {
             corrupt("txids", format!("{txid}:{} is spent on the active chain, but not in the index", input.vout))

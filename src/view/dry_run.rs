@@ -9,7 +9,7 @@ use std::sync::Arc;
 use bitcoin::{OutPoint, Txid};
 
 use super::transaction::wtxid_of;
-use super::{Transaction, View};
+use super::{Transaction, TransactionParts, View};
 use crate::chain::{Feerate, vsize};
 use crate::index::IndexError;
 use crate::mempool::Entry;
@@ -41,15 +41,14 @@ impl View {
         let txid = parts.compute_txid();
         let submitted_as = Some(wtxid_of(&parts));
         match self.transaction(&txid)? {
-            Some(known) if known.raw == raw => return Ok(known),
-            Some(known) => return Ok(Transaction { parts, raw, submitted_as, ..known }),
+            Some(known) if known.raw() == raw => return Ok(known),
+            Some(known) => return Ok(Transaction { parts: TransactionParts::new(parts, raw), submitted_as, ..known }),
             None => {}
         }
         Ok(Transaction {
             txid,
             bytes_read: raw.len(),
-            parts,
-            raw,
+            parts: TransactionParts::new(parts, raw),
             place: None,
             unconfirmed: None,
             departed: None,
@@ -157,7 +156,7 @@ impl View {
         let funding = self.transaction_at(txnum)?;
         // an exceeded budget is noticed at the next read
         let _ = self.count(funding.bytes_read);
-        Ok(Some(usize::try_from(outpoint.vout).is_ok_and(|vout| vout < funding.parts.output.len())))
+        Ok(Some(funding.output(outpoint.vout).is_some()))
     }
 
     /// The transaction of the active chain that spends an output.

@@ -56,7 +56,7 @@ impl View {
             if parts > MOST_PARTS {
                 return Ok(Some(MinedCluster::Large));
             }
-            count(own_parts, member.raw.len())?;
+            count(own_parts, member.raw().len())?;
             let (parents, children) = self.relatives(txnum, &member, &within)?;
             waiting.extend(parents.iter().chain(&children).filter(|relative| known.insert(**relative)));
             if known.len() > MOST_MEMBERS {

@@ -42,6 +42,7 @@ mod sync_state;
 mod tip_history;
 mod together;
 mod transaction;
+mod transaction_parts;
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -88,6 +89,7 @@ pub use sync_state::{IndexingSpeed, SyncPhase, SyncState, SyncStatus};
 pub use tip_history::{TipChange, TipHistory};
 pub use together::wait_once;
 pub use transaction::{ConfirmedPlace, Transaction, TransactionState, state_after};
+pub use transaction_parts::{OutputPart, TransactionParts};
 
 pub use crate::index::{
     BlockRow, ChainMembership, ChainTotals, CountAndValue, DeadTransaction, DiskShortage, FORMAT_VERSION, IndexError,

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use bitcoin::constants::COINBASE_MATURITY;
-use bitcoin::{OutPoint, Script, TxOut};
+use bitcoin::{OutPoint, Script};
 
-use super::{Block, Transaction, View};
+use super::{Block, OutputPart, Transaction, View};
 use crate::chain::Height;
 use crate::chain::script::never_spendable;
 use crate::index::{IndexError, SpendingInput, TxNum};
@@ -63,7 +63,7 @@ impl Transaction {
     /// chain. `None` for all others.
     #[must_use]
     pub fn mature_at(&self) -> Option<Height> {
-        self.place.filter(|_| self.parts.is_coinbase()).map(|place| mature_at(place.height))
+        self.place.filter(|place| place.index == 0).map(|place| mature_at(place.height))
     }
 }
 
@@ -106,9 +106,7 @@ impl View {
     /// The current status of this output, the mempool included; `None` if it is neither in a block of the active chain
     /// nor in the mempool.
     pub fn spend_status(&self, transaction: &Transaction, vout: u32) -> Result<Option<SpendStatus>, IndexError> {
-        let Some(output) = usize::try_from(vout).ok().and_then(|vout| transaction.parts.output.get(vout)) else {
-            return Ok(None);
-        };
+        let Some(output) = transaction.output(vout) else { return Ok(None) };
         // the newest copy is the one that counts at the tip, so that no other need be looked up (BIP30)
         let newest = transaction.place.filter(|place| transaction.is_newest && place.txnum != TxNum(0));
         let status = match newest {
@@ -135,9 +133,8 @@ impl View {
         let newest = copies.iter().copied().rfind(|copy| *copy < end);
         let copy = if transaction.replaced_in.is_some() { own_copy } else { newest };
         let Some(copy) = copy else { return Ok(None) };
-        let index = usize::try_from(vout).unwrap_or(usize::MAX);
-        let Some(output) = transaction.parts.output.get(index) else { return Ok(None) };
-        if copy == TxNum(0) || never_spendable(&output.script_pubkey) {
+        let Some(output) = transaction.output(vout) else { return Ok(None) };
+        if copy == TxNum(0) || never_spendable(output.script_pubkey) {
             return Ok(Some(SpendStatus::Unspendable));
         }
         if self.head.chain.spender(copy, vout)?.is_some_and(|spender| spender.txnum < end) {
@@ -148,12 +145,11 @@ impl View {
 
     /// Why this output can never be spent, `None` if it can or could.
     pub fn unspendable(&self, transaction: &Transaction, vout: u32) -> Result<Option<UnspendableReason>, IndexError> {
-        let index = usize::try_from(vout).unwrap_or(usize::MAX);
-        let Some(output) = transaction.parts.output.get(index) else { return Ok(None) };
+        let Some(output) = transaction.output(vout) else { return Ok(None) };
         if transaction.place.is_some_and(|place| place.txnum == TxNum(0)) {
             return Ok(Some(UnspendableReason::GenesisCoinbase));
         }
-        if let Some(reason) = unspendable_script(&output.script_pubkey) {
+        if let Some(reason) = unspendable_script(output.script_pubkey) {
             return Ok(Some(reason));
         }
         let Some(place) = transaction.place else { return Ok(None) };
@@ -175,10 +171,10 @@ impl View {
 /// The status of an output of the newest copy of its transaction. `spender` looks up the input of the active chain that spends it,
 /// unless none can.
 fn status_of(
-    output: &TxOut,
+    output: OutputPart<'_>,
     spender: impl FnOnce() -> Result<Option<SpendingInput>, IndexError>,
 ) -> Result<SpendStatus, IndexError> {
-    if never_spendable(&output.script_pubkey) {
+    if never_spendable(output.script_pubkey) {
         return Ok(SpendStatus::Unspendable);
     }
     Ok(if spender()?.is_some() { SpendStatus::Spent } else { SpendStatus::Unspent })

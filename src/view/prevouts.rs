@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use bitcoin::{TxOut, Txid};
 
-use super::{BudgetExceeded, Transaction, View, corrupt};
+use super::{BudgetExceeded, Transaction, TransactionParts, View, corrupt};
 use crate::chain::Height;
 use crate::index::{IndexError, WantedTransaction};
 use crate::mempool::PrevoutSource;
@@ -22,8 +22,8 @@ pub struct FundedOutput {
     pub height: Option<Height>,
 }
 
-/// The outputs of a transaction, and the height of its block.
-pub(super) type Funding = (Vec<TxOut>, Option<Height>);
+/// A transaction, and the height of its block.
+pub(super) type Funding = (TransactionParts, Option<Height>);
 
 impl View {
     /// The outputs that these inputs of a transaction spend, in the order of the inputs. `None` for the input of a coinbase,
@@ -55,9 +55,8 @@ impl View {
         let funding =
             self.all_funding::<E>(inputs.iter().filter(|input| !input.previous_output.is_null()).map(txid).collect())?;
         let prevout = |input: &bitcoin::TxIn| {
-            let vout = usize::try_from(input.previous_output.vout).ok()?;
-            let (outputs, height) = funding.get(&txid(input))?;
-            Some(FundedOutput { output: outputs.get(vout)?.clone(), height: *height })
+            let (funding, height) = funding.get(&txid(input))?;
+            Some(FundedOutput { output: funding.output(input.previous_output.vout)?.to_tx_out(), height: *height })
         };
         let found: Vec<_> = inputs.iter().map(prevout).collect();
         let unknown =
@@ -73,7 +72,7 @@ impl View {
         }
     }
 
-    /// The outputs and heights of those of these transactions that are known.
+    /// Those of these transactions that are known, with their heights.
     ///
     /// Errors: those of the index, and the byte budget.
     pub(super) fn all_funding<E>(&self, mut wanted: Vec<Txid>) -> Result<HashMap<Txid, Funding>, E>
@@ -93,19 +92,19 @@ impl View {
         Ok(found)
     }
 
-    /// The outputs of each of these transactions, and the heights of their blocks, `None` for one that is not known.
+    /// Each of these transactions with the height of its block, `None` for one that is not known.
     fn funding<E>(&self, wanted: &[Txid]) -> Result<Vec<Option<Funding>>, E>
     where
         E: From<IndexError> + From<BudgetExceeded>,
     {
         self.count(0)?;
         let newest: Vec<_> = wanted.iter().copied().map(WantedTransaction::Newest).collect();
-        let make = |stored| Self::placed(stored).map(outputs_of);
+        let make = |stored| Self::placed(stored).map(funding_of);
         let together = self.head.chain.read_several(&newest, self.budget.left(), make)?;
         let each = wanted.iter().zip(together).map(|(txid, read)| {
             let found = match read {
                 Some(read) => Some(read),
-                None => self.transaction(txid)?.map(outputs_of),
+                None => self.transaction(txid)?.map(funding_of),
             };
             self.count(found.as_ref().map_or(0, |(_, bytes)| *bytes))?;
             Ok(found.map(|(funding, _)| funding))
@@ -115,8 +114,8 @@ impl View {
 }
 
 /// What is returned of a transaction with outputs that are spent, and the bytes that were read for it.
-fn outputs_of(found: Transaction) -> (Funding, usize) {
-    ((found.parts.output, found.place.map(|place| place.height)), found.bytes_read)
+fn funding_of(found: Transaction) -> (Funding, usize) {
+    ((found.parts, found.place.map(|place| place.height)), found.bytes_read)
 }
 
 /// The outputs that the mempool keeps with a transaction, or the journal of departures.

@@ -5,10 +5,11 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use bitcoin::consensus::{deserialize, deserialize_partial};
+use bitcoin::consensus::deserialize_partial;
 use bitcoin::{BlockHash, Txid, Weight, Wtxid};
 
 use super::block::Block;
+use super::transaction_parts::{OutputPart, TransactionParts};
 use super::{BudgetExceeded, View, corrupt};
 use crate::chain::{Height, wide};
 use crate::index::{IndexError, Occurrence, StoredTransaction, TxNum};
@@ -26,9 +27,7 @@ pub struct Transaction {
     /// Its txid.
     pub txid: Txid,
     /// Its parts.
-    pub parts: bitcoin::Transaction,
-    /// Its serialisation, witness included.
-    pub raw: Vec<u8>,
+    pub parts: TransactionParts,
     /// Its place on the active chain, `None` if no block of that contains it.
     pub place: Option<ConfirmedPlace>,
     /// Its entry in the mempool, if it is there.
@@ -90,6 +89,18 @@ pub(super) fn wtxid_of(parts: &bitcoin::Transaction) -> Wtxid {
 }
 
 impl Transaction {
+    /// Its serialisation, witness included.
+    #[must_use]
+    pub fn raw(&self) -> &[u8] {
+        self.parts.raw()
+    }
+
+    /// Its output with this number, if there is one.
+    #[must_use]
+    pub fn output(&self, vout: u32) -> Option<OutputPart<'_>> {
+        self.parts.output(vout)
+    }
+
     /// Its wtxid.
     #[must_use]
     pub fn wtxid(&self) -> Wtxid {
@@ -99,16 +110,15 @@ impl Transaction {
     /// Its weight (BIP141).
     #[must_use]
     pub fn weight(&self) -> Weight {
-        Weight::from_wu(wide(self.parts.base_size()).saturating_mul(3).saturating_add(wide(self.raw.len())))
+        Weight::from_wu(wide(self.parts.base_size()).saturating_mul(3).saturating_add(wide(self.raw().len())))
     }
 
     /// One of the active chain.
-    fn on_chain(txid: Txid, parts: bitcoin::Transaction, raw: Vec<u8>, place: ConfirmedPlace) -> Self {
+    fn on_chain(txid: Txid, parts: TransactionParts, place: ConfirmedPlace) -> Self {
         Self {
             txid,
+            bytes_read: parts.raw().len(),
             parts,
-            bytes_read: raw.len(),
-            raw,
             place: Some(place),
             unconfirmed: None,
             departed: None,
@@ -202,8 +212,7 @@ impl View {
         Some(Transaction {
             txid: entry.txid,
             // every entry of the mempool was parsed there
-            parts: deserialize(&entry.raw).ok()?,
-            raw: entry.raw.to_vec(),
+            parts: TransactionParts::of(entry.raw.to_vec()).ok()?,
             place: None,
             unconfirmed: Some(Arc::clone(entry)),
             departed: None,
@@ -313,8 +322,9 @@ impl View {
                 .map_err(|error| corrupt("transactions", format!("{txid} is not a transaction: {error}")))?;
             let (raw, behind) = rest.split_at(length);
             rest = behind;
+            let parts = TransactionParts::new(parts, raw.to_vec());
             let place = ConfirmedPlace { txnum: TxNum(txnum), height: block.height, index, fee };
-            let own = Transaction::on_chain(txid, parts, raw.to_vec(), place);
+            let own = Transaction::on_chain(txid, parts, place);
             let newest = match latest.filter(|latest| *latest != place.txnum) {
                 Some(latest) => self.newest_at(latest)?,
                 None => Transaction { is_newest: true, ..own },
@@ -360,8 +370,7 @@ impl View {
             self.count(0)?;
             let Some(funding) = self.transaction(&outpoint.txid)? else { return Ok(None) };
             self.count(funding.bytes_read)?;
-            let vout = usize::try_from(outpoint.vout).unwrap_or(usize::MAX);
-            let Some(prevout) = funding.parts.output.get(vout) else { return Ok(None) };
+            let Some(prevout) = funding.output(outpoint.vout) else { return Ok(None) };
             input_value = input_value.saturating_add(prevout.value.to_sat());
         }
         Ok(input_value.checked_sub(transaction.output_value()))
@@ -425,17 +434,16 @@ impl View {
     pub(super) fn placed(stored: StoredTransaction) -> Result<Transaction, IndexError> {
         let Occurrence { height, index } = stored.at;
         let place = ConfirmedPlace { txnum: stored.txnum, height, index, fee: stored.fee };
-        Ok(Transaction::on_chain(stored.txid, decode("transactions", &stored.raw)?, stored.raw, place))
+        Ok(Transaction::on_chain(stored.txid, parts_of("transactions", stored.raw)?, place))
     }
 
     /// A transaction from the bytes of a stale block.
     fn stale_transaction(&self, block: &Block, index: u32) -> Result<Option<Transaction>, IndexError> {
         let Some(raw) = self.raw_stale_transaction(block, index)? else { return Ok(None) };
-        let parts = decode("stale_blocks", raw)?;
+        let parts = parts_of("stale_blocks", raw.to_vec())?;
         Ok(Some(Transaction {
             txid: parts.compute_txid(),
             parts,
-            raw: raw.to_vec(),
             place: None,
             unconfirmed: None,
             departed: None,
@@ -448,6 +456,6 @@ impl View {
     }
 }
 
-fn decode(table: &'static str, raw: &[u8]) -> Result<bitcoin::Transaction, IndexError> {
-    deserialize(raw).map_err(|error| corrupt(table, format!("a row is not a transaction: {error}")))
+fn parts_of(table: &'static str, raw: Vec<u8>) -> Result<TransactionParts, IndexError> {
+    TransactionParts::of(raw).map_err(|error| corrupt(table, format!("a row is not a transaction: {error}")))
 }

@@ -74,7 +74,7 @@ impl OpReturnQuery {
             bytes.set(bytes.get().saturating_add(left.saturating_sub(view.bytes_left())));
             let missing = || ApiError::internal(&format!("there is no output {vout} of transaction {txnum}"));
             let output = Output::of(&view, &transaction, vout).ok_or_else(missing)?;
-            let is_match = begins_with(&output.part()?.script_pubkey, prefix);
+            let is_match = begins_with(output.part()?.script_pubkey, prefix);
             Ok((position, is_match.then_some(output)))
         };
         let enough = |rows| rows >= limits.scan_rows || bytes.get() > SCAN_BYTES;

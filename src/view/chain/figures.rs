@@ -41,7 +41,7 @@ impl View {
     where
         E: From<IndexError> + From<BudgetExceeded>,
     {
-        let raw = RawTransaction::parse_whole(&transaction.raw)
+        let raw = RawTransaction::parse_whole(transaction.raw())
             .map_err(|error| corrupt("transactions", format!("{}: {error}", transaction.txid)))?;
         policy_weight(&raw, || {
             let spent = self.prevouts::<E>(transaction, 0..transaction.parts.input.len())?;

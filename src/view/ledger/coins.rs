@@ -110,10 +110,10 @@ impl View {
             found.reverse();
         }
         match found.first_mut() {
-            Some(first) => first.bytes = transaction.raw.len(),
+            Some(first) => first.bytes = transaction.raw().len(),
             None => found.push(UnspentCandidate {
                 position: OutputPosition { txnum, vout: if ascending { u32::MAX } else { 0 } },
-                bytes: transaction.raw.len(),
+                bytes: transaction.raw().len(),
                 coin: None,
             }),
         }

@@ -27,8 +27,9 @@ impl View {
             return Ok(None);
         }
         let Some(txnum) = self.first_spend(script_pubkey)? else { return Ok(None) };
-        let inputs = self.counted_transaction::<E>(txnum)?.parts.input;
-        Ok(inputs.iter().find_map(|input| revealed_key(script_pubkey, &input.script_sig, &input.witness)))
+        let spending = self.counted_transaction::<E>(txnum)?;
+        let mut inputs = spending.parts.input.iter();
+        Ok(inputs.find_map(|input| revealed_key(script_pubkey, &input.script_sig, &input.witness)))
     }
 
     /// The P2PK scripts that pay the public key of a script, if that is known.
@@ -53,10 +54,11 @@ impl View {
     {
         let mut scripts = Vec::new();
         for (_, txnum) in self.head.chain.p2pk_scripts(hash)? {
-            let outputs = self.counted_transaction::<E>(txnum)?.parts.output;
-            let pays = |script: &ScriptBuf| p2pk_key(script).is_some_and(|key| hash160::Hash::hash(key) == hash);
-            let script = outputs.into_iter().map(|output| output.script_pubkey).find(pays);
-            scripts.push(script.ok_or_else(|| corrupt("p2pk", format!("transaction {txnum} pays no such key")))?);
+            let paying = self.counted_transaction::<E>(txnum)?;
+            let pays = |script: &&ScriptBuf| p2pk_key(script).is_some_and(|key| hash160::Hash::hash(key) == hash);
+            let script = paying.parts.output.iter().map(|output| &output.script_pubkey).find(pays);
+            scripts
+                .push(script.cloned().ok_or_else(|| corrupt("p2pk", format!("transaction {txnum} pays no such key")))?);
         }
         Ok(scripts)
     }

@@ -125,7 +125,7 @@ impl View {
     {
         self.count(0)?;
         let transaction = self.transaction_at(txnum)?;
-        self.count(transaction.raw.len())?;
+        self.count(transaction.raw().len())?;
         Ok(transaction)
     }
 
@@ -150,10 +150,10 @@ impl View {
     {
         let key = self.script_hash_key(hash);
         let Some(first) = self.head.chain.first_seen(key)? else { return Ok(self.pending_script(hash)?) };
-        let outputs = self.counted_transaction::<E>(first)?.parts.output;
+        let paying = self.counted_transaction::<E>(first)?;
         // the key is a short hash: only the script itself proves that the rows are its own
-        let matching = |script: &bitcoin::ScriptBuf| sha256::Hash::hash(script.as_bytes()) == *hash;
-        Ok(outputs.into_iter().map(|output| output.script_pubkey).find(matching))
+        let matching = |script: &&bitcoin::ScriptBuf| sha256::Hash::hash(script.as_bytes()) == *hash;
+        Ok(paying.parts.output.iter().map(|output| &output.script_pubkey).find(matching).cloned())
     }
 }
 

@@ -131,7 +131,7 @@ impl View {
     /// The script and the value in sat of an output, wherever its transaction is.
     fn output_of(&self, outpoint: &OutPoint) -> Result<Option<(ScriptKey, u64)>, IndexError> {
         let Some(funding) = self.transaction(&outpoint.txid)? else { return Ok(None) };
-        let output = usize::try_from(outpoint.vout).ok().and_then(|vout| funding.parts.output.get(vout));
-        Ok(output.map(|output| (self.script_key(&output.script_pubkey), output.value.to_sat())))
+        let output = funding.output(outpoint.vout);
+        Ok(output.map(|output| (self.script_key(output.script_pubkey), output.value.to_sat())))
     }
 }

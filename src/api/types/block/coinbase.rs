@@ -22,7 +22,7 @@ pub(crate) struct CoinbaseObject {
 
 impl CoinbaseObject {
     pub(crate) fn new(view: &Arc<View>, transaction: view::Transaction) -> Result<Self, ApiError> {
-        let evidence = view.miner_of(&transaction.raw)?.map(|(_, evidence)| evidence.into());
+        let evidence = view.miner_of(transaction.raw())?.map(|(_, evidence)| evidence.into());
         let parts = &transaction.parts;
         let script_sig = parts.input.first().map_or_else(Vec::new, |input| input.script_sig.to_bytes());
         let scripts = parts.output.iter().map(|output| output.script_pubkey.as_script());

@@ -160,9 +160,9 @@ impl Utxo {
 
     fn effective(&self, fee_rate: f64) -> Result<Option<SignedSats>, ApiError> {
         let (price, transaction) = (feerate("feeRate", fee_rate)?, self.transaction()?);
-        let output = usize::try_from(self.vout()).ok().and_then(|vout| transaction.parts.output.get(vout));
+        let output = transaction.output(self.vout());
         let output = output.ok_or_else(|| ApiError::internal("an unspent output is missing in its transaction"))?;
-        effective_value(self.sat(), &output.script_pubkey, price).map(SignedSats::new).transpose()
+        effective_value(self.sat(), output.script_pubkey, price).map(SignedSats::new).transpose()
     }
 }
 

@@ -25,7 +25,7 @@ use crate::api::types::transaction::{Output, Transaction};
 use crate::chain::float::to_f64;
 use crate::chain::psbt::{PsbtInputState, PsbtRole, contradicts_itself, input_state, signed_size, utxo_of};
 use crate::chain::vsize;
-use crate::view::{self, View};
+use crate::view::{self, OutputPart, View};
 
 /// A PSBT that a client submitted, with what the index knows of what it spends.
 pub(crate) struct DecodedPsbt {
@@ -71,6 +71,7 @@ impl KnownInput {
         let on_chain = prevout.as_ref().map(Output::part).transpose()?;
         // an amount that there cannot be is none
         let in_psbt = utxo_of(input, txin.previous_output).filter(|utxo| utxo.value <= Amount::MAX_MONEY);
+        let in_psbt = in_psbt.map(OutputPart::from);
         let is_consistent = if contradicts_itself(input, txin.previous_output) {
             Some(false)
         } else {
@@ -78,7 +79,7 @@ impl KnownInput {
         };
         let has_utxo = in_psbt.is_some();
         // what the chain has cannot be forged
-        let utxo = on_chain.or(in_psbt).cloned();
+        let utxo = on_chain.or(in_psbt).map(|utxo| utxo.to_tx_out());
         let Some(state) = input_state(psbt, index, utxo.as_ref(), has_utxo) else { return Ok(None) };
         Ok(Some(Self { prevout, utxo, has_utxo, is_consistent, state }))
     }

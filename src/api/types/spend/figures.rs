@@ -50,7 +50,7 @@ pub(crate) fn features(
 ) -> Result<Option<Vec<TransactionFeature>>, ApiError> {
     costs::spend(ctx, transaction.parts.input.len())?;
     // witnesses are copied
-    view.count(transaction.raw.len())?;
+    view.count(transaction.raw().len())?;
     Ok(known_features(view, transaction)?.map(|found| found.into_iter().map(TransactionFeature::from).collect()))
 }
 

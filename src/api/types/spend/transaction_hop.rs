@@ -95,8 +95,8 @@ pub(crate) fn hops(
 
 /// The value of an output of this transaction.
 fn value_of(funding: &view::Transaction, outpoint: OutPoint) -> Result<Sats, ApiError> {
-    let output = usize::try_from(outpoint.vout).ok().and_then(|vout| funding.parts.output.get(vout));
-    let output = output.ok_or_else(|| ApiError::internal("an output that is spent does not exist"))?;
+    let output =
+        funding.output(outpoint.vout).ok_or_else(|| ApiError::internal("an output that is spent does not exist"))?;
     Sats::new(output.value.to_sat())
 }
 

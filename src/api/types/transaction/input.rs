@@ -66,7 +66,7 @@ impl Input {
         let part = self.part()?;
         // each script may be returned in several forms, which count themselves
         self.view.count(part.script_sig.len().saturating_add(part.witness.size()))?;
-        Ok(Some(InputSpend::of(&prevout.part()?.script_pubkey, part)))
+        Ok(Some(InputSpend::of(prevout.part()?.script_pubkey, part)))
     }
 
     fn script_object(&self, script: bitcoin::ScriptBuf) -> Script {

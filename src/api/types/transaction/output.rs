@@ -19,7 +19,7 @@ use crate::api::types::ledger::Script;
 use crate::api::types::spend::OutputAgeObject;
 use crate::chain::script::op_return;
 use crate::chain::{self, address_of};
-use crate::view::{self, Dependency, View};
+use crate::view::{self, Dependency, OutputPart, View};
 
 /// An output, by its number in a transaction.
 #[derive(Clone)]
@@ -49,8 +49,7 @@ impl Output {
 
     /// An output of a transaction, `None` if it has no such output.
     pub(crate) fn of(view: &Arc<View>, transaction: &Arc<view::Transaction>, vout: u32) -> Option<Self> {
-        let exists = usize::try_from(vout).is_ok_and(|vout| vout < transaction.parts.output.len());
-        exists.then(|| Self::new(view, transaction, vout))
+        transaction.output(vout).map(|_| Self::new(view, transaction, vout))
     }
 
     fn outpoint_of(&self) -> OutPoint {
@@ -58,8 +57,8 @@ impl Output {
     }
 
     /// The amount and the script.
-    pub(crate) fn part(&self) -> Result<&bitcoin::TxOut, ApiError> {
-        let part = usize::try_from(self.vout).ok().and_then(|vout| self.transaction.parts.output.get(vout));
+    pub(crate) fn part(&self) -> Result<OutputPart<'_>, ApiError> {
+        let part = self.transaction.output(self.vout);
         part.ok_or_else(|| ApiError::internal(&format!("there is no output {}", self.outpoint_of())))
     }
 
@@ -120,7 +119,7 @@ impl Output {
 
     /// The script that a spend must satisfy.
     async fn script_pub_key(&self) -> Result<Hex, ApiError> {
-        let script = &self.part()?.script_pubkey;
+        let script = self.part()?.script_pubkey;
         self.view.count(script.len())?;
         Ok(Hex::new(script.to_bytes()))
     }
@@ -128,35 +127,35 @@ impl Output {
     /// The script in human-readable form, as Bitcoin Core writes it: pushes of up to 4 bytes as decimal numbers, longer ones
     /// in hexadecimal, other opcodes by name. `[error]` stands for a push that the script ends within.
     async fn asm(&self) -> Result<String, ApiError> {
-        let script = &self.part()?.script_pubkey;
+        let script = self.part()?.script_pubkey;
         self.view.count(script.len())?;
         Ok(chain::asm(script))
     }
 
     /// The type of the script.
     async fn script_type(&self) -> Result<ScriptTypeEnum, ApiError> {
-        Ok(chain::ScriptType::of(&self.part()?.script_pubkey).into())
+        Ok(chain::ScriptType::of(self.part()?.script_pubkey).into())
     }
 
     /// The address of the script. Null for types without an address (P2PK, bare multisig, OP_RETURN, ...).
     async fn address(&self) -> Option<Result<String, ApiError>> {
         match self.part() {
-            Ok(part) => address_of(&part.script_pubkey, self.view.network()).map(Ok),
+            Ok(part) => address_of(part.script_pubkey, self.view.network()).map(Ok),
             Err(error) => Some(Err(error)),
         }
     }
 
     /// The script with its history.
     async fn script(&self) -> Result<Script, ApiError> {
-        let script = &self.part()?.script_pubkey;
+        let script = self.part()?.script_pubkey;
         self.view.count(script.len())?;
-        Ok(Script::of(&self.view, script.clone()))
+        Ok(Script::of(&self.view, script.to_owned()))
     }
 
     /// The data of the output, if its script starts with OP_RETURN. Null otherwise.
     async fn op_return(&self) -> Option<Result<OpReturn, ApiError>> {
         let script = match self.part() {
-            Ok(part) => &part.script_pubkey,
+            Ok(part) => part.script_pubkey,
             Err(error) => return Some(Err(error)),
         };
         let (payload, pushes) = op_return(script)?;

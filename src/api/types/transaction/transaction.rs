@@ -133,7 +133,7 @@ impl Transaction {
 
     /// The hash of the full serialisation. Equals the txid if there is no witness.
     async fn wtxid(&self) -> Result<Wtxid, ApiError> {
-        self.view.count(self.transaction.raw.len())?;
+        self.view.count(self.transaction.raw().len())?;
         Ok(Wtxid(self.transaction.wtxid()))
     }
 
@@ -149,7 +149,7 @@ impl Transaction {
 
     /// The serialised size in bytes, witnesses included.
     async fn size(&self) -> Result<i32, ApiError> {
-        int(small(self.transaction.raw.len())?)
+        int(small(self.transaction.raw().len())?)
     }
 
     /// The serialised size in bytes, without witnesses.
@@ -196,8 +196,8 @@ impl Transaction {
 
     /// The serialised transaction, witnesses included.
     async fn hex(&self) -> Result<Hex, ApiError> {
-        self.view.count(self.transaction.raw.len())?;
-        Ok(Hex::new(self.transaction.raw.clone()))
+        self.view.count(self.transaction.raw().len())?;
+        Ok(Hex::new(self.transaction.raw().to_vec()))
     }
 
     /// The current state of the transaction.
