@@ -60,7 +60,7 @@ impl Generations {
     }
 
     /// Visits transactions of the generations, in the order of these numbers. Several are read at a time, of which
-    /// [`HELD`] bytes are held.
+    /// [`HELD`] bytes are held. They do not take the place of those that were read lately.
     ///
     /// Errors: as [`Generations::transaction`]; [`IndexError::Threads`]; what `visit` returns.
     pub(in crate::index) fn each_transaction(
@@ -68,16 +68,16 @@ impl Generations {
         txnums: &[TxNum],
         mut visit: impl FnMut(usize, StoredTransaction) -> Result<(), IndexError>,
     ) -> Result<(), IndexError> {
-        let located = self.readers.read(txnums, |txnum| self.located(*txnum))?;
-        let (mut rest, mut at) = (located.as_slice(), 0);
+        let found = self.readers.read(txnums, |txnum| self.find(*txnum))?;
+        let (mut rest, mut at) = (found.as_slice(), 0);
         while !rest.is_empty() {
             let mut bytes = 0;
             let fitting = rest.iter().take_while(|found| {
-                bytes += usize::try_from(found.length).unwrap_or(HELD);
+                bytes += found.length().min(HELD);
                 bytes <= HELD
             });
             let (held, behind) = rest.split_at(fitting.count().max(1));
-            for stored in self.readers.read(held, |found| self.read(found))? {
+            for stored in self.readers.read(held, |found| self.read_found(found))? {
                 visit(at, stored)?;
                 at += 1;
             }
@@ -121,11 +121,31 @@ impl Generations {
         Ok(())
     }
 
+    /// A transaction that was found, which is not kept.
+    fn read_found(&self, found: &FrozenTransaction) -> Result<StoredTransaction, IndexError> {
+        match found {
+            FrozenTransaction::Recent(recent) => Ok(StoredTransaction::clone(recent)),
+            FrozenTransaction::Located(located) => self.read(located),
+        }
+    }
+
+    /// A transaction that was read lately.
+    fn recent(&self, txnum: TxNum) -> Option<Arc<StoredTransaction>> {
+        self.of(txnum)?.generation.recent.get(txnum)
+    }
+
+    /// Finds a transaction of theirs.
+    fn find(&self, txnum: TxNum) -> Result<FrozenTransaction, IndexError> {
+        match self.recent(txnum) {
+            Some(recent) => Ok(FrozenTransaction::Recent(recent)),
+            None => self.located(txnum).map(FrozenTransaction::Located),
+        }
+    }
+
     /// Finds their newest transaction with this txid.
     pub(in crate::index) fn locate(&self, txid: Txid) -> Result<Option<FrozenTransaction>, IndexError> {
         let Some(newest) = self.positions(&txid)?.pop() else { return Ok(None) };
-        let recent = self.of(newest).and_then(|in_force| in_force.generation.recent.get(newest));
-        Ok(Some(match recent {
+        Ok(Some(match self.recent(newest) {
             Some(recent) => FrozenTransaction::Recent(recent),
             None => FrozenTransaction::Located(self.located_with(newest, txid)?),
         }))
