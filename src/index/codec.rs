@@ -8,12 +8,25 @@ const VARINT_64: usize = 10;
 const VARINT_128: usize = 19;
 
 /// Appends a varint.
-pub(super) fn put_varint(row: &mut Vec<u8>, mut value: u64) {
-    while value >= 0x80 {
-        row.push(low_bits(value) | 0x80);
-        value >>= 7;
+#[inline]
+pub(super) fn put_varint(row: &mut Vec<u8>, value: u64) {
+    if value < 0x80 {
+        row.push(low_bits(value));
+    } else {
+        put_long_varint(row, value);
     }
-    row.push(low_bits(value));
+}
+
+fn put_long_varint(row: &mut Vec<u8>, mut value: u64) {
+    // appended at once
+    let (mut bytes, mut size) = ([0; VARINT_64], 0);
+    while value >= 0x80 {
+        bytes[size] = low_bits(value) | 0x80;
+        value >>= 7;
+        size += 1;
+    }
+    bytes[size] = low_bits(value);
+    row.extend_from_slice(&bytes[..=size]);
 }
 
 /// Appends a varint of up to 128 bits.
@@ -41,6 +54,11 @@ fn low_bits(value: u64) -> u8 {
 pub(super) struct Encoder(Vec<u8>);
 
 impl Encoder {
+    /// An empty row with room for so many bytes.
+    pub(super) fn with_capacity(bytes: usize) -> Self {
+        Self(Vec::with_capacity(bytes))
+    }
+
     pub(super) fn bytes(&mut self, bytes: &[u8]) -> &mut Self {
         self.0.extend_from_slice(bytes);
         self
@@ -144,6 +162,7 @@ impl<'a> Decoder<'a> {
     }
 
     /// A varint that fits 32 bits, in less time than [`Decoder::varint`] takes.
+    #[inline]
     pub(super) fn varint_32(&mut self) -> Result<u32, IndexError> {
         match self.bytes {
             [byte, rest @ ..] if *byte < 0x80 => {
@@ -173,6 +192,11 @@ impl<'a> Decoder<'a> {
             [] => Ok(None),
             key => key.try_into().map(Some).map_err(|_| self.corrupt("has a key of another length")),
         }
+    }
+
+    /// How many bytes are left.
+    pub(super) fn left(&self) -> usize {
+        self.bytes.len()
     }
 
     pub(super) fn is_empty(&self) -> bool {

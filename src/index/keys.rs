@@ -5,7 +5,7 @@ use std::hash::Hasher;
 
 use bitcoin::hashes::{Hash, sha256};
 use bitcoin::{Txid, Wtxid};
-use siphasher::sip128::{Hasher128, SipHasher24};
+use siphasher::sip128::{Hash128, Hasher128, SipHasher24};
 
 /// The position of a transaction in the active chain; the genesis coinbase is 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -131,7 +131,8 @@ impl Salt {
     fn hash(&self, bytes: &[u8; 32]) -> [u8; 16] {
         let mut hasher = SipHasher24::new_with_key(&self.0);
         hasher.write(bytes);
-        hasher.finish128().as_bytes()
+        let Hash128 { h1, h2 } = hasher.finish128();
+        (u128::from(h2) << u64::BITS | u128::from(h1)).to_le_bytes()
     }
 
     /// The key of a scriptPubKey.
@@ -178,6 +179,21 @@ impl fmt::Debug for Salt {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// SipHash-2-4 with 128 bits of the bytes 0 to 31, with the bytes 0 to 15 as key, computed by the paper
+    /// (Aumasson and Bernstein, with the constants of the reference implementation).
+    const HASH: [u8; 16] =
+        [0x7c, 0x39, 0x56, 0xca, 0x5e, 0xea, 0xfc, 0x3e, 0x36, 0x3e, 0x9d, 0x55, 0x65, 0x46, 0xeb, 0x68];
+
+    #[test]
+    fn keys_begin_with_the_bytes_of_a_keyed_hash() {
+        let numbers = |count: usize| (0..=u8::MAX).take(count).collect::<Vec<_>>();
+        let salt = Salt(numbers(16).try_into().unwrap());
+        let hashed: [u8; 32] = numbers(32).try_into().unwrap();
+        assert_eq!(salt.txid_hash(&hashed), HASH);
+        assert_eq!(salt.txid_prefix(&Txid::from_byte_array(hashed)).0, HASH[..6]);
+        assert_eq!(salt.script_hash_key(&sha256::Hash::from_byte_array(hashed)).0, HASH[..10]);
+    }
 
     #[test]
     fn keys_depend_on_the_salt_and_the_script_hash_only() {

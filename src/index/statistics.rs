@@ -56,6 +56,24 @@ impl TransactionFacts {
     }
 }
 
+/// The fields of an output that statistics count.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct OutputFacts {
+    /// In sat.
+    pub(super) value: u64,
+    pub(super) script_type: ScriptType,
+    pub(super) never_spendable: bool,
+    /// In bytes.
+    pub(super) script_size: u32,
+}
+
+impl OutputFacts {
+    pub(super) fn of(output: &BlockOutput) -> Self {
+        let BlockOutput { value, script_type, never_spendable, script_size, .. } = *output;
+        Self { value, script_type, never_spendable, script_size }
+    }
+}
+
 /// Accumulates the statistics of one block, transaction by transaction.
 pub(super) struct Tally {
     height: Height,
@@ -107,7 +125,7 @@ impl Tally {
         self.leave_utxo_set(value);
     }
 
-    pub(super) fn create(&mut self, output: &BlockOutput) {
+    pub(super) fn create(&mut self, output: OutputFacts) {
         self.row.output_value += u128::from(output.value);
         self.row.running.types[output.script_type.index()].created.add(output.value);
         match output.script_type {
@@ -132,12 +150,12 @@ impl Tally {
         self.row.running.types[output.script_type.index()].unspendable.add(output.value);
     }
 
-    /// Counts an output of an earlier copy that this block's copy removes from the UTXO set (BIP30).
-    pub(super) fn overwrite(&mut self, output: &BlockOutput) {
+    /// Counts an output of so many sat of an earlier copy that this block's copy removes from the UTXO set (BIP30).
+    pub(super) fn overwrite(&mut self, value: u64, script_type: ScriptType) {
         let running = &mut self.row.running;
-        running.unspendable.bip30 = running.unspendable.bip30.saturating_add(output.value);
-        running.types[output.script_type.index()].unspendable.add(output.value);
-        self.leave_utxo_set(output.value);
+        running.unspendable.bip30 = running.unspendable.bip30.saturating_add(value);
+        running.types[script_type.index()].unspendable.add(value);
+        self.leave_utxo_set(value);
     }
 
     fn leave_utxo_set(&mut self, value: u64) {
@@ -249,7 +267,6 @@ fn feerate_quantiles(sorted: &[(u64, u64)]) -> [u64; QUANTILES] {
 mod tests {
     use bitcoin::constants::genesis_block;
 
-    use super::super::keys::{Position, ScriptKey};
     use super::*;
 
     #[test]
@@ -290,16 +307,12 @@ mod tests {
             outputs: 1,
         };
         let mut tally = Tally::new(&facts, Height::from(1), 50, before);
-        let never_spendable = BlockOutput {
-            vout: Position::ZERO,
-            script: ScriptKey([0; 10]),
+        tally.create(OutputFacts {
             value: 0,
             script_type: ScriptType::OpReturn,
             never_spendable: true,
             script_size: 83,
-            p2pk: None,
-        };
-        tally.create(&never_spendable);
+        });
         tally.spend(600, ScriptType::P2tr, facts.median_time - age);
         let transaction = TransactionFacts { size: 250, stripped_size: 50, has_witness: true };
         tally.transaction(transaction, None);

@@ -18,13 +18,24 @@ use super::super::hot::tables::meta;
 use super::super::open::{file, flush_name};
 use super::super::sorter::Sorter;
 use super::tables::{create_all, truncate_all};
+use crate::chain::wide;
 
-/// Bytes that one commit writes. Dirty pages beyond half of redb's cache are written twice.
-const COMMIT: u64 = 48 << 20;
 /// Rows that are appended at once.
 const ROWS: usize = 4_096;
-/// redb's cache while a generation is built.
+/// redb's cache while a generation is built, in bytes, if there is no reason for less.
 pub(in crate::index) const CACHE: usize = 128 << 20;
+/// The smallest such cache, in bytes.
+const LEAST_CACHE: usize = 32 << 20;
+
+/// redb's cache while a generation is built with so many bytes for everything.
+pub(in crate::index) fn cache_of(memory: usize) -> usize {
+    (memory / 8).clamp(LEAST_CACHE, CACHE)
+}
+
+/// Bytes that one commit writes with such a cache. Dirty pages beyond half of it are written twice.
+fn commit_size_of(cache: usize) -> u64 {
+    wide(cache / 8 * 3)
+}
 
 /// How far an unfinished generation is built, and what its builder appended: there until it is finished.
 const CHECKPOINT: TableDefinition<'static, &str, &[u8]> = TableDefinition::new("checkpoint");
@@ -38,6 +49,8 @@ pub(in crate::index) struct GenerationBuilder {
     /// `None` only after an error.
     transaction: Option<WriteTransaction>,
     uncommitted: u64,
+    /// Bytes that one commit writes.
+    commit_size: u64,
     counts: BTreeMap<String, Count>,
     /// Raised to stop it.
     stop: Arc<AtomicBool>,
@@ -76,15 +89,20 @@ impl GenerationBuilder {
     ///
     /// Errors: [`IndexError::File`] if it exists or cannot be made; storage errors.
     pub(in crate::index) fn create(path: &Path) -> Result<Self, IndexError> {
+        Self::create_with(path, CACHE)
+    }
+
+    fn create_with(path: &Path, cache: usize) -> Result<Self, IndexError> {
         // redb would open one that exists, and rows would be added to it
         File::create_new(path).map_err(file("make", path))?;
         let file = UnfinishedFile(Some(path.to_path_buf()));
         let mut builder = Builder::new();
-        builder.set_cache_size(CACHE);
+        builder.set_cache_size(cache);
         let database = builder.create(path).map_err(|error| IndexError::opening(path, error))?;
         let transaction = Some(database.begin_write()?);
         let stop = Arc::default();
-        Ok(Self { database, transaction, uncommitted: 0, counts: BTreeMap::new(), stop, file })
+        let (commit_size, counts) = (commit_size_of(cache), BTreeMap::new());
+        Ok(Self { database, transaction, uncommitted: 0, commit_size, counts, stop, file })
     }
 
     /// The same, which ends with an error once the flag is raised.
@@ -93,13 +111,13 @@ impl GenerationBuilder {
         self
     }
 
-    /// A new file with checkpoints, which must not exist. It has its name only when the first checkpoint is durable.
+    /// A new file with checkpoints, which must not exist, with so many bytes for redb's cache. It has its name only when the first checkpoint is durable.
     ///
     /// Errors: [`IndexError::File`] if it exists or cannot be made; storage errors.
-    pub(in crate::index) fn create_resumable(path: &Path, checkpoint: &[u8]) -> Result<Self, IndexError> {
+    pub(in crate::index) fn create_resumable(path: &Path, cache: usize, checkpoint: &[u8]) -> Result<Self, IndexError> {
         let unfinished = unnamed(path);
         remove_if_exists(&unfinished)?;
-        let mut builder = Self::create(&unfinished)?;
+        let mut builder = Self::create_with(&unfinished, cache)?;
         builder.commit_checkpoint(checkpoint, &BTreeMap::new())?;
         // a rename would replace a file
         if path.try_exists().map_err(file("look for", path))? {
@@ -111,13 +129,13 @@ impl GenerationBuilder {
         Ok(builder)
     }
 
-    /// Opens an unfinished file, with its newest checkpoint. Its tables may have rows that were appended after that, until
+    /// Opens an unfinished file, with its newest checkpoint and so many bytes for redb's cache. Its tables may have rows that were appended after that, until
     /// [`GenerationBuilder::truncate`].
     ///
     /// Errors: [`IndexError::File`] if it has no checkpoint: it is a finished generation or something else; storage errors.
-    pub(in crate::index) fn open_resumable(path: &Path) -> Result<(Self, Vec<u8>), IndexError> {
+    pub(in crate::index) fn open_resumable(path: &Path, cache: usize) -> Result<(Self, Vec<u8>), IndexError> {
         let mut builder = Builder::new();
-        builder.set_cache_size(CACHE);
+        builder.set_cache_size(cache);
         let exists = || file("make", path)(std::io::ErrorKind::AlreadyExists.into());
         // opening for writing changes the file; what a killed process had open cannot be opened only for reading
         if let Ok(database) = builder.open_read_only(path)
@@ -143,7 +161,8 @@ impl GenerationBuilder {
         }
         let file = UnfinishedFile(None);
         let (transaction, stop) = (Some(transaction), Arc::default());
-        Ok((Self { database, transaction, uncommitted: 0, counts, stop, file }, checkpoint))
+        let commit_size = commit_size_of(cache);
+        Ok((Self { database, transaction, uncommitted: 0, commit_size, counts, stop, file }, checkpoint))
     }
 
     /// Removes the rows that were appended after the newest checkpoint.
@@ -205,7 +224,7 @@ impl GenerationBuilder {
         let count = self.counts.entry(table.name().to_owned()).or_default();
         (count.rows, count.bytes) = (count.rows + appended.rows, count.bytes + appended.bytes);
         self.uncommitted += appended.bytes;
-        if self.uncommitted >= COMMIT {
+        if self.uncommitted >= self.commit_size {
             self.commit(Durability::None)?;
         }
         Ok(())
@@ -357,7 +376,7 @@ mod tests {
     fn rows_behind_the_checkpoint_are_removed() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("building.redb");
-        let mut builder = GenerationBuilder::create_resumable(&path, b"begun").unwrap();
+        let mut builder = GenerationBuilder::create_resumable(&path, CACHE, b"begun").unwrap();
         append(&mut builder, 0..300);
         let counts = builder.counts().clone();
         append(&mut builder, 300..400);
@@ -368,7 +387,7 @@ mod tests {
         append(&mut builder, 400..500);
         drop(builder);
         for _ in 0..2 {
-            let (mut builder, checkpoint) = GenerationBuilder::open_resumable(&path).unwrap();
+            let (mut builder, checkpoint) = GenerationBuilder::open_resumable(&path, CACHE).unwrap();
             assert_eq!(checkpoint, b"300");
             builder.truncate().unwrap();
             assert_eq!(keys(&builder), (0..300).collect::<Vec<_>>());
@@ -378,7 +397,7 @@ mod tests {
             append(&mut builder, 300..302);
             assert_eq!(keys(&builder).len(), 302);
         }
-        let (mut builder, _) = GenerationBuilder::open_resumable(&path).unwrap();
+        let (mut builder, _) = GenerationBuilder::open_resumable(&path, CACHE).unwrap();
         builder.counts.insert("txids".into(), Count { rows: 401, bytes: 0 });
         assert!(matches!(builder.truncate(), Err(IndexError::Corrupt { .. })));
     }
@@ -389,16 +408,16 @@ mod tests {
         let path = directory.path().join("building.redb");
         // what a kill before the first checkpoint leaves
         std::fs::write(unnamed(&path), "not a database").unwrap();
-        let builder = GenerationBuilder::create_resumable(&path, b"begun").unwrap();
+        let builder = GenerationBuilder::create_resumable(&path, CACHE, b"begun").unwrap();
         assert!(!unnamed(&path).exists());
-        assert!(matches!(GenerationBuilder::create_resumable(&path, b"another"), Err(IndexError::File { .. })));
+        assert!(matches!(GenerationBuilder::create_resumable(&path, CACHE, b"another"), Err(IndexError::File { .. })));
         drop(builder);
-        let (mut builder, checkpoint) = GenerationBuilder::open_resumable(&path).unwrap();
+        let (mut builder, checkpoint) = GenerationBuilder::open_resumable(&path, CACHE).unwrap();
         assert_eq!(checkpoint, b"begun");
         builder.finish(&[]).unwrap();
         drop(builder);
         let bytes = std::fs::read(&path).unwrap();
-        assert!(matches!(GenerationBuilder::open_resumable(&path), Err(IndexError::File { .. })));
+        assert!(matches!(GenerationBuilder::open_resumable(&path, CACHE), Err(IndexError::File { .. })));
         assert_eq!(std::fs::read(&path).unwrap(), bytes);
         remove_resumable(&path).unwrap();
         assert!(!path.exists());

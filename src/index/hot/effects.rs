@@ -6,7 +6,7 @@
 use super::super::block::{BlockOutput, BlockTransaction, ParsedBlock};
 use super::super::error::IndexError;
 use super::super::keys::{Position, TxNum};
-use super::super::statistics::{BlockFacts, Tally, TransactionFacts};
+use super::super::statistics::{BlockFacts, OutputFacts, Tally, TransactionFacts};
 use super::resolve::{BlockRun, Resolved, ResolvedPrevout};
 use super::tables::blocks::{BlockRow, ChainTotals};
 use super::tables::history::{self, HistoryChange};
@@ -162,7 +162,7 @@ impl Builder<'_, '_> {
         let mut output_value = 0_u64;
         for output in outputs {
             output_value = output_value.checked_add(output.value).ok_or_else(too_much)?;
-            tally.create(output);
+            tally.create(OutputFacts::of(output));
             if let Some(key_hash) = output.p2pk {
                 self.effects.p2pk.push((p2pk::key(key_hash, output.script), txnum));
             }
@@ -224,7 +224,7 @@ impl Builder<'_, '_> {
             if spent_here || spender.is_some_and(|spender| spender < self.run.first) {
                 continue;
             }
-            tally.overwrite(output);
+            tally.overwrite(output.value, output.script_type);
             self.effects.overwritten.push((outpoint, txnum.to_key()));
             let row = unspent::UnspentRow { value: output.value, is_coinbase };
             self.effects.consumed.push((unspent::key(output.script, copy, output.vout), row.encode()));

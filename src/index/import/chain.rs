@@ -17,7 +17,7 @@ use super::ImportOptions;
 use super::checkpoint::ImportPlan;
 use super::runs::Runs;
 use super::space::TemporarySpace;
-use crate::chain::{Height, median_time_past};
+use crate::chain::{Height, median_time_past, wide};
 
 /// The bits of the first four bytes of a script key that never name its partition.
 pub(super) const BITS_BEHIND_PARTITION: u32 = 20;
@@ -136,7 +136,17 @@ impl ImportedChain {
 
     /// The range of a transaction.
     pub(super) fn range_of(&self, txnum: TxNum) -> usize {
-        self.ranges.partition_point(|first| *first <= txnum).saturating_sub(1)
+        let begins_behind = |range: usize| self.ranges.get(range).is_none_or(|first| *first > txnum);
+        // ranges are about equally long, so the proportion names it or one near it
+        let proportion = wide(self.ranges.len()) * u64::from(txnum.0) / u64::from(self.next.0.max(1));
+        let mut range = usize::try_from(proportion).unwrap_or_default().min(self.ranges.len());
+        while range > 0 && begins_behind(range) {
+            range -= 1;
+        }
+        while !begins_behind(range + 1) {
+            range += 1;
+        }
+        range
     }
 
     /// The first transaction of a range, and the one behind its last.
@@ -187,6 +197,53 @@ impl ImportedChain {
                 }
             }
             Err(error) => error,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bitcoin::Network;
+    use proptest::prelude::*;
+
+    use super::super::super::keys::Salt;
+    use super::*;
+
+    /// A chain with ranges of so many transactions.
+    fn chain(lengths: &[u32]) -> ImportedChain {
+        let salt = Salt([0; 16]);
+        let options = ImportOptions {
+            path: "generation".into(),
+            directory: "runs".into(),
+            network: Network::Regtest,
+            salt,
+            memory: 0,
+            threads: 1,
+            transactions: 0,
+            range: 1,
+            checkpoint_interval: ImportOptions::CHECKPOINT_INTERVAL,
+            raw_files: None,
+        };
+        let plan = ImportPlan { id: [0; 8], network: Network::Regtest, salt, partition_bits: 2, range: 1 };
+        let mut chain = ImportedChain::new(options, &plan, Arc::default());
+        for length in lengths {
+            chain.ranges.push(chain.next);
+            chain.next = TxNum(chain.next.0 + length);
+        }
+        chain
+    }
+
+    proptest! {
+        #[test]
+        fn the_range_of_a_transaction_is_the_last_that_begins_before_it(
+            lengths in prop::collection::vec(prop_oneof![1..5_u32, 1_000..1_003_u32, Just(10_000)], 0..40),
+        ) {
+            let chain = chain(&lengths);
+            let begin_and_before = chain.ranges.iter().flat_map(|first| [first.0, first.0.saturating_sub(1)]);
+            for txnum in begin_and_before.chain([chain.next.0.saturating_sub(1), chain.next.0, u32::MAX]).map(TxNum) {
+                let expected = chain.ranges.iter().rposition(|first| *first <= txnum).unwrap_or(0);
+                prop_assert_eq!(chain.range_of(txnum), expected, "{} of {:?}", txnum, &lengths);
+            }
         }
     }
 }

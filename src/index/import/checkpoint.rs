@@ -16,7 +16,7 @@ use super::scripts::ScriptsState;
 use crate::chain::network;
 
 /// The format of checkpoints and runs. Raised with every change of them, and of the tables of generations.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 
 /// What stays the same when an import is resumed, whatever the options say.
 #[derive(Clone, Debug)]

@@ -28,8 +28,8 @@ const FIRST_EXTRA: u64 = 50;
 /// Bytes in memory for each block that is appended to raw files: its entry of 45 bytes in a hash table of which 7/8 are used, and
 /// twice that in the table that replaces it.
 const RAW_BLOCK: u64 = 3 * 52;
-/// Bytes in memory for a transaction of a range: its outputs with their states and spenders.
-const RANGE: u64 = 120;
+/// Bytes in memory for a transaction of a range: its outputs with their states, spenders and what statistics need of them.
+const RANGE: u64 = 164;
 /// Ranges and partitions that a thread has at a time: two that are done, and one in work.
 const AHEAD: u64 = 3;
 /// Bytes in memory for each page that is written between two checkpoints: redb keeps their numbers in a hash set until the
@@ -74,7 +74,7 @@ impl ImportEstimate {
         let chunk = wide(chunk_size(memory / 8 / threads, 1 << bits));
         let chunks = (bytes(TEMPORARY) / chunk).saturating_mul(CHUNK_ENTRY);
         let pages = bytes(FILE).min(BETWEEN_CHECKPOINTS) / PAGE * PAGE_ENTRY;
-        let fixed = wide(builder::CACHE + P2PK_MEMORY);
+        let fixed = wide(builder::cache_of(memory).saturating_add(P2PK_MEMORY));
         Self {
             index_bytes: bytes(FILE).saturating_add(extra),
             raw_bytes: 0,
@@ -199,8 +199,8 @@ mod tests {
         let needed = estimate.memory_bytes.div_ceil(MIB);
         estimate.check_available(Some(estimate.memory_bytes)).unwrap();
         estimate.check_available(None).unwrap();
-        let error = estimate.check_available(Some(100 * MIB)).unwrap_err().to_string();
-        assert!(error.contains(&format!("needs {needed} MiB of memory, and 100 MiB are available")), "{error}");
+        let error = estimate.check_available(Some(10 * MIB)).unwrap_err().to_string();
+        assert!(error.contains(&format!("needs {needed} MiB of memory, and 10 MiB are available")), "{error}");
         assert!(error.contains("--memory"), "{error}");
         #[cfg(target_os = "linux")]
         assert!(available_memory().unwrap() > MIB);

@@ -162,7 +162,7 @@ fn join_partition(
                 let record = found.record(range)?;
                 put_varint(record, u64::from(txnum.0 - chain.range(range).0.0));
                 put_varint(record, vout.into());
-                record.extend(spender.to_key());
+                record.extend_from_slice(&spender.to_key());
                 put_varint(record, vin.into());
             } else {
                 let input = (spender, vin);

@@ -10,6 +10,7 @@ use super::super::hot::tables::overwritten;
 use super::super::hot::tables::spends::{TxPoint, tx_point};
 use super::super::keys::TxNum;
 use super::super::snapshot::SpendingInput;
+use super::super::statistics::OutputFacts;
 use super::ImportedChain;
 use super::checkpoint::OUTPUTS;
 use super::ordered::in_order;
@@ -26,6 +27,8 @@ use crate::chain::Height;
 /// What a range gives, but what went into runs.
 struct RangeOutputs {
     stream: Vec<u8>,
+    /// All outputs of its blocks.
+    outputs: Vec<OutputFacts>,
     first: TxNum,
     /// The number of outputs of each transaction, and all their states.
     counts: Vec<u32>,
@@ -98,7 +101,7 @@ pub(super) fn outputs(
             builder.append(overwritten::TABLE, &range.overwritten, |row| row)?;
             // all outputs that this range spends are in it or in ranges that are done
             let inputs = runs.inputs.consume_whole(state.next)?;
-            state.statistics.range(chain, builder, range.first, &range.stream, &inputs)?;
+            state.statistics.range(chain, builder, range.first, &range.stream, &range.outputs, &inputs)?;
             state.next += 1;
             progress.advance()?;
             Ok(clock.flow(chain))
@@ -132,18 +135,21 @@ fn outputs_of_range(chain: &ImportedChain, range: usize, runs: &OutputRuns) -> R
     let mut inputs = runs.inputs.buffers(chain.ranges.len(), memory);
     let mut made = RangeOutputs {
         stream: Vec::new(),
+        outputs: Vec::with_capacity(spends.spenders.len()),
         first,
         counts,
         states: Vec::with_capacity(spends.spenders.len()),
         overwritten: Vec::new(),
     };
     let (mut stream, mut txnum) = (CompactBlocks::of(&bytes), first);
-    while let Some(block) = stream.block()? {
+    while let Some(mut block) = stream.block()? {
+        let facts = block.facts;
         let height = chain.start_of(txnum)?.height;
-        for index in 0..block.transactions {
-            let (_, count) = stream.transaction()?;
+        for index in 0..facts.transactions {
+            let (_, count) = block.transaction()?;
             let later = chain.overwritten.get(&txnum).copied();
-            stream.outputs(count, |output| {
+            block.outputs(count, |output| {
+                made.outputs.push(OutputFacts::of(&output));
                 let (spender, vin) = spends.spenders[made.states.len()];
                 let is_spent = spender != TxNum(0);
                 let is_unspendable = output.never_spendable || height == Height::GENESIS;
@@ -172,7 +178,7 @@ fn outputs_of_range(chain: &ImportedChain, range: usize, runs: &OutputRuns) -> R
                 if let Fate::Spent(by) | Fate::Overwritten(by) = fate {
                     let BlockOutput { value, script_type, .. } = output;
                     let is_overwritten = !is_spent;
-                    let value = InputValue { by, value, script_type, is_overwritten, median_time: block.median_time };
+                    let value = InputValue { by, value, script_type, is_overwritten, median_time: facts.median_time };
                     let range = chain.range_of(by);
                     value.encode(chain.range(range).0, inputs.record(range)?);
                 }
@@ -183,6 +189,7 @@ fn outputs_of_range(chain: &ImportedChain, range: usize, runs: &OutputRuns) -> R
             })?;
             txnum = TxNum(txnum.0.saturating_add(1));
         }
+        block.finish()?;
     }
     if txnum != end {
         return Err(IndexError::corrupt("import", "a range has another number of transactions than was counted"));
@@ -197,11 +204,7 @@ fn outputs_of_range(chain: &ImportedChain, range: usize, runs: &OutputRuns) -> R
 fn counts(bytes: &[u8]) -> Result<Vec<u32>, IndexError> {
     let (mut stream, mut counts) = (CompactBlocks::of(bytes), Vec::new());
     while let Some(block) = stream.block()? {
-        for _ in 0..block.transactions {
-            let (_, count) = stream.transaction()?;
-            stream.outputs(count, |_| Ok(()))?;
-            counts.push(count);
-        }
+        counts.extend(block.output_counts()?);
     }
     Ok(counts)
 }

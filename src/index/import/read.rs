@@ -18,14 +18,15 @@ use super::super::hot::tables::p2pk;
 use super::super::hot::update::{check_previous, too_many};
 use super::super::keys::{Position, ScriptKey, TxNum};
 use super::super::statistics::{BlockFacts, TransactionFacts};
+use super::ImportedChain;
 use super::chain::{BLOCK, ImportedBlock};
 use super::checkpoint::READING;
 use super::ordered::in_order;
 use super::run_buffers::RunBuffers;
 use super::run_kinds::RunKind;
 use super::runs::Runs;
+use super::stream::CompactBlockWriter;
 use super::workspace::Workspace;
-use super::{ImportedChain, stream};
 use crate::chain::raw::{HEADER_SIZE, RawBlock, RawTransaction};
 
 /// A transaction: hash ‖ txnum.
@@ -72,7 +73,7 @@ struct ParsedTransactions {
     range: usize,
     txids: Vec<Txid>,
     /// Its transactions.
-    stream: Vec<u8>,
+    compact: CompactBlockWriter,
     p2pk: Vec<(hash160::Hash, ScriptKey, TxNum)>,
 }
 
@@ -118,10 +119,7 @@ impl BlockReader {
                 record.extend(key);
                 record.extend(txnum.to_key());
             }
-            let mut block = Vec::with_capacity(parsed.stream.len() + 128);
-            stream::put_block(&mut block, &parsed.facts);
-            block.extend(parsed.stream);
-            stream.append(parsed.range, &block)?;
+            stream.append(parsed.range, &parsed.compact.finish(&parsed.facts))?;
             Ok(ControlFlow::Continue(()))
         })?;
         before.extend(txid_rows);
@@ -194,7 +192,7 @@ fn parse(chain: &ImportedChain, task: &Task<'_>, buffers: &mut Buffers) -> Resul
         },
         range: task.range,
         txids: Vec::with_capacity(raw.transactions.len()),
-        stream: Vec::with_capacity(task.bytes.len() / 3),
+        compact: CompactBlockWriter::of_size(task.bytes.len()),
         p2pk: Vec::new(),
     };
     for ((transaction, txnum), index) in raw.transactions.iter().zip((task.first.0..).map(TxNum)).zip(0..) {
@@ -211,6 +209,14 @@ fn parse(chain: &ImportedChain, task: &Task<'_>, buffers: &mut Buffers) -> Resul
     Ok(parsed)
 }
 
+/// What the records of transactions and of prevouts begin with.
+fn hash_and_txnum(hash: u64, txnum: TxNum) -> [u8; TRANSACTION] {
+    let mut record = [0; TRANSACTION];
+    record[..8].copy_from_slice(&hash.to_be_bytes());
+    record[8..].copy_from_slice(&txnum.to_key());
+    record
+}
+
 /// `None` if a number of an input or output is too large.
 fn parse_transaction(
     chain: &ImportedChain,
@@ -223,8 +229,7 @@ fn parse_transaction(
     let txid = transaction.txid();
     let (partition, hash) = chain.partition_of_hash(salt.txid_hash(txid.as_byte_array()));
     let record = buffers.transactions.record(partition)?;
-    record.extend(hash.to_be_bytes());
-    record.extend(txnum.to_key());
+    record.extend_from_slice(&hash_and_txnum(hash, txnum));
     let is_coinbase = parsed.txids.is_empty();
     parsed.txids.push(txid);
 
@@ -233,8 +238,7 @@ fn parse_transaction(
         let (Some(vin), Some(vout)) = (Position::new(vin), Position::new(input.vout)) else { return Ok(None) };
         let (partition, hash) = chain.partition_of_hash(salt.txid_hash(input.txid));
         let record = buffers.prevouts.record(partition)?;
-        record.extend(hash.to_be_bytes());
-        record.extend(txnum.to_key());
+        record.extend_from_slice(&hash_and_txnum(hash, txnum));
         put_varint(record, vout.to_u32().into());
         put_varint(record, vin.to_u32().into());
     }
@@ -243,11 +247,11 @@ fn parse_transaction(
         stripped_size: small(transaction.stripped_size()),
         has_witness: transaction.has_witness(),
     };
-    stream::put_transaction(&mut parsed.stream, facts, transaction.output_count());
+    parsed.compact.transaction(facts, transaction.output_count());
     for (output, vout) in transaction.outputs().zip(0..) {
         let Some(vout) = Position::new(vout) else { return Ok(None) };
         let output = BlockOutput::of(salt, vout, output.value, Script::from_bytes(output.script_pubkey));
-        stream::put_output(&mut parsed.stream, &output);
+        parsed.compact.output(&output);
         parsed.p2pk.extend(output.p2pk.map(|key_hash| (key_hash, output.script, txnum)));
     }
     parsed.facts.inputs += small(inputs);

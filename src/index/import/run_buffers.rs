@@ -11,6 +11,9 @@ pub(super) fn chunk_size(memory: usize, partitions: usize) -> usize {
     (memory / partitions.max(1)).clamp(1 << 10, 1 << 18)
 }
 
+/// Bytes of the largest record. A buffer has room for one beyond its chunk, or it would grow to twice the size.
+const RECORD: usize = 64;
+
 /// What one producer adds to runs.
 pub(super) struct RunBuffers {
     runs: Arc<Runs>,
@@ -38,6 +41,8 @@ impl RunBuffers {
         if buffer.len() >= self.chunk {
             self.runs.append(partition, buffer)?;
             buffer.clear();
+        } else if buffer.capacity() == 0 {
+            buffer.reserve_exact(self.chunk + RECORD);
         }
         Ok(buffer)
     }

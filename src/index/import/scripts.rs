@@ -41,6 +41,8 @@ const SORTED_AT_ONCE: usize = 1 << 10;
 const COINBASE: u8 = 1;
 const SPENT: u8 = 2;
 const OVERWRITTEN: u8 = 4;
+/// Bytes of what every record has: flags, script key, txnum.
+const HEAD: usize = 1 + 10 + 4;
 
 impl ScriptOutput {
     pub(super) fn encode(&self, record: &mut Vec<u8>) {
@@ -49,9 +51,11 @@ impl ScriptOutput {
             Fate::Spent(by) => (SPENT, Some(by)),
             Fate::Overwritten(by) => (OVERWRITTEN, Some(by)),
         };
-        record.push(fate | if self.is_coinbase { COINBASE } else { 0 });
-        record.extend(self.script.0);
-        record.extend(self.txnum.to_key());
+        let mut head = [0; HEAD];
+        head[0] = fate | if self.is_coinbase { COINBASE } else { 0 };
+        head[1..11].copy_from_slice(&self.script.0);
+        head[11..].copy_from_slice(&self.txnum.to_key());
+        record.extend_from_slice(&head);
         put_varint(record, self.vout.to_u32().into());
         put_varint(record, self.value);
         if let Some(by) = by {

@@ -2,15 +2,14 @@
 
 use redb::ReadableTable;
 
-use super::super::block::BlockOutput;
 use super::super::codec::{Decoder, Encoder, put_varint};
 use super::super::error::IndexError;
 use super::super::frozen::builder::GenerationBuilder;
 use super::super::frozen::tables::blocks;
 use super::super::frozen::tables::positions::{self, BlockOffset};
 use super::super::hot::tables::blocks::{ChainTotals, key};
-use super::super::keys::{Position, ScriptKey, TxNum};
-use super::super::statistics::Tally;
+use super::super::keys::TxNum;
+use super::super::statistics::{OutputFacts, Tally};
 use super::ImportedChain;
 use super::stream::CompactBlocks;
 use crate::chain::ScriptType;
@@ -37,7 +36,7 @@ impl InputValue {
         put_varint(record, u64::from(self.by.0 - first.0));
         record.push(script_type | if self.is_overwritten { OVERWRITTEN } else { 0 });
         put_varint(record, self.value);
-        record.extend(self.median_time.to_be_bytes());
+        record.extend_from_slice(&self.median_time.to_be_bytes());
     }
 
     fn decode(first: TxNum, record: &mut Decoder<'_>) -> Result<Self, IndexError> {
@@ -72,7 +71,7 @@ impl Statistics {
         Ok(Self { packer: positions::PositionPacker::decode_state(state)?, running: None })
     }
 
-    /// Writes the rows of `positions` and `blocks` of the next range, which begins with `first`, from its blocks and from
+    /// Writes the rows of `positions` and `blocks` of the next range, which begins with `first`, from its blocks, their outputs, and
     /// records of all outputs that its transactions spend and overwrite.
     ///
     /// Errors: [`IndexError::InvalidBlock`] for impossible amounts; storage errors.
@@ -82,6 +81,7 @@ impl Statistics {
         builder: &mut GenerationBuilder,
         first: TxNum,
         stream: &[u8],
+        mut outputs: &[OutputFacts],
         inputs: &[u8],
     ) -> Result<(), IndexError> {
         let (mut records, mut inputs) = (Decoder::new("import", inputs), Vec::new());
@@ -94,27 +94,30 @@ impl Statistics {
             None => builder.with_table(blocks::TABLE, |table| last_totals(table))?,
         };
         let (mut rows, mut position_rows) = (Vec::new(), Vec::new());
-        let (mut stream, mut txnum, mut inputs) = (CompactBlocks::of(stream), first, inputs.iter().peekable());
-        while let Some(facts) = stream.block()? {
+        let (mut stream, mut txnum) = (CompactBlocks::of(stream), first);
+        let mut inputs = inputs.iter().peekable();
+        while let Some(mut block) = stream.block()? {
+            let facts = block.facts;
             let height = chain.start_of(txnum)?.height;
             let subsidy = subsidy(height, chain.options.network).to_sat();
             let mut tally = Tally::new(&facts, height, subsidy, &running);
             let mut coinbase_value = 0;
             let mut offset = positions::first_offset(facts.transactions);
             for index in 0..facts.transactions {
-                let (transaction, outputs) = stream.transaction()?;
+                let (transaction, output_count) = block.transaction()?;
                 let invalid = |what: &str| chain.invalid(txnum, format!("its transaction {txnum} {what}"));
                 let too_much = || invalid("moves more coins than can exist");
                 let mut output_value = 0_u64;
-                stream.outputs(outputs, |output| {
-                    tally.create(&output);
+                let own = outputs.split_off(..usize::try_from(output_count).unwrap_or(usize::MAX));
+                let own = own.ok_or_else(|| IndexError::corrupt("import", "outputs of a range are missing"))?;
+                for output in own {
+                    tally.create(*output);
                     output_value = output_value.checked_add(output.value).ok_or_else(too_much)?;
-                    Ok(())
-                })?;
+                }
                 let mut input_value = 0_u64;
                 while let Some(input) = inputs.next_if(|input| input.by == txnum) {
                     if input.is_overwritten {
-                        tally.overwrite(&overwritten(input));
+                        tally.overwrite(input.value, input.script_type);
                     } else {
                         tally.spend(input.value, input.script_type, input.median_time);
                         input_value = input_value.checked_add(input.value).ok_or_else(too_much)?;
@@ -152,18 +155,4 @@ impl Statistics {
 fn last_totals(table: &impl ReadableTable<&'static [u8; 4], &'static [u8]>) -> Result<ChainTotals, IndexError> {
     let last = table.last()?.map(|(_, row)| blocks::decode(row.value())).transpose()?;
     Ok(last.map_or_else(ChainTotals::zero, |row| row.running))
-}
-
-/// As much of an overwritten output as statistics need.
-fn overwritten(input: &InputValue) -> BlockOutput {
-    let InputValue { value, script_type, .. } = *input;
-    BlockOutput {
-        vout: Position::ZERO,
-        script: ScriptKey([0; 10]),
-        value,
-        script_type,
-        never_spendable: false,
-        script_size: 0,
-        p2pk: None,
-    }
 }

@@ -4,43 +4,72 @@ use bitcoin::block::Header;
 use bitcoin::consensus::{deserialize, serialize};
 
 use super::super::block::BlockOutput;
-use super::super::codec::{Decoder, put_varint};
+use super::super::codec::{Decoder, Encoder, put_varint};
 use super::super::error::IndexError;
 use super::super::keys::{Position, ScriptKey};
 use super::super::statistics::{BlockFacts, TransactionFacts};
-use crate::chain::ScriptType;
 use crate::chain::raw::HEADER_SIZE;
+use crate::chain::{ScriptType, wide};
 
 const NEVER_SPENDABLE: u8 = 1 << 7;
+/// The fewest bytes of an output: script key, amount, type.
+const LEAST_OUTPUT: u64 = 10 + 1 + 1;
 
-/// Writes a block, which its transactions follow.
-pub(super) fn put_block(stream: &mut Vec<u8>, facts: &BlockFacts) {
-    stream.extend(serialize(&facts.header));
-    let BlockFacts { median_time, size, stripped_size, transactions, inputs, outputs, .. } = *facts;
-    for number in [median_time, size, stripped_size, transactions, inputs, outputs] {
-        put_varint(stream, number.into());
+/// Writes a block: its transactions, and behind them the outputs of all.
+pub(super) struct CompactBlockWriter {
+    transactions: Vec<u8>,
+    outputs: Vec<u8>,
+}
+
+impl CompactBlockWriter {
+    /// For a block of so many bytes.
+    pub(super) fn of_size(block: usize) -> Self {
+        Self { transactions: Vec::new(), outputs: Vec::with_capacity(block / 3) }
+    }
+
+    /// Adds a transaction with so many outputs, which follow.
+    pub(super) fn transaction(&mut self, facts: TransactionFacts, outputs: usize) {
+        let row = &mut self.transactions;
+        put_varint(row, facts.size.into());
+        put_varint(row, u64::from(facts.stripped_size) << 1 | u64::from(facts.has_witness));
+        put_varint(row, outputs as u64);
+    }
+
+    /// Adds an output of the last transaction.
+    pub(super) fn output(&mut self, output: &BlockOutput) {
+        let row = &mut self.outputs;
+        row.extend_from_slice(&output.script.0);
+        put_varint(row, output.value);
+        let script_type = u8::try_from(output.script_type.index()).unwrap_or(u8::MAX); // there are twelve
+        row.push(script_type | if output.never_spendable { NEVER_SPENDABLE } else { 0 });
+        if output.script_type == ScriptType::OpReturn {
+            put_varint(row, output.script_size.into());
+        }
+    }
+
+    /// The bytes of the block.
+    pub(super) fn finish(self, facts: &BlockFacts) -> Vec<u8> {
+        let Self { transactions, outputs } = self;
+        let mut stream = Encoder::with_capacity(transactions.len() + outputs.len() + 128);
+        stream.bytes(&serialize(&facts.header));
+        let BlockFacts { median_time, size, stripped_size, transactions: count, inputs, outputs: created, .. } = *facts;
+        for number in [median_time, size, stripped_size, count, inputs, created] {
+            stream.varint(number);
+        }
+        stream.blob(&transactions).blob(&outputs);
+        stream.finish()
     }
 }
 
-/// Writes a transaction with so many outputs, which follow.
-pub(super) fn put_transaction(stream: &mut Vec<u8>, facts: TransactionFacts, outputs: usize) {
-    put_varint(stream, facts.size.into());
-    put_varint(stream, u64::from(facts.stripped_size) << 1 | u64::from(facts.has_witness));
-    put_varint(stream, outputs as u64);
-}
-
-pub(super) fn put_output(stream: &mut Vec<u8>, output: &BlockOutput) {
-    stream.extend(output.script.0);
-    put_varint(stream, output.value);
-    let script_type = u8::try_from(output.script_type.index()).unwrap_or(u8::MAX); // there are twelve
-    stream.push(script_type | if output.never_spendable { NEVER_SPENDABLE } else { 0 });
-    if output.script_type == ScriptType::OpReturn {
-        put_varint(stream, output.script_size.into());
-    }
-}
-
-/// Reads what was written.
+/// Reads the blocks of a range.
 pub(super) struct CompactBlocks<'a>(Decoder<'a>);
+
+/// A block. Its outputs can be left unread.
+pub(super) struct CompactBlock<'a> {
+    pub(super) facts: BlockFacts,
+    transactions: Decoder<'a>,
+    outputs: Decoder<'a>,
+}
 
 impl<'a> CompactBlocks<'a> {
     pub(super) fn of(bytes: &'a [u8]) -> Self {
@@ -48,13 +77,13 @@ impl<'a> CompactBlocks<'a> {
     }
 
     /// The next block, `None` at the end.
-    pub(super) fn block(&mut self) -> Result<Option<BlockFacts>, IndexError> {
+    pub(super) fn block(&mut self) -> Result<Option<CompactBlock<'a>>, IndexError> {
         let row = &mut self.0;
         if row.is_empty() {
             return Ok(None);
         }
         let header: Header = deserialize(&row.array::<HEADER_SIZE>()?).map_err(|_| row.corrupt("has no header"))?;
-        Ok(Some(BlockFacts {
+        let facts = BlockFacts {
             hash: header.block_hash(),
             header,
             median_time: row.varint()?,
@@ -63,21 +92,49 @@ impl<'a> CompactBlocks<'a> {
             transactions: row.varint()?,
             inputs: row.varint()?,
             outputs: row.varint()?,
-        }))
+        };
+        let [transactions, outputs] = [row.blob()?, row.blob()?].map(|bytes| Decoder::new("import", bytes));
+        Ok(Some(CompactBlock { facts, transactions, outputs }))
+    }
+}
+
+impl CompactBlock<'_> {
+    /// The number of outputs of each transaction, which are not read.
+    ///
+    /// Errors: [`IndexError::Corrupt`] if the block does not have as many transactions, outputs and bytes as it says.
+    pub(super) fn output_counts(mut self) -> Result<Vec<u32>, IndexError> {
+        let counts = (0..self.facts.transactions).map(|_| Ok(self.transaction()?.1));
+        let counts = counts.collect::<Result<Vec<_>, IndexError>>()?;
+        let sum: u64 = counts.iter().copied().map(u64::from).sum();
+        // the least that `CompactBlockWriter::output` adds
+        let least_bytes = sum.saturating_mul(LEAST_OUTPUT);
+        if sum != u64::from(self.facts.outputs) || least_bytes > wide(self.outputs.left()) {
+            return Err(self.transactions.corrupt("has other outputs than its block says"));
+        }
+        self.transactions.finish()?;
+        Ok(counts)
     }
 
-    /// The next transaction of the block, and its number of outputs.
+    /// Ends the block, of which all transactions and outputs must be read.
+    ///
+    /// Errors: [`IndexError::Corrupt`] if something is left.
+    pub(super) fn finish(self) -> Result<(), IndexError> {
+        self.transactions.finish()?;
+        self.outputs.finish()
+    }
+
+    /// The next transaction, and its number of outputs.
     pub(super) fn transaction(&mut self) -> Result<(TransactionFacts, u32), IndexError> {
-        let row = &mut self.0;
-        let size = row.varint()?;
+        let row = &mut self.transactions;
+        let size = row.varint_32()?;
         let stripped: u64 = row.varint()?;
         let stripped_size = u32::try_from(stripped >> 1).map_err(|_| row.corrupt("has a size that is too large"))?;
-        Ok((TransactionFacts { size, stripped_size, has_witness: stripped & 1 == 1 }, row.varint()?))
+        Ok((TransactionFacts { size, stripped_size, has_witness: stripped & 1 == 1 }, row.varint_32()?))
     }
 
-    /// The next output of the transaction.
-    pub(super) fn output(&mut self, vout: Position) -> Result<BlockOutput, IndexError> {
-        let row = &mut self.0;
+    /// The next output.
+    fn output(&mut self, vout: Position) -> Result<BlockOutput, IndexError> {
+        let row = &mut self.outputs;
         let script = ScriptKey(row.array()?);
         let value = row.varint()?;
         let flags = row.u8()?;
@@ -88,16 +145,121 @@ impl<'a> CompactBlocks<'a> {
         Ok(BlockOutput { vout, script, value, script_type, never_spendable, script_size, p2pk: None })
     }
 
-    /// The outputs of a transaction.
+    /// The next outputs, so many of one transaction.
     pub(super) fn outputs(
         &mut self,
         count: u32,
         mut visit: impl FnMut(BlockOutput) -> Result<(), IndexError>,
     ) -> Result<(), IndexError> {
         for vout in 0..count {
-            let vout = Position::new(vout).ok_or_else(|| self.0.corrupt("has too many outputs"))?;
+            let vout = Position::new(vout).ok_or_else(|| self.outputs.corrupt("has too many outputs"))?;
             visit(self.output(vout)?)?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bitcoin::Network;
+    use bitcoin::constants::genesis_block;
+    use bitcoin::{Script, opcodes::all::OP_RETURN};
+
+    use super::super::super::keys::Salt;
+    use super::*;
+
+    const FACTS: TransactionFacts = TransactionFacts { size: 300, stripped_size: 200, has_witness: true };
+
+    fn outputs() -> Vec<BlockOutput> {
+        let scripts: [&[u8]; 4] = [&[0x51], &[OP_RETURN.to_u8(), 1, 7], &[0; 22], &[]];
+        let output = |(vout, script): (u32, &[u8])| {
+            BlockOutput::of(
+                Salt([3; 16]),
+                Position::new(vout).unwrap(),
+                u64::from(vout) << 40,
+                Script::from_bytes(script),
+            )
+        };
+        (0..).zip(scripts).map(output).collect()
+    }
+
+    /// A block of transactions with so many outputs each, whose header says that there are `said` in all.
+    fn written(counts: &[usize], said: usize) -> Vec<u8> {
+        let mut writer = CompactBlockWriter::of_size(1_000);
+        for count in counts {
+            writer.transaction(FACTS, *count);
+            outputs()[..*count].iter().for_each(|output| writer.output(output));
+        }
+        let header = genesis_block(Network::Regtest).header;
+        let number = |count: usize| u32::try_from(count).unwrap();
+        let facts = BlockFacts {
+            hash: header.block_hash(),
+            header,
+            median_time: 7,
+            size: 1_000,
+            stripped_size: 800,
+            transactions: number(counts.len()),
+            inputs: 5,
+            outputs: number(said),
+        };
+        writer.finish(&facts)
+    }
+
+    fn read(bytes: &[u8]) -> Result<Vec<Vec<BlockOutput>>, IndexError> {
+        let mut block = CompactBlocks::of(bytes).block()?.unwrap();
+        let mut found = Vec::new();
+        for _ in 0..block.facts.transactions {
+            let ((facts, count), mut outputs) = (block.transaction()?, Vec::new());
+            assert_eq!((facts.size, facts.stripped_size, facts.has_witness), (300, 200, true));
+            block.outputs(count, |output| {
+                outputs.push(output);
+                Ok(())
+            })?;
+            found.push(outputs);
+        }
+        block.finish()?;
+        Ok(found)
+    }
+
+    #[test]
+    fn a_block_is_read_as_it_was_written() {
+        let bytes = written(&[4, 0, 2], 6);
+        let fields = |output: &BlockOutput| {
+            let BlockOutput { vout, script, value, script_type, never_spendable, .. } = *output;
+            (vout, script, value, script_type, never_spendable)
+        };
+        let expected: Vec<_> = [4, 0, 2].map(|count| outputs()[..count].iter().map(fields).collect::<Vec<_>>()).into();
+        let found = read(&bytes).unwrap();
+        assert_eq!(found[0][1].script_size, 3, "of OP_RETURN the size is kept");
+        assert_eq!(found.iter().map(|own| own.iter().map(fields).collect()).collect::<Vec<Vec<_>>>(), expected);
+        let mut blocks = CompactBlocks::of(&bytes);
+        let counted = blocks.block().unwrap().unwrap();
+        assert_eq!((counted.facts.median_time, counted.facts.inputs), (7, 5));
+        assert_eq!(counted.output_counts().unwrap(), [4, 0, 2]);
+        assert!(blocks.block().unwrap().is_none());
+    }
+
+    #[test]
+    fn counts_that_the_block_contradicts_are_errors() {
+        let counts = |bytes: &[u8]| CompactBlocks::of(bytes).block()?.unwrap().output_counts();
+        assert!(counts(&written(&[2, 1], 2)).is_err(), "another sum");
+        // two outputs instead of many more than there are bytes
+        let mut writer = CompactBlockWriter::of_size(1_000);
+        writer.transaction(FACTS, 1 << 30);
+        outputs()[..2].iter().for_each(|output| writer.output(output));
+        let many = written(&[], 1 << 30);
+        let header = &CompactBlocks::of(&many).block().unwrap().unwrap().facts;
+        let bytes = writer.finish(&BlockFacts { transactions: 1, ..*header });
+        assert!(counts(&bytes).is_err(), "no bytes for them");
+    }
+
+    #[test]
+    fn outputs_that_are_left_over_are_an_error() {
+        let mut writer = CompactBlockWriter::of_size(1_000);
+        writer.transaction(FACTS, 1);
+        outputs()[..2].iter().for_each(|output| writer.output(output));
+        let one = written(&[1], 1);
+        let bytes = writer.finish(&CompactBlocks::of(&one).block().unwrap().unwrap().facts);
+        assert!(read(&one).is_ok() && read(&bytes).is_err());
     }
 }

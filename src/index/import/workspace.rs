@@ -91,7 +91,8 @@ impl Workspace {
         let checkpoint = Checkpoint { plan, peak: 0, runs: Vec::new(), overwritten: Vec::new() };
         let mut row = checkpoint.encode();
         packer.encode_state(row.bytes(&[READING]));
-        let builder = GenerationBuilder::create_resumable(&options.path, &row.finish())?;
+        let builder =
+            GenerationBuilder::create_resumable(&options.path, builder::cache_of(options.memory), &row.finish())?;
         let directory = RunDirectory { id, path: options.directory.clone(), space: Arc::default() };
         let chain = ImportedChain::new(options, &checkpoint.plan, Arc::clone(&directory.space));
         Ok((Self::of(chain, builder, checkpoint.plan, directory, lock), ImportStage::Reading(packer)))
@@ -119,7 +120,7 @@ impl Workspace {
     }
 
     fn resume(options: &ImportOptions) -> Result<Result<(Self, ImportStage), FreshStart>, IndexError> {
-        let (mut builder, row) = GenerationBuilder::open_resumable(&options.path)?;
+        let (mut builder, row) = GenerationBuilder::open_resumable(&options.path, builder::cache_of(options.memory))?;
         let (checkpoint, stage) = match Checkpoint::decode(&row, options)? {
             Ok(checkpoint) => checkpoint,
             Err(reason) => return Ok(Err(reason)),
@@ -358,7 +359,7 @@ fn keep_raw_blocks(options: &ImportOptions, hashes: &[BlockHash]) -> Result<(), 
 /// Errors: [`IndexError::File`], also if the file is a finished generation.
 pub(super) fn discard(options: &ImportOptions) -> Result<(), IndexError> {
     if options.path.try_exists().map_err(file("look for", &options.path))? {
-        drop(GenerationBuilder::open_resumable(&options.path)?);
+        drop(GenerationBuilder::open_resumable(&options.path, builder::cache_of(options.memory))?);
     }
     remove(options)
 }

@@ -12,7 +12,7 @@ use super::super::hot::tables::spends;
 use super::super::hot::tables::transactions::TransactionRow;
 use super::super::keys::{Position, TxNum};
 use super::super::sorter::{SortedRecords, Sorter};
-use super::super::statistics::{BlockFacts, Tally, TransactionFacts};
+use super::super::statistics::{BlockFacts, OutputFacts, Tally, TransactionFacts};
 use super::super::witnesses::witnesses_are_committed;
 use super::filters::FilterChain;
 use super::link::Link;
@@ -127,7 +127,7 @@ impl Work<'_> {
             let output_value = self.recount_outputs(block, transaction, height, txnum, &mut tally)?;
             let input_value = self.recount_inputs(block, transaction, txnum, &mut tally, beside)?;
             for overwritten in self.overwritten.remove(&txnum).unwrap_or_default() {
-                tally.overwrite(&overwritten);
+                tally.overwrite(overwritten.value, overwritten.script_type);
                 self.change(history::key(overwritten.script, txnum), Kind::Overwritten, overwritten.value)?;
             }
             let fee = if transaction.inputs.is_empty() {
@@ -165,7 +165,7 @@ impl Work<'_> {
         let kind = if transaction.inputs.is_empty() { Kind::CoinbaseReceived } else { Kind::Received };
         for output in &block.outputs[transaction.outputs.clone()] {
             value = value.saturating_add(output.value);
-            tally.create(output);
+            tally.create(OutputFacts::of(output));
             if height != Height::GENESIS && !output.never_spendable {
                 self.change(history::key(output.script, txnum), kind, output.value)?;
             }
