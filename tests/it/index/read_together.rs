@@ -45,14 +45,20 @@ impl RawBlocks for SlowNode {
 
 /// An index of which these blocks are frozen up to a height, whose node is slow.
 fn slow(blocks: &[&Block], cut: u32) -> (Indexed, Reads) {
-    let Indexed { index, directory } = frozen(blocks, &[cut / 2, cut]);
+    slow_with(blocks, &[cut / 2, cut])
+}
+
+/// An index of these blocks with generations that end at these heights, whose node is slow.
+fn slow_with(blocks: &[&Block], ends: &[u32]) -> (Indexed, Reads) {
+    let Indexed { index, directory } = frozen(blocks, ends);
     drop(index);
     let index = Index::open(&options(directory.path())).unwrap();
     let reads = Reads::default();
     let bytes = BlockBytes::of(blocks.iter().copied());
     index.set_raw_blocks(Arc::new(SlowNode { bytes, threads: Arc::clone(&reads) }));
     let mut indexed = Indexed { index, directory };
-    indexed.connect(blocks[usize::try_from(cut).unwrap() + 1..].iter().copied(), 10);
+    let behind = ends.last().map_or(0, |end| usize::try_from(*end).unwrap() + 1);
+    indexed.connect(blocks[behind..].iter().copied(), 10);
     reads.lock().unwrap().clear();
     (indexed, reads)
 }
@@ -141,7 +147,8 @@ fn a_block_reads_nothing_that_was_prefetched_for_it() {
     let at = blocks.iter().rposition(|block| spends_others(block)).unwrap();
     let (before, next) = (&blocks[..at], blocks[at]);
     let reads_of = |is_prefetched: bool| {
-        let (mut indexed, reads) = slow(before, u32::try_from(at - 1).unwrap());
+        // the first generation keeps the most of what was read
+        let (mut indexed, reads) = slow_with(before, &[u32::try_from(at - 1).unwrap()]);
         let snapshot = indexed.index.snapshot().unwrap();
         for transaction in next.txdata.iter().skip(1).filter(|_| is_prefetched) {
             let spent = transaction.input.iter().map(|input| input.previous_output);
