@@ -63,12 +63,16 @@ impl Client {
 
     /// The next message that is not the websocket's own.
     pub(crate) async fn message(&mut self) -> Option<Result<Message, Error>> {
-        loop {
-            match within(self.stream.next()).await {
-                Some(Ok(Message::Ping(_) | Message::Pong(_))) => {}
-                message => return message,
+        // a server that lives pings, whatever it does not send
+        within(async {
+            loop {
+                match self.stream.next().await {
+                    Some(Ok(Message::Ping(_) | Message::Pong(_))) => {}
+                    message => return message,
+                }
             }
-        }
+        })
+        .await
     }
 
     pub(crate) async fn receive(&mut self) -> Value {
