@@ -18,7 +18,7 @@ pub(super) fn put_varint(row: &mut Vec<u8>, value: u64) {
 }
 
 fn put_long_varint(row: &mut Vec<u8>, mut value: u64) {
-    // appended at once
+    // appended at once: each push would check the room for its byte
     let (mut bytes, mut size) = ([0; VARINT_64], 0);
     while value >= 0x80 {
         bytes[size] = low_bits(value) | 0x80;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bitcoin::constants::COINBASE_MATURITY;
 use bitcoin::{OutPoint, Script};
 
-use super::{Block, OutputPart, Transaction, View};
+use super::{Block, ConfirmedPlace, OutputPart, Transaction, View};
 use crate::chain::Height;
 use crate::chain::script::never_spendable;
 use crate::index::{IndexError, SpendingInput, TxNum};
@@ -63,7 +63,7 @@ impl Transaction {
     /// chain. `None` for all others.
     #[must_use]
     pub fn mature_at(&self) -> Option<Height> {
-        self.place.filter(|place| place.index == 0).map(|place| mature_at(place.height))
+        self.place.filter(ConfirmedPlace::is_coinbase).map(|place| mature_at(place.height))
     }
 }
 

@@ -143,9 +143,10 @@ impl ReadSet {
     pub(super) fn add_transaction(&self, transaction: &Transaction, rule_from: u32) {
         let Some(place) = transaction.place else { return self.depends_on(Dependency::Head) };
         self.add_chain_up_to(place.height);
-        // the first transaction of a block, and no other, is a coinbase; others need not be decoded
-        let input = if place.index == 0 { transaction.parts.input.first() } else { None };
-        let Some(input) = input else { return };
+        if !place.is_coinbase() {
+            return;
+        }
+        let Some(input) = transaction.parts.input.first() else { return };
         if self.may_recur(coinbase::height(&input.script_sig), place.height, rule_from) {
             self.depends_on(Dependency::Chain);
         }

@@ -59,6 +59,14 @@ pub struct ConfirmedPlace {
     pub fee: Option<u64>,
 }
 
+impl ConfirmedPlace {
+    /// Whether it is that of a coinbase: the first transaction of a block, and no other.
+    #[must_use]
+    pub fn is_coinbase(&self) -> bool {
+        self.index == 0
+    }
+}
+
 /// The current state of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TransactionState {

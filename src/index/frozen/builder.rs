@@ -111,7 +111,8 @@ impl GenerationBuilder {
         self
     }
 
-    /// A new file with checkpoints, which must not exist, with so many bytes for redb's cache. It has its name only when the first checkpoint is durable.
+    /// A new file with checkpoints, which must not exist, with so many bytes for redb's cache. It has its name only when the
+    /// first checkpoint is durable.
     ///
     /// Errors: [`IndexError::File`] if it exists or cannot be made; storage errors.
     pub(in crate::index) fn create_resumable(path: &Path, cache: usize, checkpoint: &[u8]) -> Result<Self, IndexError> {
@@ -129,8 +130,8 @@ impl GenerationBuilder {
         Ok(builder)
     }
 
-    /// Opens an unfinished file, with its newest checkpoint and so many bytes for redb's cache. Its tables may have rows that were appended after that, until
-    /// [`GenerationBuilder::truncate`].
+    /// Opens an unfinished file, with its newest checkpoint and so many bytes for redb's cache. Its tables may have rows that
+    /// were appended after that, until [`GenerationBuilder::truncate`].
     ///
     /// Errors: [`IndexError::File`] if it has no checkpoint: it is a finished generation or something else; storage errors.
     pub(in crate::index) fn open_resumable(path: &Path, cache: usize) -> Result<(Self, Vec<u8>), IndexError> {

@@ -20,11 +20,10 @@ impl Generations {
     ///
     /// Errors: [`IndexError::RawUnavailable`] if its bytes cannot be read; storage errors.
     pub(in crate::index) fn transaction(&self, txnum: TxNum) -> Result<Option<StoredTransaction>, IndexError> {
-        let Some(in_force) = self.of(txnum) else { return Ok(None) };
-        match in_force.generation.recent.get(txnum) {
-            Some(recent) => Ok(Some(StoredTransaction::clone(&recent))),
-            None => self.read_and_keep(&self.located(txnum)?).map(Some),
+        if self.of(txnum).is_none() {
+            return Ok(None);
         }
+        self.read_located(&self.find(txnum)?).map(Some)
     }
 
     /// The newest transaction with this txid.
@@ -121,7 +120,7 @@ impl Generations {
         Ok(())
     }
 
-    /// A transaction that was found, which is not kept.
+    /// A transaction that was found. It is not kept, because what a block spends is seldom read again.
     fn read_found(&self, found: &FrozenTransaction) -> Result<StoredTransaction, IndexError> {
         match found {
             FrozenTransaction::Recent(recent) => Ok(StoredTransaction::clone(recent)),

@@ -174,6 +174,8 @@ mod tests {
             assert!((transactions * 154..sum).contains(&estimate.together_bytes));
         }
         let mainnet = ImportEstimate::of(1_460_000_000, 1 << 30, 2);
+        // as docs/operations.md adds up
+        assert_eq!(mainnet.memory_bytes / MIB, 1_804);
         let each = |bytes: u64| bytes / 1_460_000_000;
         assert_eq!([mainnet.index_bytes, mainnet.temporary_bytes, mainnet.together_bytes].map(each), [119, 105, 170]);
         // 156 bytes a block while the table of hashes grows

@@ -71,8 +71,8 @@ impl Statistics {
         Ok(Self { packer: positions::PositionPacker::decode_state(state)?, running: None })
     }
 
-    /// Writes the rows of `positions` and `blocks` of the next range, which begins with `first`, from its blocks, their outputs, and
-    /// records of all outputs that its transactions spend and overwrite.
+    /// Writes the rows of `positions` and `blocks` of the next range, which begins with `first`, from its blocks, their
+    /// outputs, and records of all outputs that its transactions spend and overwrite.
     ///
     /// Errors: [`IndexError::InvalidBlock`] for impossible amounts; storage errors.
     pub(super) fn range(

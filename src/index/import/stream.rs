@@ -183,8 +183,8 @@ mod tests {
         (0..).zip(scripts).map(output).collect()
     }
 
-    /// A block of transactions with so many outputs each, whose header says that there are `said` in all.
-    fn written(counts: &[usize], said: usize) -> Vec<u8> {
+    /// A block of transactions with so many outputs each, whose facts claim `total` outputs.
+    fn written(counts: &[usize], total: usize) -> Vec<u8> {
         let mut writer = CompactBlockWriter::of_size(1_000);
         for count in counts {
             writer.transaction(FACTS, *count);
@@ -200,7 +200,7 @@ mod tests {
             stripped_size: 800,
             transactions: number(counts.len()),
             inputs: 5,
-            outputs: number(said),
+            outputs: number(total),
         };
         writer.finish(&facts)
     }
@@ -243,13 +243,13 @@ mod tests {
     fn counts_that_the_block_contradicts_are_errors() {
         let counts = |bytes: &[u8]| CompactBlocks::of(bytes).block()?.unwrap().output_counts();
         assert!(counts(&written(&[2, 1], 2)).is_err(), "another sum");
-        // two outputs instead of many more than there are bytes
+        // two outputs, where the transaction and the facts claim more than fit the bytes
         let mut writer = CompactBlockWriter::of_size(1_000);
         writer.transaction(FACTS, 1 << 30);
         outputs()[..2].iter().for_each(|output| writer.output(output));
-        let many = written(&[], 1 << 30);
-        let header = &CompactBlocks::of(&many).block().unwrap().unwrap().facts;
-        let bytes = writer.finish(&BlockFacts { transactions: 1, ..*header });
+        let empty = written(&[], 1 << 30);
+        let facts = CompactBlocks::of(&empty).block().unwrap().unwrap().facts;
+        let bytes = writer.finish(&BlockFacts { transactions: 1, ..facts });
         assert!(counts(&bytes).is_err(), "no bytes for them");
     }
 

@@ -63,7 +63,7 @@ impl Client {
 
     /// The next message that is not the websocket's own.
     pub(crate) async fn message(&mut self) -> Option<Result<Message, Error>> {
-        // a server that lives pings, whatever it does not send
+        // the server pings for as long as the connection lasts, so patience is for all of it
         within(async {
             loop {
                 match self.stream.next().await {

@@ -23,7 +23,7 @@ impl TransactionAudit {
     ///
     /// Errors: those of the index.
     pub(crate) fn of(view: &Arc<View>, transaction: &view::Transaction) -> Result<Option<Self>, ApiError> {
-        let Some(place) = transaction.place.filter(|place| place.index > 0) else { return Ok(None) };
+        let Some(place) = transaction.place.filter(|place| !place.is_coinbase()) else { return Ok(None) };
         let block = view.main_block(place.height)?;
         let audit = view.block_arrival(&block)?.and_then(|arrival| arrival.audit);
         let audited = |audit: BlockAudit| {

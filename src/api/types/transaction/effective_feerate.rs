@@ -17,7 +17,7 @@ impl Transaction {
             let found = self.view.mempool().effective_feerate(&self.transaction.txid);
             return Ok(found.map(FeeFraction::to_sat_per_vb));
         }
-        let Some(place) = self.transaction.place.filter(|place| place.index > 0) else { return Ok(None) };
+        let Some(place) = self.transaction.place.filter(|place| !place.is_coinbase()) else { return Ok(None) };
         let block = self.view.main_block(place.height)?;
         if self.view.mined_feerates(&block.row.hash).is_none() {
             let count = |parts: usize, bytes: usize| {

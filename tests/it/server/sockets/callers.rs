@@ -71,15 +71,15 @@ async fn a_token_of_the_request_that_becomes_a_websocket_is_enough_and_a_wrong_o
     served.stop().await;
 }
 
-/// What a subscriber to blocks is told first: nothing says when the subscription has begun, so blocks are mined until then.
-async fn first_told(client: &mut Client, api: &mut Api, chain: &mut SimChain) -> Value {
+/// The first message of a subscription to blocks. Nothing shows when the subscription has begun, so blocks are mined until then.
+async fn first_message(client: &mut Client, api: &mut Api, chain: &mut SimChain) -> Value {
     for _ in 0..10 {
         api.connect(&chain.mine(Vec::new()).unwrap());
-        if let Ok(told) = timeout(Duration::from_secs(1), client.receive()).await {
-            return told;
+        if let Ok(message) = timeout(Duration::from_secs(1), client.receive()).await {
+            return message;
         }
     }
-    panic!("no block is told");
+    panic!("no message arrives");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -91,8 +91,8 @@ async fn events_are_paid_for_and_a_subscription_ends_with_what_there_is_to_spend
     assert_eq!(client.receive().await, json!({ "type": "connection_ack" }));
     // 2 an event
     client.ask("blocks", "subscription { newBlock { height } }").await;
-    let height = |told: &Value| told["payload"]["data"]["newBlock"]["height"].as_u64();
-    let first = height(&first_told(&mut client, &mut api, &mut chain).await).unwrap();
+    let height = |event: &Value| event["payload"]["data"]["newBlock"]["height"].as_u64();
+    let first = height(&first_message(&mut client, &mut api, &mut chain).await).unwrap();
     api.connect(&chain.mine(Vec::new()).unwrap());
     assert_eq!(height(&client.receive().await), Some(first + 1));
     api.connect(&chain.mine(Vec::new()).unwrap());
@@ -110,9 +110,9 @@ async fn a_subscription_that_cannot_pay_for_its_first_event_is_refused() {
     let mut client = introduced(&served, &json!({ "authorization": "Bearer secret" })).await;
     assert_eq!(client.receive().await, json!({ "type": "connection_ack" }));
     client.ask("blocks", "subscription { newBlock { height } }").await;
-    let told = first_told(&mut client, &mut api, &mut chain).await;
-    assert_eq!((&told["type"], &told["id"]), (&json!("error"), &json!("blocks")), "{told}");
-    assert_eq!(told["payload"][0]["extensions"]["code"], json!("RESOURCE_EXHAUSTED"), "{told}");
+    let refusal = first_message(&mut client, &mut api, &mut chain).await;
+    assert_eq!((&refusal["type"], &refusal["id"]), (&json!("error"), &json!("blocks")), "{refusal}");
+    assert_eq!(refusal["payload"][0]["extensions"]["code"], json!("RESOURCE_EXHAUSTED"), "{refusal}");
     assert!(client.is_silent().await);
     served.stop().await;
 }
