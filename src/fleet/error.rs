@@ -248,4 +248,26 @@ impl FleetError {
     pub(super) fn of_file<'p>(doing: &'static str, path: &'p Path) -> impl Fn(io::Error) -> Self + use<'p> {
         move |source| Self::File { doing, path: path.to_path_buf(), source }
     }
+    /// Whether a file is gone: the server that has the index open merged it with others meanwhile, and names another one now.
+    #[must_use]
+    pub fn is_of_missing_file(&self) -> bool {
+        let (Self::File { source, .. } | Self::Index(IndexError::File { source, .. })) = self else { return false };
+        source.kind() == io::ErrorKind::NotFound
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_file_that_is_gone_is_asked_for_again() {
+        let of =
+            |kind: io::ErrorKind| FleetError::of_file("find", Path::new("/index.frozen/0-9-ab-1.redb"))(kind.into());
+        assert!(of(io::ErrorKind::NotFound).is_of_missing_file());
+        assert!(!of(io::ErrorKind::PermissionDenied).is_of_missing_file());
+        let (path, source) = (PathBuf::from("/index.frozen/0-9-ab-1.redb"), io::ErrorKind::NotFound.into());
+        assert!(FleetError::from(IndexError::File { doing: "open", path, source }).is_of_missing_file());
+        assert!(!FleetError::NothingFrozen.is_of_missing_file());
+    }
 }

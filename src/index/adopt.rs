@@ -19,6 +19,7 @@ use super::hot::tables::stale_blocks::{self, StaleBlock};
 use super::hot::tables::{meta, unspent};
 use super::hot::tip_record::{write_generations, write_tip};
 use super::hot::update::{Tables, Tip, Update, check_previous};
+use super::merge::new_name;
 use super::open::{Index, cache_of_generation, file, flush_directory, flush_name, generations_directory};
 use super::optional::skip_optional;
 use super::raw::{RawStorage, read_raw_storage};
@@ -58,10 +59,7 @@ impl Index {
             return Err(IndexError::NotNext { path: path.to_path_buf(), first: range.first, tip });
         }
         let directory = self.make_generations_directory()?;
-        // two generations of the same blocks have different names
-        let mut build = [0; 4];
-        getrandom::fill(&mut build)?;
-        let name = file_name(range, u32::from_be_bytes(build));
+        let name = new_name(range)?;
         let placed = directory.join(&name);
         fs::rename(path, &placed).map_err(file("move the generation to", &placed))?;
         let prepared = flush_directory(&directory).and_then(|()| -> Result<Update<'_>, IndexError> {

@@ -31,6 +31,7 @@ mod frozen;
 mod hot;
 mod import;
 mod keys;
+mod merge;
 mod merkle;
 mod metrics;
 mod open;
@@ -52,7 +53,9 @@ pub use copy::CopiedRows;
 pub use damage::{catch_damage, is_catching_damage};
 pub use disk_space::{DiskShortage, RequiredSpace};
 pub use error::IndexError;
-pub use frozen::{BuildPhase, BuildProgress, DueTable, Generation, GenerationIdentity, GenerationRange, PackedFormat};
+pub use frozen::{
+    BuildPhase, BuildProgress, DueMerge, DueTable, Generation, GenerationIdentity, GenerationRange, PackedFormat,
+};
 pub use hot::block_filters::CountBytes;
 pub use hot::observed::{Observations, ObservedLimits};
 pub use hot::tables::block_files::BlockFileRow;

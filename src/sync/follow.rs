@@ -10,6 +10,7 @@ use super::derive::Deriver;
 use super::error::SyncError;
 use super::freeze::{Freezer, Freezing, TIP_SLICE};
 use super::mempool::{MempoolSync, PersistentMempool, StepOutcome};
+use super::merge::Merger;
 use super::prefetch::Prefetcher;
 use super::raw_storage::RawMover;
 use super::reorg::Record;
@@ -208,6 +209,7 @@ pub(super) struct SyncLoop<'a> {
     /// Prefetches for the next block.
     pub(super) prefetcher: Option<Prefetcher>,
     pub(super) freezer: Freezer,
+    pub(super) merger: Merger,
     pub(super) raw_mover: RawMover,
     pub(super) deriver: Deriver,
 }
@@ -244,6 +246,7 @@ impl<'a> SyncLoop<'a> {
             mempool_backoff: None,
             prefetcher: None,
             freezer: Freezer::default(),
+            merger: Merger::default(),
             raw_mover: RawMover::default(),
             deriver: Deriver::default(),
         }

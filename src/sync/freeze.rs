@@ -168,8 +168,14 @@ impl SyncLoop<'_> {
         if self.freezer.is_tidy && self.freezer.job.is_none() && !self.raw_mover.is_running() {
             self.start_freezing()?;
         }
+        if !self.freezer.is_tidy {
+            return Ok(());
+        }
         // one of both at a time appends to the raw files
-        if self.freezer.is_tidy && self.freezer.job.is_none() { self.move_raw_blocks() } else { Ok(()) }
+        if self.freezer.job.is_none() {
+            self.move_raw_blocks()?;
+        }
+        self.merge_when_due()
     }
 
     /// Waits for this long, or until the loop is woken, and goes on with work in the background meanwhile: the next poll may
@@ -179,7 +185,7 @@ impl SyncLoop<'_> {
     pub(super) fn pause(&mut self, pause: Duration) -> Result<bool, SyncError> {
         let (wake, stop) = (self.follow.wake, self.follow.node.stop());
         let began = Instant::now();
-        while self.freezer.is_busy() || self.raw_mover.is_running() || self.deriver.is_busy() {
+        while self.is_working_in_background() {
             let remaining = pause.saturating_sub(began.elapsed());
             match wake.pause(remaining.min(SWEEP_PAUSE), stop) {
                 PauseEnd::Elapsed if remaining > SWEEP_PAUSE => {}
@@ -195,15 +201,20 @@ impl SyncLoop<'_> {
         Ok(wake.pause(pause.saturating_sub(began.elapsed()), stop) != PauseEnd::Stopped)
     }
 
-    /// Ends the freezing that is due, because no other loop goes on with it soon. Returns early when the stop flag is raised.
+    /// Whether something is under way that the loop has to go on with.
+    fn is_working_in_background(&self) -> bool {
+        self.freezer.is_busy() || self.merger.is_running() || self.raw_mover.is_running() || self.deriver.is_busy()
+    }
+
+    /// Ends the freezing and merging that is due, because no other loop goes on with it soon. Returns early when the stop flag is raised.
     ///
     /// Errors: as [`SyncLoop::freeze_when_due`].
     pub(super) fn freeze_to_the_end(&mut self) -> Result<(), SyncError> {
-        (self.freezer.retry_at, self.raw_mover.retry_at) = (None, None);
+        (self.freezer.retry_at, self.merger.retry_at, self.raw_mover.retry_at) = (None, None, None);
         while !self.follow.node.stop().is_raised() {
             let was_swept = self.freezer.is_swept;
             self.freeze_when_due(Duration::MAX)?;
-            if self.freezer.job.is_some() || self.raw_mover.is_running() {
+            if self.freezer.job.is_some() || self.merger.is_running() || self.raw_mover.is_running() {
                 // an error means that the flag is raised
                 let _ = self.follow.node.stop().sleep(Duration::from_millis(20));
             } else if was_swept && self.freezer.is_swept {
@@ -328,6 +339,8 @@ impl SyncLoop<'_> {
                 }
             }
         }
+        // a build that ended early begins anew
+        self.remove_unfinished_merge();
         self.remove_unused_tables()?;
         self.freezer.is_tidy = true;
         Ok(())

@@ -23,6 +23,7 @@ mod freeze;
 mod import;
 mod import_progress;
 mod mempool;
+mod merge;
 mod pipeline;
 mod prefetch;
 mod progress;

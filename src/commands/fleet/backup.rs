@@ -18,6 +18,7 @@ use tracing::{error, info};
 
 use super::super::failure::{Exit, Failure, OrExit};
 use super::super::{in_use, pieces};
+use super::publish::ATTEMPTS;
 
 /// Copying reads every row once, so it needs little memory.
 const CACHE_BYTES: usize = 64 << 20;
@@ -57,6 +58,37 @@ pub(in crate::commands) async fn run(
     arguments: BackupArguments,
 ) -> Result<(), Failure> {
     let BackupArguments { to } = arguments;
+    let mut attempts = 1..=ATTEMPTS;
+    loop {
+        let is_last = attempts.next() == Some(ATTEMPTS);
+        let source = match source_of(settings, &stop).await {
+            Err(_) if stop.is_cancelled() => return stopped(),
+            source => source?,
+        };
+        let (of_copy, to, to_stop) = (source.clone(), to.clone(), stop.clone());
+        let written = pieces::blocking(move || {
+            let written = fleet::back_up(&of_copy, &to, &to_stop);
+            // the next backup makes another one
+            let _ = fs::remove_file(&of_copy.copy);
+            Ok(written)
+        });
+        match written.await? {
+            Ok(outcome) => {
+                let height = source.tip.map(|(height, _)| height);
+                info!(height, copied_files = outcome.copied, copied_bytes = outcome.bytes, "the backup is complete");
+                return Ok(());
+            }
+            Err(_) if stop.is_cancelled() => return stopped(),
+            Err(error) if error.is_of_missing_file() && !is_last => {
+                info!(%error, "asking again for the files of the index");
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// The files of the index: of the settings, or of the server that has it open.
+async fn source_of(settings: &Settings, stop: &CancellationToken) -> Result<BackupSource, Failure> {
     let (here, to_stop) = (settings.clone(), stop.clone());
     let opened = pieces::blocking(move || {
         let options = IndexOptions { cache_bytes: CACHE_BYTES, ..pieces::index_options(&here) };
@@ -65,30 +97,12 @@ pub(in crate::commands) async fn run(
             index => Ok(Ok(copy(&here, &index?.snapshot()?, &to_stop, &mut |_| {})?)),
         }
     });
-    let source = match opened.await {
-        Err(_) if stop.is_cancelled() => return stopped(),
-        Ok(Ok(source)) => source,
-        Ok(Err(error)) => tokio::select! {
-            source = ask(settings, &error) => source?,
-            () = stop.cancelled() => return stopped(),
+    match opened.await? {
+        Ok(source) => Ok(source),
+        Err(error) => tokio::select! {
+            source = ask(settings, &error) => source,
+            () = stop.cancelled() => Err(fleet::FleetError::Stopped.into()),
         },
-        Err(failure) => return Err(failure),
-    };
-    let (of_copy, to_stop) = (source.clone(), stop.clone());
-    let written = pieces::blocking(move || {
-        let written = fleet::back_up(&of_copy, &to, &to_stop);
-        // the next backup makes another one
-        let _ = fs::remove_file(&of_copy.copy);
-        Ok(written?)
-    });
-    match written.await {
-        Ok(outcome) => {
-            let height = source.tip.map(|(height, _)| height);
-            info!(height, copied_files = outcome.copied, copied_bytes = outcome.bytes, "the backup is complete");
-            Ok(())
-        }
-        Err(_) if stop.is_cancelled() => stopped(),
-        Err(failure) => Err(failure),
     }
 }
 

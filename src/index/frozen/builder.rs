@@ -231,6 +231,26 @@ impl GenerationBuilder {
         Ok(())
     }
 
+    /// Appends rows as they come, in the order of their keys.
+    ///
+    /// Errors: as [`GenerationBuilder::append`]; that of a row.
+    pub(in crate::index) fn append_all<const KEY: usize, V: Value + 'static, R>(
+        &mut self,
+        table: TableDefinition<'static, &'static [u8; KEY], V>,
+        rows: impl IntoIterator<Item = Result<([u8; KEY], R), IndexError>>,
+        value: impl for<'r> Fn(&'r R) -> V::SelfType<'r>,
+    ) -> Result<(), IndexError> {
+        let mut batch = Vec::new();
+        for row in rows {
+            batch.push(row?);
+            if batch.len() == ROWS {
+                self.append(table, &batch, &value)?;
+                batch.clear();
+            }
+        }
+        self.append(table, &batch, value)
+    }
+
     /// Appends sorted records, each a key and its value, as rows; of equal keys the first.
     ///
     /// Errors: as [`GenerationBuilder::append`]; [`IndexError::Sorting`] if the records cannot be read.
@@ -239,21 +259,17 @@ impl GenerationBuilder {
         table: TableDefinition<'static, &'static [u8; KEY], &'static [u8; VALUE]>,
         records: Sorter,
     ) -> Result<(), IndexError> {
-        let mut rows: Vec<([u8; KEY], [u8; VALUE])> = Vec::with_capacity(ROWS);
         let mut before = None;
-        for record in records.sorted().map_err(IndexError::Sorting)? {
+        let rows = records.sorted().map_err(IndexError::Sorting)?.map(|record| {
             let record = record.map_err(IndexError::Sorting)?;
             let row = record.split_first_chunk().and_then(|(key, value)| Some((*key, value.try_into().ok()?)));
-            let row = row.ok_or_else(|| IndexError::corrupt("generation", "a sorted record has another length"))?;
-            if before.replace(row.0) != Some(row.0) {
-                rows.push(row);
-            }
-            if rows.len() == ROWS {
-                self.append(table, &rows, |row| row)?;
-                rows.clear();
-            }
-        }
-        self.append(table, &rows, |row| row)
+            row.ok_or_else(|| IndexError::corrupt("generation", "a sorted record has another length"))
+        });
+        let is_new = |row: &Result<([u8; KEY], [u8; VALUE]), IndexError>| match row {
+            Ok((key, _)) => before.replace(*key) != Some(*key),
+            Err(_) => true,
+        };
+        self.append_all(table, rows.filter(is_new), |row| row)
     }
 
     /// Reads a table as it is so far.

@@ -2,8 +2,7 @@
 //! built again. They can be made again from the blocks, so a file that is missing is not an error.
 
 use std::fmt;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::path::Path;
 
 use bitcoin::{Network, Wtxid};
 use redb::{ReadOnlyDatabase, ReadOnlyTable, ReadTransaction, ReadableTableMetadata};
@@ -14,9 +13,10 @@ use super::super::error::IndexError;
 use super::super::keys::{Salt, TxNum};
 use super::super::optional::OptionalTable;
 use super::super::table_rows::TableRows;
-use super::builder::{Count, remove_if_exists};
+use super::builder::Count;
 use super::facts::{FileFacts, GenerationRange};
 use super::generations::InForce;
+use super::retirable::RetirableFile;
 use super::tables::txid_prefixes::{self, CutBits};
 use super::tables::{address_prefixes, op_returns, wtxids};
 use super::versions::unknown_table;
@@ -141,21 +141,6 @@ pub(in crate::index) struct DerivedFile {
     file: RetirableFile,
 }
 
-/// A file that is removed when this is dropped after it was retired.
-struct RetirableFile {
-    path: PathBuf,
-    is_retired: AtomicBool,
-}
-
-impl Drop for RetirableFile {
-    fn drop(&mut self) {
-        if self.is_retired.load(Ordering::Relaxed) {
-            // what cannot be removed now is removed at the next start
-            let _ = remove_if_exists(&self.path);
-        }
-    }
-}
-
 impl DerivedFile {
     /// Opens a file, of which at most `cache_bytes` of pages are kept in memory.
     ///
@@ -187,7 +172,7 @@ impl DerivedFile {
             return Err(IndexError::Foreign { path });
         }
         let FileFacts { range, cut_bits, counts, .. } = facts;
-        let file = RetirableFile { path, is_retired: AtomicBool::new(false) };
+        let file = RetirableFile::new(&path);
         let (packed, name) = (PackedTable::open(table, &transaction)?, name.clone());
         Ok(Self { packed, table, _database: database, name, range, cut_bits, counts, salt, file })
     }
@@ -211,7 +196,7 @@ impl DerivedFile {
 
     /// Has the file removed once its last reader drops it.
     pub(in crate::index) fn retire(&self) {
-        self.file.is_retired.store(true, Ordering::Relaxed);
+        self.file.retire();
     }
 
     /// The transactions that may have this wtxid, oldest first; none unless it is `wtxids`.
@@ -248,7 +233,7 @@ impl DerivedFile {
 
     /// The bytes of its file, `None` if the file system does not report them.
     pub(super) fn file_bytes(&self) -> Option<u64> {
-        std::fs::metadata(&self.file.path).ok().map(|file| file.len())
+        self.file.bytes()
     }
 }
 

@@ -3,7 +3,7 @@
 mod scan;
 
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use bitcoin::hashes::{Hash, HashEngine, hash160, sha256};
 use bitcoin::{BlockHash, Network, Txid};
@@ -23,6 +23,7 @@ use super::builder::Count;
 use super::facts::{FileFacts, GenerationRange};
 use super::largest_blocks::LargestBlocks;
 use super::recent::RecentTransactions;
+use super::retirable::RetirableFile;
 use super::tables::positions::BlockOffset;
 use super::tables::spends::OutputState;
 use super::tables::txid_prefixes::CutBits;
@@ -38,7 +39,6 @@ const RECENT_SHARE: usize = 8;
 pub struct Generation {
     /// Keeps the file open.
     _database: ReadOnlyDatabase,
-    path: PathBuf,
     pub(super) recent: RecentTransactions,
     pub(super) largest_blocks: LargestBlocks,
     range: GenerationRange,
@@ -58,6 +58,8 @@ pub struct Generation {
     unspent: ReadOnlyTable<&'static unspent::UnspentKeyBytes, &'static unspent::UnspentValue>,
     payouts: ReadOnlyTable<&'static payouts::PayoutKey, ()>,
     p2pk: ReadOnlyTable<&'static p2pk::P2pkKey, &'static [u8; 4]>,
+    /// Last, because fields are dropped in this order: the file is closed before it is removed.
+    file: RetirableFile,
 }
 
 /// Transactions of a block that follow each other.
@@ -81,7 +83,6 @@ impl Generation {
         facts.check_versions(path, &tables::VERSIONS)?;
         let FileFacts { range, cut_bits, counts, .. } = facts;
         Ok(Self {
-            path: path.to_path_buf(),
             recent: RecentTransactions::new(recent_bytes),
             largest_blocks: LargestBlocks::default(),
             range,
@@ -102,6 +103,7 @@ impl Generation {
             payouts: transaction.open_table(payouts::TABLE)?,
             p2pk: transaction.open_table(p2pk::TABLE)?,
             _database: database,
+            file: RetirableFile::new(path),
         })
     }
 
@@ -123,12 +125,17 @@ impl Generation {
 
     /// Its file.
     pub(in crate::index) fn path(&self) -> &Path {
-        &self.path
+        self.file.path()
+    }
+
+    /// Has the file removed once its last reader drops it.
+    pub(in crate::index) fn retire(&self) {
+        self.file.retire();
     }
 
     /// The bytes of its file, `None` if the file system does not report them.
     pub(super) fn file_bytes(&self) -> Option<u64> {
-        std::fs::metadata(&self.path).ok().map(|file| file.len())
+        self.file.bytes()
     }
 
     /// SHA-256 over all rows of each table, by its name. Reads the whole file.
@@ -138,7 +145,6 @@ impl Generation {
         // destructured, so that the compiler reports a new table that is not listed here
         let Self {
             _database: _,
-            path: _,
             recent: _,
             largest_blocks: _,
             range: _,
@@ -158,6 +164,7 @@ impl Generation {
             unspent,
             payouts,
             p2pk,
+            file: _,
         } = self;
         Ok(vec![
             checksum(blocks)?,

@@ -79,7 +79,7 @@ impl InForce {
 }
 
 /// Whether a transaction of these generations spends or overwrites an output.
-fn is_removed(generations: &[InForce], output: UnspentKey) -> Result<bool, IndexError> {
+pub(super) fn is_removed(generations: &[InForce], output: UnspentKey) -> Result<bool, IndexError> {
     for in_force in generations {
         if in_force.spender(output.txnum, output.vout)?.is_some() || in_force.overwrites(output.txnum, output.vout)? {
             return Ok(true);
@@ -149,6 +149,18 @@ impl Generations {
             }
         }
         generations
+    }
+
+    /// The same with one in place of those at these places.
+    pub(in crate::index) fn with_merged(&self, run: &Range<usize>, merged: InForce) -> Self {
+        let mut generations = self.clone();
+        generations.in_force.splice(run.clone(), [merged]);
+        generations
+    }
+
+    /// Those at these places, counted from the oldest; none if there are fewer.
+    pub(in crate::index) fn places(&self, run: &Range<usize>) -> &[InForce] {
+        self.in_force.get(run.clone()).unwrap_or_default()
     }
 
     /// Where the bytes of their blocks are read.

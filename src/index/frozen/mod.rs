@@ -4,6 +4,7 @@
 //! ```text
 //!   Snapshot (live rows) ── pack ──► GenerationBuilder ──► <first>-<last>-<hash>.redb ──► Generation: reads
 //!                                          ▲ tables/: one packer and reader for each table
+//!   several generations ── merge ──────────┘
 //! ```
 //!
 //! An index puts a generation into force (`adopt.rs`), and `generations.rs` reads all of them as one, each up to its end; the bytes of
@@ -19,11 +20,14 @@ mod facts;
 mod generation;
 pub(super) mod generations;
 mod largest_blocks;
+mod merge;
+mod merged_entries;
 mod pack;
 pub(super) mod page;
 mod parallel;
 mod recent;
 mod record_runs;
+mod retirable;
 pub(super) mod tables;
 mod transactions;
 mod versions;
@@ -35,5 +39,6 @@ pub use facts::{GenerationIdentity, GenerationRange, PackedFormat};
 pub use generation::Generation;
 pub(super) use generation::PackedEntries;
 pub(super) use generations::{Generations, InForce, InForceRecord};
+pub use merge::DueMerge;
 pub(super) use transactions::FrozenTransaction;
 pub(super) use versions::TableVersions;

@@ -373,7 +373,7 @@ impl LiveSpends {
 }
 
 /// What one transaction adds to the totals of a script, `None` if one of them falls.
-fn difference(before: &HistoryRow, after: &HistoryRow) -> Option<HistoryChange> {
+pub(super) fn difference(before: &HistoryRow, after: &HistoryRow) -> Option<HistoryChange> {
     Some(HistoryChange {
         received: after.received.checked_sub(before.received)?,
         overwritten: 0,

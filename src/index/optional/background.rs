@@ -257,7 +257,7 @@ impl Index {
         read_state(&self.database.begin_read()?.open_table(meta::TABLE)?, table)
     }
 
-    fn is_on(&self, table: OptionalTable) -> Result<bool, IndexError> {
+    pub(in crate::index) fn is_on(&self, table: OptionalTable) -> Result<bool, IndexError> {
         Ok(matches!(self.table_state(table)?, TableState::On { .. }))
     }
 }

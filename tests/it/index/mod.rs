@@ -11,6 +11,7 @@ mod exact;
 mod flush;
 mod frozen_utxo_set;
 pub(crate) mod generations;
+mod merging;
 pub(crate) mod miners;
 mod model;
 mod observed;

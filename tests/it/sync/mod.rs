@@ -11,4 +11,5 @@ pub(crate) mod histories;
 mod import_failures;
 mod import_resume;
 mod in_sync;
+mod merging;
 mod real_chains;

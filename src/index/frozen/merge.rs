@@ -1,0 +1,355 @@
+//! Merges generations that follow each other into one: reads their entries in the order of each packed table. The rows are
+//! those that packing the same blocks at once makes.
+//!
+//! All of each generation counts. One that a reorganisation shortened is not merged: it has no rows of the outputs that are unspent
+//! again, and the value of such an output stands in no table of generations.
+
+use std::collections::BTreeMap;
+use std::iter::Peekable;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use redb::TableDefinition;
+
+use super::super::error::IndexError;
+use super::super::hot::tables::history::{HistoryRow, split_key as split_history_key};
+use super::super::hot::tables::{
+    block_hashes, block_starts, overwritten, p2pk, payouts, spends as live_spends, unspent,
+};
+use super::super::keys::TxNum;
+use super::super::optional::{OptionalTable, RowContext};
+use super::super::snapshot::SpendingInput;
+use super::super::sorter::Sorter;
+use super::builder::GenerationBuilder;
+use super::derive::DueTable;
+use super::derived::DerivedName;
+use super::facts::{GenerationRange, generation_facts};
+use super::generation::{Generation, PackedEntries};
+use super::generations::{Generations, InForce, is_removed};
+use super::merged_entries::MergedEntries;
+use super::pack::difference;
+use super::page::PackedRow;
+use super::tables::spends::OutputState;
+use super::tables::txid_prefixes::{CutBits, CutHash};
+use super::tables::{blocks, history, late_spends, positions, spends, txid_prefixes, txids};
+use crate::chain::Height;
+
+/// Rows that are appended at once.
+const ROWS: usize = 256;
+/// Memory for sorting the hashes of txids.
+const SORT: usize = 64 << 20;
+/// Bytes of the temporary file for these hashes that a transaction takes.
+const SORT_BYTES: u64 = 14;
+
+/// Generations that are to be merged.
+pub struct DueMerge {
+    /// All in force.
+    pub(in crate::index) generations: Arc<Generations>,
+    /// The places of those that are merged.
+    pub(in crate::index) run: Range<usize>,
+    /// The blocks and transactions of all of these.
+    pub(in crate::index) range: GenerationRange,
+    /// Where the new one is built.
+    pub(in crate::index) path: PathBuf,
+    /// The name that its file gets.
+    pub(in crate::index) name: String,
+    /// The optional tables that are on.
+    pub(in crate::index) tables: Vec<OptionalTable>,
+    /// Where files of generations are, and those of builds.
+    pub(in crate::index) directories: (PathBuf, PathBuf),
+    pub(in crate::index) context: RowContext,
+}
+
+impl DueMerge {
+    /// The blocks and transactions of all of them.
+    #[must_use]
+    pub fn range(&self) -> GenerationRange {
+        self.range
+    }
+
+    /// How many generations are merged.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.run.len()
+    }
+
+    /// About the bytes that the merge takes on the disk of the index, temporary files included.
+    #[must_use]
+    pub fn disk_bytes(&self) -> u64 {
+        let files = self.members().iter().filter_map(|in_force| in_force.generation.file_bytes()).sum::<u64>();
+        let transactions = u64::from(self.range.transactions());
+        let tables = self.tables.iter().map(|table| table.build_bytes_per_transaction()).max().unwrap_or_default();
+        files.saturating_add(transactions.saturating_mul(SORT_BYTES.saturating_add(tables)))
+    }
+
+    pub(in crate::index) fn members(&self) -> &[InForce] {
+        self.generations.places(&self.run)
+    }
+
+    /// Builds the generation, and its files of the optional tables that are on. Nothing reads them before
+    /// [`Index::replace_merged`](super::super::Index::replace_merged).
+    ///
+    /// Errors: [`IndexError::Corrupt`] if rows are missing or contradict each other; [`IndexError::RawUnavailable`] if a block
+    /// cannot be read for an optional table; `Interrupted` once `stop` is raised; `File`; storage errors.
+    pub fn build(&self, stop: &Arc<AtomicBool>) -> Result<(), IndexError> {
+        self.merge(stop)?;
+        let generation = Generation::open(&self.path, self.context.network, self.context.salt, 0)?;
+        let (last, end) = (generation.range().last, generation.range().txnums.1);
+        let (name, generation, derived) = (self.name.clone(), Arc::new(generation), BTreeMap::new());
+        let merged = InForce { generation, name, last, end, derived };
+        for table in &self.tables {
+            let (directory, temporary) = &self.directories;
+            let name = DerivedName::newest(*table, &self.name);
+            let directories = (directory.clone(), temporary.as_path());
+            let generations = Arc::clone(&self.generations);
+            DueTable::new(generations, merged.clone(), (*table, name), directories, self.context)
+                .build(stop, &mut |_| {})?;
+        }
+        Ok(())
+    }
+
+    /// Builds the generation.
+    fn merge(&self, stop: &Arc<AtomicBool>) -> Result<(), IndexError> {
+        let (range, context) = (self.range, self.context);
+        let mut merging = Merging {
+            generations: &self.generations,
+            members: self.members(),
+            range,
+            cut_bits: range.cut_bits(),
+            context,
+            builder: GenerationBuilder::create(&self.path)?.stopped_by(Arc::clone(stop)),
+        };
+        merging.blocks()?;
+        merging.transactions(self.path.parent().unwrap_or(Path::new(".")))?;
+        merging.spends()?;
+        merging.outputs()?;
+        merging.history()?;
+        merging.scripts()?;
+        let facts = generation_facts(&range, context.network, context.salt, merging.builder.counts());
+        merging.builder.finish(&facts)
+    }
+}
+
+/// Generations on their way into one.
+struct Merging<'a> {
+    generations: &'a Generations,
+    members: &'a [InForce],
+    range: GenerationRange,
+    cut_bits: CutBits,
+    context: RowContext,
+    builder: GenerationBuilder,
+}
+
+impl Merging<'_> {
+    fn blocks(&mut self) -> Result<(), IndexError> {
+        for in_force in self.members {
+            let generation = &in_force.generation;
+            let heights = generation.range().first.to_u32()..=in_force.last.height.to_u32();
+            let rows = heights.map(Height::from).map(|height| {
+                let missing = || IndexError::corrupt("blocks", format!("the row at height {height} is missing"));
+                let row = generation.block(height)?.ok_or_else(missing)?;
+                Ok((super::super::hot::tables::blocks::key(height), blocks::encode(&row)))
+            });
+            self.builder.append_all(blocks::TABLE, rows, Vec::as_slice)?;
+            self.builder.append_all(block_starts::TABLE, generation.scan_block_starts()?, |row| row)?;
+        }
+        let hashes = self.merged(Generation::scan_block_hashes)?;
+        self.builder.append_all(block_hashes::TABLE, rows(hashes), |row| row)
+    }
+
+    /// What there is of each transaction: its txid, its cut hash and where its bytes are.
+    fn transactions(&mut self, directory: &Path) -> Result<(), IndexError> {
+        let first = self.range.txnums.0;
+        let mut hashes = Sorter::new(directory, SORT);
+        let (mut packer, mut ready) = (txids::TxidPacker::new(first), Vec::new());
+        let (salt, cut_bits) = (self.context.salt, self.cut_bits);
+        for in_force in self.members {
+            for row in in_force.generation.scan_txids()? {
+                let (txnum, txid) = row?;
+                let hash = cut_bits.cut(salt.txid_prefix(&txid)).to_key();
+                hashes.push(&[&hash, &txnum]).map_err(IndexError::Sorting)?;
+                ready.extend(packer.push(&txid));
+                self.append_full(txids::TABLE, &mut ready)?;
+            }
+        }
+        ready.extend(packer.finish());
+        self.append_rest(txids::TABLE, &ready)?;
+
+        let (mut packer, mut ready) = (txid_prefixes::TxidPrefixPacker::default(), Vec::new());
+        for record in hashes.sorted().map_err(IndexError::Sorting)? {
+            let record = record.map_err(IndexError::Sorting)?;
+            let parts = record.split_first_chunk::<6>().and_then(|(hash, txnum)| Some((*hash, txnum.try_into().ok()?)));
+            let (hash, txnum) =
+                parts.ok_or_else(|| IndexError::corrupt("generation", "a sorted record has another length"))?;
+            ready.extend(packer.push(CutHash::from_key(hash), TxNum::from_key(txnum)));
+            self.append_full(txid_prefixes::TABLE, &mut ready)?;
+        }
+        ready.extend(packer.finish());
+        self.append_rest(txid_prefixes::TABLE, &ready)?;
+
+        let (mut packer, mut ready) = (positions::PositionPacker::new(first), Vec::new());
+        for in_force in self.members {
+            for row in in_force.generation.scan_positions()? {
+                ready.extend(packer.push(&row?.1));
+                self.append_full(positions::TABLE, &mut ready)?;
+            }
+        }
+        ready.extend(packer.finish());
+        self.append_rest(positions::TABLE, &ready)
+    }
+
+    /// What became of the outputs, and the spends of outputs of older generations.
+    fn spends(&mut self) -> Result<(), IndexError> {
+        let first = self.range.txnums.0;
+        let late = self.merged(Generation::scan_late_spends)?;
+        let mut late = rows(late).peekable();
+        let is_older = |row: &Result<(live_spends::TxPoint, live_spends::TxPoint), IndexError>| {
+            row.as_ref().map_or(true, |(outpoint, _)| live_spends::split_tx_point(outpoint).0 < first)
+        };
+        let older = std::iter::from_fn(|| late.next_if(is_older));
+        self.builder.append_all(late_spends::TABLE, older, |row| row)?;
+
+        let (mut packer, mut ready) = (spends::SpendPacker::default(), Vec::new());
+        let (mut current, mut states) = (None, Vec::new());
+        for in_force in self.members {
+            for row in in_force.generation.scan_spends()? {
+                let (outpoint, state) = row?;
+                let txnum = live_spends::split_tx_point(&outpoint).0;
+                if let Some(before) = current.replace(txnum).filter(|before| *before != txnum) {
+                    push_states(&mut packer, before, &mut states, &mut ready)?;
+                    self.append_full(spends::TABLE, &mut ready)?;
+                }
+                states.push(late_spender(&mut late, &outpoint)?.map_or(state, OutputState::Spent));
+            }
+        }
+        if let Some(last) = current {
+            push_states(&mut packer, last, &mut states, &mut ready)?;
+        }
+        ready.extend(packer.finish());
+        self.append_rest(spends::TABLE, &ready)?;
+        match late.next() {
+            None => Ok(()),
+            Some(Err(error)) => Err(error),
+            Some(Ok(_)) => Err(IndexError::corrupt("late_spends", "a row belongs to no output")),
+        }
+    }
+
+    /// The outputs that are unspent behind all of them, and those that were overwritten (BIP30).
+    fn outputs(&mut self) -> Result<(), IndexError> {
+        let found = self.merged(Generation::scan_unspent)?;
+        let members = self.members;
+        let unspent = found.filter_map(|row| {
+            row.and_then(|(at, key, value)| {
+                let is_gone = is_removed(&members[at + 1..], unspent::split_key(&key))?;
+                Ok((!is_gone).then_some((key, value)))
+            })
+            .transpose()
+        });
+        self.builder.append_all(unspent::TABLE, unspent, |row| row)?;
+        let overwritten = self.merged(Generation::scan_overwritten)?;
+        self.builder.append_all(overwritten::TABLE, rows(overwritten), |row| row)
+    }
+
+    fn history(&mut self) -> Result<(), IndexError> {
+        let (mut packer, mut ready) = (history::HistoryPacker::default(), Vec::new());
+        let mut before: Option<(_, HistoryRow)> = None;
+        for entry in self.merged(Generation::scan_history)? {
+            let (_, key, totals) = entry?;
+            let (script, txnum) = split_history_key(&key);
+            let older = match before.replace((script, totals)) {
+                Some((other, older)) if other == script => older,
+                _ => {
+                    let older = self.generations.totals(script, self.range.txnums.0)?;
+                    let older = older.map(|(_, older)| older).unwrap_or_default();
+                    packer.script(script, older);
+                    older
+                }
+            };
+            let change = difference(&older, &totals);
+            let change = change.ok_or_else(|| IndexError::corrupt("history", "totals of a script fall"))?;
+            ready.extend(packer.push(txnum, &change)?);
+            self.append_full(history::TABLE, &mut ready)?;
+        }
+        ready.extend(packer.finish());
+        self.append_rest(history::TABLE, &ready)
+    }
+
+    /// Coinbases that pay scripts, and P2PK scripts.
+    fn scripts(&mut self) -> Result<(), IndexError> {
+        let found = self.merged(Generation::scan_payouts)?;
+        self.builder.append_all(payouts::TABLE, rows(found), |()| ())?;
+        let found = self.merged(Generation::scan_p2pk)?;
+        let mut before = None;
+        // the earliest transaction that paid the script counts
+        let first = rows(found).filter(|row| match row {
+            Ok((key, _)) => before.replace(*key) != Some(*key),
+            Err(_) => true,
+        });
+        self.builder.append_all(p2pk::TABLE, first, |row| row)
+    }
+
+    /// The entries of one table of all members.
+    fn merged<K: Ord, V>(
+        &self,
+        scan: impl Fn(&Generation) -> Result<PackedEntries<K, V>, IndexError>,
+    ) -> Result<MergedEntries<K, V>, IndexError> {
+        let scanned = self.members.iter().map(|in_force| scan(&in_force.generation));
+        Ok(MergedEntries::new(scanned.collect::<Result<_, _>>()?))
+    }
+
+    /// Appends rows if there are enough.
+    fn append_full<const KEY: usize>(
+        &mut self,
+        table: TableDefinition<'static, &'static [u8; KEY], &'static [u8]>,
+        ready: &mut Vec<PackedRow<KEY>>,
+    ) -> Result<(), IndexError> {
+        if ready.len() < ROWS { Ok(()) } else { self.append_rest(table, &std::mem::take(ready)) }
+    }
+
+    fn append_rest<const KEY: usize>(
+        &mut self,
+        table: TableDefinition<'static, &'static [u8; KEY], &'static [u8]>,
+        ready: &[PackedRow<KEY>],
+    ) -> Result<(), IndexError> {
+        self.builder.append(table, ready, Vec::as_slice)
+    }
+}
+
+/// Entries without their sources.
+fn rows<K: Ord, V>(entries: MergedEntries<K, V>) -> impl Iterator<Item = Result<(K, V), IndexError>> {
+    entries.map(|entry| entry.map(|(_, key, value)| (key, value)))
+}
+
+/// The later input that spends an output, which is behind all that were asked for before.
+///
+/// Errors: storage errors; [`IndexError::Corrupt`] if a row before it is of no output.
+fn late_spender(
+    late: &mut Peekable<impl Iterator<Item = Result<(live_spends::TxPoint, live_spends::TxPoint), IndexError>>>,
+    outpoint: &live_spends::TxPoint,
+) -> Result<Option<SpendingInput>, IndexError> {
+    let is_due = |row: &Result<(live_spends::TxPoint, live_spends::TxPoint), IndexError>| {
+        row.as_ref().map_or(true, |(key, _)| key <= outpoint)
+    };
+    let Some((key, spender)) = late.next_if(is_due).transpose()? else { return Ok(None) };
+    if key != *outpoint {
+        return Err(IndexError::corrupt("late_spends", "a row belongs to no output"));
+    }
+    let (txnum, vin) = live_spends::split_tx_point(&spender);
+    Ok(Some(SpendingInput { txnum, vin: vin.to_u32() }))
+}
+
+fn push_states(
+    packer: &mut spends::SpendPacker,
+    txnum: TxNum,
+    states: &mut Vec<OutputState>,
+    ready: &mut Vec<PackedRow<7>>,
+) -> Result<(), IndexError> {
+    packer.push(txnum, states, &mut |row| {
+        ready.push(row);
+        Ok(())
+    })?;
+    states.clear();
+    Ok(())
+}

@@ -1,0 +1,196 @@
+//! Decides which generations are merged, and puts what was built of them into force.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::adopt::file_name;
+use super::error::IndexError;
+use super::frozen::builder::remove_if_exists;
+use super::frozen::{DerivedFile, DerivedName, DueMerge, Generation, GenerationRange, InForce};
+use super::hot::tip_record::write_generations;
+use super::open::{Index, cache_of_generation, deriving_directory, file, flush_directory, generations_directory};
+use super::optional::{OptionalTable, RowContext};
+
+/// How many generations are merged at a time.
+const MERGED: usize = 5;
+
+impl Index {
+    /// The file of a merged generation under construction.
+    #[must_use]
+    pub fn merging_path(&self) -> PathBuf {
+        self.path.with_extension("merging")
+    }
+
+    /// The generations that are to be merged next: the newest five that follow each other and of which the oldest has no more
+    /// transactions than the others together. So the number of generations grows with the logarithm of the chain, and each
+    /// transaction is written again about as often. `None` while a table of one of them is to be built.
+    ///
+    /// Errors: storage errors; the system has no random bytes.
+    pub fn due_merge(&self) -> Result<Option<DueMerge>, IndexError> {
+        let size = |in_force: &InForce| is_whole(in_force).then_some(in_force.end.0 - in_force.first().0);
+        let Some(run) = due(&self.generations.iter().map(size).collect::<Vec<_>>()) else { return Ok(None) };
+        self.merge_of(run)
+    }
+
+    /// Those at these places, at least two, counted from the oldest. `None` while a table of one of them is to be built, if one
+    /// of them was shortened by a reorganisation, or if there are fewer.
+    ///
+    /// Errors: as [`Index::due_merge`].
+    pub fn merge_of(&self, run: Range<usize>) -> Result<Option<DueMerge>, IndexError> {
+        let generations = Arc::clone(&self.generations);
+        let members = generations.places(&run);
+        let [first, .., last] = members else { return Ok(None) };
+        if !members.iter().all(is_whole) {
+            return Ok(None);
+        }
+        let own = first.generation.range();
+        let range = GenerationRange { first: own.first, last: last.last, txnums: (own.txnums.0, last.end) };
+        let mut tables = Vec::new();
+        for table in OptionalTable::ALL {
+            if self.is_on(table)? {
+                tables.push(table);
+            }
+        }
+        let has_table = |in_force: &InForce, table: OptionalTable| {
+            in_force.derived(table).is_some_and(|file| file.name == DerivedName::newest(table, &in_force.name))
+        };
+        if members.iter().any(|in_force| tables.iter().any(|table| !has_table(in_force, *table))) {
+            return Ok(None);
+        }
+        let name = new_name(range)?;
+        Ok(Some(DueMerge {
+            generations,
+            run,
+            range,
+            path: self.merging_path(),
+            name,
+            tables,
+            directories: (generations_directory(&self.path), deriving_directory(&self.path)),
+            context: RowContext { salt: self.salt, network: self.network },
+        }))
+    }
+
+    /// Puts a generation that was built of others into force in their place, in a durable commit. Their files are removed when
+    /// their last reader drops them. Returns false, and removes what was built, if one of them has changed meanwhile: a
+    /// reorganisation reached it.
+    ///
+    /// Errors: as [`Generation::open`]; the file cannot be moved; storage errors. A crash before the commit leaves the index as it
+    /// was.
+    pub fn replace_merged(&mut self, due: &DueMerge) -> Result<bool, IndexError> {
+        let record = |in_force: &InForce| (in_force.name.clone(), in_force.last, in_force.end);
+        let merged = due.members();
+        let at = self
+            .generations
+            .iter()
+            .position(|in_force| merged.first().is_some_and(|first| first.name == in_force.name));
+        let run = at.map(|at| at..at + merged.len());
+        let is_same = run
+            .as_ref()
+            .is_some_and(|run| self.generations.places(run).iter().map(record).eq(merged.iter().map(record)));
+        let (Some(run), true) = (run, is_same) else {
+            remove_if_exists(&due.path)?;
+            self.remove_unused_tables()?;
+            return Ok(false);
+        };
+        let directory = generations_directory(&self.path);
+        let placed = directory.join(&due.name);
+        fs::rename(&due.path, &placed).map_err(file("move the generation to", &placed))?;
+        let newest = flush_directory(&directory).and_then(|()| self.open_merged(due, &placed, run.start));
+        let newest = newest.inspect_err(|_| {
+            // if it stays, an unnamed file in the directory is harmless
+            let _ = fs::rename(&placed, &due.path);
+        })?;
+        let before = Arc::clone(&self.generations);
+        let mut update = self.update()?;
+        let generations = Arc::new(update.generations.with_merged(&run, newest));
+        update.with_tables(|tables, _| write_generations(tables, &generations))?;
+        update.generations = generations;
+        update.commit()?;
+        for in_force in before.places(&run) {
+            in_force.generation.retire();
+            in_force.derived.values().for_each(|file| file.retire());
+        }
+        Ok(true)
+    }
+
+    fn open_merged(&self, due: &DueMerge, path: &Path, at: usize) -> Result<InForce, IndexError> {
+        let (network, salt, cache) = (self.network, self.salt, self.all_cache_bytes);
+        let generation = Arc::new(Generation::open(path, network, salt, cache_of_generation(cache, at))?);
+        let GenerationRange { last, txnums: (_, end), .. } = generation.range();
+        let mut merged = InForce { generation, name: due.name.clone(), last, end, derived: BTreeMap::new() };
+        let directory = generations_directory(&self.path);
+        for table in &due.tables {
+            let name = DerivedName::newest(*table, &due.name);
+            let file = DerivedFile::open(&directory, &name, network, salt, cache_of_generation(cache, at.max(1)))?;
+            merged.derived.insert(*table, Arc::new(file));
+        }
+        Ok(merged)
+    }
+}
+
+/// A name for the file of a generation that no other has.
+pub(super) fn new_name(range: GenerationRange) -> Result<String, IndexError> {
+    let mut build = [0; 4];
+    getrandom::fill(&mut build)?;
+    Ok(file_name(range, u32::from_be_bytes(build)))
+}
+
+/// Whether all blocks of a generation count.
+fn is_whole(in_force: &InForce) -> bool {
+    in_force.end == in_force.generation.range().txnums.1
+}
+
+/// The places of the newest generations to merge, of these sizes, the oldest first; `None` stands for one that is not merged.
+fn due(sizes: &[Option<u32>]) -> Option<Range<usize>> {
+    let is_due = |run: &[Option<u32>]| {
+        let sizes: Option<Vec<u64>> = run.iter().map(|size| size.map(u64::from)).collect();
+        sizes.is_some_and(|sizes| sizes[0] <= sizes[1..].iter().sum())
+    };
+    let start = sizes.windows(MERGED).rposition(is_due)?;
+    Some(start..start + MERGED)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn five_are_merged_when_the_oldest_is_no_larger_than_the_others() {
+        let due = |sizes: &[u32]| due(&sizes.iter().copied().map(Some).collect::<Vec<_>>());
+        assert_eq!(due(&[1, 1, 1, 1]), None);
+        assert_eq!(due(&[1, 1, 1, 1, 1]), Some(0..5));
+        assert_eq!(due(&[5, 1, 1, 1, 1]), None);
+        assert_eq!(due(&[4, 1, 1, 1, 1]), Some(0..5));
+        assert_eq!(due(&[900, 5, 1, 1, 1, 1]), None);
+        // small ones in front of a large one, as after a long pause
+        assert_eq!(due(&[900, 1, 1, 1, 1, 50]), Some(1..6));
+        assert_eq!(due(&[1, 1, 1, 1, 1, 9, 2, 2, 2, 2, 2]), Some(6..11));
+        assert_eq!(due(&[u32::MAX, u32::MAX, u32::MAX, u32::MAX, u32::MAX]), Some(0..5));
+        let shortened = [Some(1), Some(1), None, Some(1), Some(1), Some(1), Some(1)];
+        assert_eq!(super::due(&shortened), None);
+        assert_eq!(super::due(&[&shortened[..], &[Some(3)]].concat()), Some(3..8));
+    }
+
+    #[test]
+    fn few_generations_are_left_of_any_number_and_transactions_are_rarely_written_again() {
+        for first in [0, 1, 300, 100_000] {
+            let mut sizes: Vec<_> = (first > 0).then_some(Some(first)).into_iter().collect();
+            let (mut written, frozen) = (0_u64, 2_000_u64);
+            for _ in 0..frozen {
+                sizes.push(Some(1));
+                while let Some(run) = due(&sizes) {
+                    let merged = sizes[run.clone()].iter().copied().sum::<Option<u32>>();
+                    written += u64::from(merged.unwrap());
+                    sizes.splice(run, [merged]);
+                }
+                assert!(sizes.len() <= 12, "{sizes:?}");
+            }
+            assert!(written <= 8 * frozen, "{first}: {written} of {frozen}");
+            let all = sizes.iter().map(|size| u64::from(size.unwrap())).sum::<u64>();
+            assert_eq!(all, frozen + u64::from(first));
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! Merging generations: the rows are those that packing the same blocks at once makes, and nothing that is read through them
+//! changes, whatever reorganisations and merges came before.
+
+use std::fs;
+use std::ops::Range;
+use std::sync::Arc;
+
+use bitcoin::Block;
+use btcgraph::chain::Height;
+use btcgraph::index::{DueMerge, Index, IndexError, OptionalTables};
+use btcgraph::sim::Rng;
+
+use super::generations::open;
+use super::wtxids::history::{History, is_answered};
+use crate::support::agree::assert_agrees;
+use crate::support::frozen::frozen;
+use crate::support::hostile::repeated_coinbases;
+use crate::support::indexed::Indexed;
+use crate::support::model::Model;
+
+/// The optional tables with files of their own.
+const TABLES: OptionalTables =
+    OptionalTables { wtxids: true, address_prefixes: true, op_returns: true, block_filters: false };
+
+fn built(index: &Index, run: Range<usize>) -> DueMerge {
+    let due = index.merge_of(run).unwrap().unwrap();
+    due.build(&Arc::default()).unwrap();
+    due
+}
+
+fn merge(index: &mut Index, run: Range<usize>) {
+    let due = built(index, run);
+    assert!(index.replace_merged(&due).unwrap());
+}
+
+/// The names of the files of generations and their tables.
+fn names(indexed: &Indexed) -> Vec<String> {
+    let entries = fs::read_dir(indexed.directory.path().join("index.frozen")).unwrap();
+    let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn a_merged_generation_has_the_rows_that_packing_its_blocks_at_once_makes() {
+    for seed in [91, 92, 93] {
+        // coinbases that come again overwrite outputs within a generation, within a merge and across it
+        let blocks = repeated_coinbases(seed, 60);
+        let blocks: Vec<_> = blocks.iter().map(Arc::as_ref).collect();
+        let tip = u32::try_from(blocks.len()).unwrap() - 1;
+        let live = Indexed::of(blocks.iter().copied(), 50);
+        let live = live.index.snapshot().unwrap();
+        let ends = [0, 1, 12, tip / 3, tip / 2, tip - 20, tip - 1, tip];
+        for run in [0..8, 0..2, 1..4, 3..8, 6..8] {
+            let mut indexed = frozen(&blocks, &ends);
+            let due = built(&indexed.index, run.clone());
+            let first = run.start.checked_sub(1).map_or(0, |before| ends[before] + 1);
+            let heights = Height::from(first)..=Height::from(ends[run.end - 1]);
+            let packed = indexed.directory.path().join("packed");
+            assert_eq!(live.pack(heights, &packed).unwrap(), due.range(), "{run:?}");
+            let merged = open(&indexed.index.merging_path());
+            assert_eq!(merged.checksums().unwrap(), open(&packed).checksums().unwrap(), "{run:?} of seed {seed}");
+            drop(merged);
+            assert!(indexed.index.replace_merged(&due).unwrap());
+            assert_agrees(&indexed.index.snapshot().unwrap(), &Model::of(blocks.iter().copied()));
+            indexed.verified();
+            drop(due);
+            assert_eq!(names(&indexed).len(), ends.len() - run.len() + 1);
+        }
+    }
+}
+
+#[test]
+fn blocks_are_disconnected_through_a_merge_and_connected_again() {
+    let blocks = repeated_coinbases(94, 60);
+    let blocks: Vec<&Block> = blocks.iter().map(Arc::as_ref).collect();
+    let tip = u32::try_from(blocks.len()).unwrap() - 1;
+    let mut indexed = frozen(&blocks, &[20, 50, 70, 90, tip - 10]);
+    let at = |height: u32| usize::try_from(height).unwrap();
+    indexed.connect(blocks[at(tip - 9)..].iter().copied(), 4);
+    merge(&mut indexed.index, 1..5);
+    // a second time, with the one that was merged
+    merge(&mut indexed.index, 0..2);
+    assert_agrees(&indexed.index.snapshot().unwrap(), &Model::of(blocks.iter().copied()));
+    for left in [tip - 5, tip - 15, 75, 30] {
+        indexed.disconnect_to(left);
+        assert_agrees(&indexed.index.snapshot().unwrap(), &Model::of(blocks[..at(left)].iter().copied()));
+        indexed.verified();
+    }
+    indexed.connect(blocks[30..].iter().copied(), 7);
+    assert_agrees(&indexed.index.snapshot().unwrap(), &Model::of(blocks.iter().copied()));
+    indexed.verified();
+}
+
+#[test]
+fn what_was_read_before_a_merge_is_read_from_the_same_files() {
+    let blocks = repeated_coinbases(95, 40);
+    let blocks: Vec<&Block> = blocks.iter().map(Arc::as_ref).collect();
+    let tip = u32::try_from(blocks.len()).unwrap() - 1;
+    let mut indexed = frozen(&blocks, &[30, 60, tip]);
+    let before = indexed.index.snapshot().unwrap();
+    let files = names(&indexed);
+    merge(&mut indexed.index, 0..3);
+    assert_eq!(names(&indexed).len(), 4);
+    assert_agrees(&before, &Model::of(blocks.iter().copied()));
+    drop(before);
+    let left = names(&indexed);
+    assert!(left.len() == 1 && !files.contains(&left[0]), "{left:?}");
+    // as it is opened the next time
+    let Indexed { index, directory } = indexed;
+    drop(index);
+    let indexed = Indexed::within(directory);
+    assert_eq!(indexed.index.snapshot().unwrap().tip().map(|tip| tip.height.to_u32()), Some(tip));
+    assert!(indexed.index.unnamed_generations().unwrap().is_empty());
+}
+
+#[test]
+fn a_merge_of_generations_that_a_reorganisation_reached_is_dropped() {
+    let blocks = repeated_coinbases(96, 40);
+    let blocks: Vec<&Block> = blocks.iter().map(Arc::as_ref).collect();
+    let tip = u32::try_from(blocks.len()).unwrap() - 1;
+    let mut indexed = frozen(&blocks, &[30, 60, tip]);
+    let due = built(&indexed.index, 1..3);
+    indexed.disconnect_to(tip);
+    let files = names(&indexed);
+    assert!(!indexed.index.replace_merged(&due).unwrap());
+    assert_eq!(names(&indexed), files);
+    assert!(!indexed.index.merging_path().exists());
+    // one that none of its members noticed is put into force
+    let due = built(&indexed.index, 0..2);
+    indexed.disconnect_to(tip - 2);
+    assert!(indexed.index.replace_merged(&due).unwrap());
+    assert_agrees(
+        &indexed.index.snapshot().unwrap(),
+        &Model::of(blocks[..usize::try_from(tip - 2).unwrap()].iter().copied()),
+    );
+    indexed.verified();
+    // one that is shortened is not merged
+    assert!(indexed.index.merge_of(0..2).unwrap().is_none());
+    let mut indexed = frozen(&blocks, &[30, 60, tip]);
+    // all of them are gone
+    let due = built(&indexed.index, 0..2);
+    indexed.disconnect_to(0);
+    assert!(!indexed.index.replace_merged(&due).unwrap());
+}
+
+#[test]
+fn a_merge_that_is_stopped_leaves_the_index_as_it_was() {
+    let blocks = repeated_coinbases(97, 40);
+    let blocks: Vec<&Block> = blocks.iter().map(Arc::as_ref).collect();
+    let indexed = frozen(&blocks, &[30, 60]);
+    let due = indexed.index.merge_of(0..2).unwrap().unwrap();
+    let stopped = due.build(&Arc::new(true.into()));
+    assert!(matches!(stopped, Err(IndexError::Interrupted)), "{stopped:?}");
+    assert!(!indexed.index.merging_path().exists());
+    assert!(indexed.index.merge_of(1..3).unwrap().is_none() && indexed.index.merge_of(1..2).unwrap().is_none());
+}
+
+#[test]
+fn random_histories_with_merges_agree_with_the_model() {
+    let (mut merged, mut most) = (0, 0);
+    for seed in 300..304 {
+        let (mut history, mut rng) = (History::new(seed, 100), Rng::new(seed));
+        history.indexed.index.switch_tables(TABLES).unwrap();
+        for _ in 0..60 {
+            match rng.below(10) {
+                0..3 => history.mine(1 + u32::try_from(rng.below(6)).unwrap()),
+                3..6 => history.freeze(3 + u32::try_from(rng.below(6)).unwrap()),
+                6 => {
+                    let most = if rng.chance(20) { 60 } else { 4 };
+                    let depth = 1 + u32::try_from(rng.below(most)).unwrap();
+                    history.reorganise(depth, depth + 1);
+                }
+                7 => history.restart(TABLES),
+                _ => {
+                    history.complete();
+                    let index = &mut history.indexed.index;
+                    let start = usize::try_from(rng.below(3)).unwrap();
+                    let mut runs = (2..7).rev().flat_map(|length| [start, 0, 1, 2].map(|start| start..start + length));
+                    if let Some(due) = runs.find_map(|run| index.merge_of(run).unwrap()) {
+                        due.build(&Arc::default()).unwrap();
+                        assert!(index.replace_merged(&due).unwrap());
+                        (merged, most) = (merged + 1, most.max(due.count()));
+                    }
+                    // the tables are complete behind a merge as before
+                    assert!(history.is_answered());
+                }
+            }
+            history.indexed.verified();
+        }
+        history.complete();
+        assert!(history.is_answered());
+        assert_agrees(&history.snapshot(), &Model::of(history.blocks.iter().map(Arc::as_ref)));
+        let mut live = Indexed::empty();
+        live.index.switch_tables(TABLES).unwrap();
+        live.connect(history.blocks.iter().map(Arc::as_ref), 9);
+        assert!(is_answered(&live.index.snapshot().unwrap(), &history.blocks));
+        assert_eq!(history.indexed.rows(), live.rows());
+    }
+    assert!(merged > 12 && most > 3, "{merged} merges of at most {most}");
+}
