@@ -43,6 +43,7 @@ bench: ## The figures of benches/README.md, most of an hour: an import, queries,
 	cargo bench --locked --bench live -- fanout
 	cargo bench --locked --bench bulk
 	cargo bench --locked --bench reads
+	cargo bench --locked --bench merging
 	cargo bench --locked --bench series
 	cargo bench --locked --bench guard
 	cargo bench --locked --bench costs

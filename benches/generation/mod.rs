@@ -72,7 +72,7 @@ pub(crate) struct Opened {
 }
 
 impl IndexMaker {
-    fn options(&self) -> IndexOptions {
+    pub(crate) fn options(&self) -> IndexOptions {
         IndexOptions {
             path: self.path.clone(),
             network: Network::Regtest,

@@ -14,7 +14,7 @@ use std::sync::atomic::AtomicBool;
 use redb::TableDefinition;
 
 use super::super::error::IndexError;
-use super::super::hot::tables::history::{HistoryRow, split_key as split_history_key};
+use super::super::hot::tables::history::split_key as split_history_key;
 use super::super::hot::tables::{
     block_hashes, block_starts, overwritten, p2pk, payouts, spends as live_spends, unspent,
 };
@@ -114,7 +114,6 @@ impl DueMerge {
     fn merge(&self, stop: &Arc<AtomicBool>) -> Result<(), IndexError> {
         let (range, context) = (self.range, self.context);
         let mut merging = Merging {
-            generations: &self.generations,
             members: self.members(),
             range,
             cut_bits: range.cut_bits(),
@@ -134,7 +133,6 @@ impl DueMerge {
 
 /// Generations on their way into one.
 struct Merging<'a> {
-    generations: &'a Generations,
     members: &'a [InForce],
     range: GenerationRange,
     cut_bits: CutBits,
@@ -254,20 +252,15 @@ impl Merging<'_> {
 
     fn history(&mut self) -> Result<(), IndexError> {
         let (mut packer, mut ready) = (history::HistoryPacker::default(), Vec::new());
-        let mut before: Option<(_, HistoryRow)> = None;
-        for entry in self.merged(Generation::scan_history)? {
-            let (_, key, totals) = entry?;
+        let mut begun = None;
+        for entry in self.merged(Generation::scan_history_steps)? {
+            let (_, key, [before, after]) = entry?;
             let (script, txnum) = split_history_key(&key);
-            let older = match before.replace((script, totals)) {
-                Some((other, older)) if other == script => older,
-                _ => {
-                    let older = self.generations.totals(script, self.range.txnums.0)?;
-                    let older = older.map(|(_, older)| older).unwrap_or_default();
-                    packer.script(script, older);
-                    older
-                }
-            };
-            let change = difference(&older, &totals);
+            if begun.replace(script) != Some(script) {
+                // what older generations have of it stands before its first entry
+                packer.script(script, before);
+            }
+            let change = difference(&before, &after);
             let change = change.ok_or_else(|| IndexError::corrupt("history", "totals of a script fall"))?;
             ready.extend(packer.push(txnum, &change)?);
             self.append_full(history::TABLE, &mut ready)?;

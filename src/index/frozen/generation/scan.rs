@@ -131,6 +131,18 @@ impl Generation {
         })
     }
 
+    /// The same, with the totals of the script before each transaction, too.
+    pub(in crate::index) fn scan_history_steps(
+        &self,
+    ) -> Result<PackedEntries<HistoryKey, [HistoryRow; 2]>, IndexError> {
+        packed(&self.history, |first, row, found| {
+            history::each_step(first, row, |script, txnum, totals| {
+                found.push((history_key(script, txnum), totals));
+                true
+            })
+        })
+    }
+
     pub(in crate::index) fn scan_unspent(&self) -> Result<PackedEntries<UnspentKeyBytes, UnspentValue>, IndexError> {
         plain(&self.unspent, |value| *value)
     }

@@ -334,6 +334,15 @@ pub(in crate::index) fn each(
     row: &[u8],
     mut visit: impl FnMut(ScriptKey, TxNum, HistoryRow) -> bool,
 ) -> Result<(), IndexError> {
+    each_step(first, row, |script, txnum, [_, after]| visit(script, txnum, after))
+}
+
+/// Visits the transactions of a row, each with the totals of its script before and after it, until `visit` returns false.
+pub(in crate::index) fn each_step(
+    first: HistoryKey,
+    row: &[u8],
+    mut visit: impl FnMut(ScriptKey, TxNum, [HistoryRow; 2]) -> bool,
+) -> Result<(), IndexError> {
     let mut row = Decoder::new("history", row);
     let (mut script, first) = split_key(&first);
     let mut first = Some(first);
@@ -365,8 +374,9 @@ pub(in crate::index) fn each(
                 TxNum(txnum.0.checked_add(difference).ok_or_else(|| row.corrupt("has a txnum that is too large"))?)
             };
             let change = decode_change(&mut row, head, &totals)?;
+            let before = totals;
             totals = totals.plus(&change).ok_or_else(|| row.corrupt("has totals that are too large"))?;
-            if !visit(script, txnum, totals) {
+            if !visit(script, txnum, [before, totals]) {
                 return Ok(());
             }
         }
