@@ -24,8 +24,8 @@ impl Index {
         self.path.with_extension("merging")
     }
 
-    /// The generations that are to be merged next: the newest five that follow each other and of which the oldest has no more
-    /// transactions than the others together. So the number of generations grows with the logarithm of the chain, and each
+    /// The generations that are to be merged next: five that follow each other and of which the oldest has no more transactions
+    /// than the others together; of several such, those with the fewest transactions. So the number of generations grows with the logarithm of the chain, and each
     /// transaction is written again about as often. `None` while a table of one of them is to be built.
     ///
     /// Errors: storage errors; the system has no random bytes.
@@ -143,13 +143,14 @@ fn is_whole(in_force: &InForce) -> bool {
     in_force.end == in_force.generation.range().txnums.1
 }
 
-/// The places of the newest generations to merge, of these sizes, the oldest first; `None` stands for one that is not merged.
+/// The places of the generations to merge, of these sizes, the oldest first; `None` stands for one that is not merged.
 fn due(sizes: &[Option<u32>]) -> Option<Range<usize>> {
-    let is_due = |run: &[Option<u32>]| {
-        let sizes: Option<Vec<u64>> = run.iter().map(|size| size.map(u64::from)).collect();
-        sizes.is_some_and(|sizes| sizes[0] <= sizes[1..].iter().sum())
+    let size_if_due = |(start, run): (usize, &[Option<u32>])| {
+        let sizes = run.iter().map(|size| size.map(u64::from)).collect::<Option<Vec<_>>>()?;
+        let newer = sizes[1..].iter().sum::<u64>();
+        (sizes[0] <= newer).then_some((sizes[0] + newer, start))
     };
-    let start = sizes.windows(MERGED).rposition(is_due)?;
+    let (_, start) = sizes.windows(MERGED).enumerate().filter_map(size_if_due).min()?;
     Some(start..start + MERGED)
 }
 
@@ -167,7 +168,8 @@ mod tests {
         assert_eq!(due(&[900, 5, 1, 1, 1, 1]), None);
         // small ones in front of a large one, as after a long pause
         assert_eq!(due(&[900, 1, 1, 1, 1, 50]), Some(1..6));
-        assert_eq!(due(&[1, 1, 1, 1, 1, 9, 2, 2, 2, 2, 2]), Some(6..11));
+        assert_eq!(due(&[2, 2, 2, 2, 2, 9, 1, 1, 1, 1, 1]), Some(6..11));
+        assert_eq!(due(&[1, 1, 1, 1, 1, 9, 2, 2, 2, 2, 2]), Some(0..5));
         assert_eq!(due(&[u32::MAX, u32::MAX, u32::MAX, u32::MAX, u32::MAX]), Some(0..5));
         let shortened = [Some(1), Some(1), None, Some(1), Some(1), Some(1), Some(1)];
         assert_eq!(super::due(&shortened), None);
