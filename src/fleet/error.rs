@@ -248,6 +248,7 @@ impl FleetError {
     pub(super) fn of_file<'p>(doing: &'static str, path: &'p Path) -> impl Fn(io::Error) -> Self + use<'p> {
         move |source| Self::File { doing, path: path.to_path_buf(), source }
     }
+
     /// Whether a file is gone: the server that has the index open merged it with others meanwhile, and names another one now.
     #[must_use]
     pub fn is_of_missing_file(&self) -> bool {

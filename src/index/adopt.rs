@@ -19,7 +19,6 @@ use super::hot::tables::stale_blocks::{self, StaleBlock};
 use super::hot::tables::{meta, unspent};
 use super::hot::tip_record::{write_generations, write_tip};
 use super::hot::update::{Tables, Tip, Update, check_previous};
-use super::merge::new_name;
 use super::open::{Index, cache_of_generation, file, flush_directory, flush_name, generations_directory};
 use super::optional::skip_optional;
 use super::raw::{RawStorage, read_raw_storage};
@@ -101,6 +100,16 @@ impl Index {
         flush_name(&directory)?;
         Ok(directory)
     }
+}
+
+/// A name for the file of a generation that no other has.
+///
+/// Errors: the system has no random bytes.
+pub(super) fn new_name(range: GenerationRange) -> Result<String, IndexError> {
+    // two generations of the same blocks have different names
+    let mut build = [0; 4];
+    getrandom::fill(&mut build)?;
+    Ok(file_name(range, u32::from_be_bytes(build)))
 }
 
 /// The name of the file of a generation; `build` distinguishes two of the same blocks.

@@ -6,16 +6,16 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::adopt::file_name;
+use super::adopt::new_name;
 use super::error::IndexError;
 use super::frozen::builder::remove_if_exists;
 use super::frozen::{DerivedFile, DerivedName, DueMerge, Generation, GenerationRange, InForce};
 use super::hot::tip_record::write_generations;
 use super::open::{Index, cache_of_generation, deriving_directory, file, flush_directory, generations_directory};
-use super::optional::{OptionalTable, RowContext};
+use super::optional::RowContext;
 
 /// How many generations are merged at a time.
-const MERGED: usize = 5;
+const GENERATIONS_PER_MERGE: usize = 5;
 
 impl Index {
     /// The file of a merged generation under construction.
@@ -24,40 +24,33 @@ impl Index {
         self.path.with_extension("merging")
     }
 
-    /// The generations that are to be merged next: five that follow each other and of which the oldest has no more transactions
-    /// than the others together; of several such, those with the fewest transactions. So the number of generations grows with the logarithm of the chain, and each
-    /// transaction is written again about as often. `None` while a table of one of them is to be built.
+    /// The generations that are to be merged next: five that follow each other and of which the oldest has no more
+    /// transactions than the others together; of several such, those with the fewest transactions. So the number of
+    /// generations grows with the logarithm of the chain, and each transaction is written again about as often. `None` also
+    /// while a table of one of them is to be built.
     ///
     /// Errors: storage errors; the system has no random bytes.
     pub fn due_merge(&self) -> Result<Option<DueMerge>, IndexError> {
-        let size = |in_force: &InForce| is_whole(in_force).then_some(in_force.end.0 - in_force.first().0);
+        let size = |in_force: &InForce| in_force.is_whole().then_some(in_force.end.0 - in_force.first().0);
         let Some(run) = due(&self.generations.iter().map(size).collect::<Vec<_>>()) else { return Ok(None) };
         self.merge_of(run)
     }
 
-    /// Those at these places, at least two, counted from the oldest. `None` while a table of one of them is to be built, if one
-    /// of them was shortened by a reorganisation, or if there are fewer.
+    /// A merge of the generations at these places, at least two, counted from the oldest. `None` while a table of one of them
+    /// is to be built, if one of them was shortened by a reorganisation, or if there are fewer.
     ///
     /// Errors: as [`Index::due_merge`].
     pub fn merge_of(&self, run: Range<usize>) -> Result<Option<DueMerge>, IndexError> {
         let generations = Arc::clone(&self.generations);
         let members = generations.places(&run);
         let [first, .., last] = members else { return Ok(None) };
-        if !members.iter().all(is_whole) {
+        if !members.iter().all(InForce::is_whole) {
             return Ok(None);
         }
         let own = first.generation.range();
         let range = GenerationRange { first: own.first, last: last.last, txnums: (own.txnums.0, last.end) };
-        let mut tables = Vec::new();
-        for table in OptionalTable::ALL {
-            if self.is_on(table)? {
-                tables.push(table);
-            }
-        }
-        let has_table = |in_force: &InForce, table: OptionalTable| {
-            in_force.derived(table).is_some_and(|file| file.name == DerivedName::newest(table, &in_force.name))
-        };
-        if members.iter().any(|in_force| tables.iter().any(|table| !has_table(in_force, *table))) {
+        let tables = self.tables_on()?;
+        if members.iter().any(|in_force| tables.iter().any(|table| in_force.lacks(*table).is_some())) {
             return Ok(None);
         }
         let name = new_name(range)?;
@@ -77,24 +70,17 @@ impl Index {
     /// their last reader drops them. Returns false, and removes what was built, if one of them has changed meanwhile: a
     /// reorganisation reached it.
     ///
-    /// Errors: as [`Generation::open`]; the file cannot be moved; storage errors. A crash before the commit leaves the index as it
-    /// was.
+    /// Errors: as [`Generation::open`]; the file cannot be moved; storage errors. The file is where it was then, unless the
+    /// commit failed. A crash before the commit leaves the index as it was.
     pub fn replace_merged(&mut self, due: &DueMerge) -> Result<bool, IndexError> {
-        let record = |in_force: &InForce| (in_force.name.clone(), in_force.last, in_force.end);
-        let merged = due.members();
-        let at = self
-            .generations
-            .iter()
-            .position(|in_force| merged.first().is_some_and(|first| first.name == in_force.name));
-        let run = at.map(|at| at..at + merged.len());
-        let is_same = run
-            .as_ref()
-            .is_some_and(|run| self.generations.places(run).iter().map(record).eq(merged.iter().map(record)));
-        let (Some(run), true) = (run, is_same) else {
+        let merged = due.generations.records();
+        let merged = &merged[due.run.clone()];
+        let Some(start) = self.generations.records().windows(merged.len()).position(|records| records == merged) else {
             remove_if_exists(&due.path)?;
             self.remove_unused_tables()?;
             return Ok(false);
         };
+        let run = start..start + merged.len();
         let directory = generations_directory(&self.path);
         let placed = directory.join(&due.name);
         fs::rename(&due.path, &placed).map_err(file("move the generation to", &placed))?;
@@ -131,18 +117,6 @@ impl Index {
     }
 }
 
-/// A name for the file of a generation that no other has.
-pub(super) fn new_name(range: GenerationRange) -> Result<String, IndexError> {
-    let mut build = [0; 4];
-    getrandom::fill(&mut build)?;
-    Ok(file_name(range, u32::from_be_bytes(build)))
-}
-
-/// Whether all blocks of a generation count.
-fn is_whole(in_force: &InForce) -> bool {
-    in_force.end == in_force.generation.range().txnums.1
-}
-
 /// The places of the generations to merge, of these sizes, the oldest first; `None` stands for one that is not merged.
 fn due(sizes: &[Option<u32>]) -> Option<Range<usize>> {
     let size_if_due = |(start, run): (usize, &[Option<u32>])| {
@@ -150,8 +124,8 @@ fn due(sizes: &[Option<u32>]) -> Option<Range<usize>> {
         let newer = sizes[1..].iter().sum::<u64>();
         (sizes[0] <= newer).then_some((sizes[0] + newer, start))
     };
-    let (_, start) = sizes.windows(MERGED).enumerate().filter_map(size_if_due).min()?;
-    Some(start..start + MERGED)
+    let (_, start) = sizes.windows(GENERATIONS_PER_MERGE).enumerate().filter_map(size_if_due).min()?;
+    Some(start..start + GENERATIONS_PER_MERGE)
 }
 
 #[cfg(test)]

@@ -206,7 +206,8 @@ impl SyncLoop<'_> {
         self.freezer.is_busy() || self.merger.is_running() || self.raw_mover.is_running() || self.deriver.is_busy()
     }
 
-    /// Ends the freezing and merging that is due, because no other loop goes on with it soon. Returns early when the stop flag is raised.
+    /// Ends the freezing and merging that is due, because no other loop goes on with it soon. Returns early when the stop flag is
+    /// raised.
     ///
     /// Errors: as [`SyncLoop::freeze_when_due`].
     pub(super) fn freeze_to_the_end(&mut self) -> Result<(), SyncError> {

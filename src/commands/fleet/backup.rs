@@ -18,7 +18,7 @@ use tracing::{error, info};
 
 use super::super::failure::{Exit, Failure, OrExit};
 use super::super::{in_use, pieces};
-use super::publish::ATTEMPTS;
+use super::with_current_files;
 
 /// Copying reads every row once, so it needs little memory.
 const CACHE_BYTES: usize = 64 << 20;
@@ -58,32 +58,26 @@ pub(in crate::commands) async fn run(
     arguments: BackupArguments,
 ) -> Result<(), Failure> {
     let BackupArguments { to } = arguments;
-    let mut attempts = 1..=ATTEMPTS;
-    loop {
-        let is_last = attempts.next() == Some(ATTEMPTS);
-        let source = match source_of(settings, &stop).await {
-            Err(_) if stop.is_cancelled() => return stopped(),
-            source => source?,
-        };
-        let (of_copy, to, to_stop) = (source.clone(), to.clone(), stop.clone());
-        let written = pieces::blocking(move || {
-            let written = fleet::back_up(&of_copy, &to, &to_stop);
+    let written = with_current_files(async || {
+        let source = source_of(settings, &stop).await?;
+        let (to, to_stop) = (to.clone(), stop.clone());
+        pieces::blocking(move || {
+            let written = fleet::back_up(&source, &to, &to_stop);
             // the next backup makes another one
-            let _ = fs::remove_file(&of_copy.copy);
-            Ok(written)
-        });
-        match written.await? {
-            Ok(outcome) => {
-                let height = source.tip.map(|(height, _)| height);
-                info!(height, copied_files = outcome.copied, copied_bytes = outcome.bytes, "the backup is complete");
-                return Ok(());
-            }
-            Err(_) if stop.is_cancelled() => return stopped(),
-            Err(error) if error.is_of_missing_file() && !is_last => {
-                info!(%error, "asking again for the files of the index");
-            }
-            Err(error) => return Err(error.into()),
+            let _ = fs::remove_file(&source.copy);
+            Ok(written.map(|outcome| (source.tip, outcome)))
+        })
+        .await
+    });
+    match written.await {
+        Ok(Ok((tip, outcome))) => {
+            let height = tip.map(|(height, _)| height);
+            info!(height, copied_files = outcome.copied, copied_bytes = outcome.bytes, "the backup is complete");
+            Ok(())
         }
+        _ if stop.is_cancelled() => stopped(),
+        Ok(Err(error)) => Err(error.into()),
+        Err(failure) => Err(failure),
     }
 }
 

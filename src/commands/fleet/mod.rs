@@ -21,6 +21,23 @@ use super::pieces;
 /// The pause before `serve` looks for a manifest again whose block the node has.
 const RETRY_PAUSE: Duration = Duration::from_secs(30);
 
+/// How often the files of an index are asked for that a server merges meanwhile.
+const ATTEMPTS: usize = 5;
+
+/// Uses the files of an index, and does so again while one of them is gone when it is read: the server that has the index open
+/// merged it with others, and names another one now.
+async fn with_current_files<T>(
+    mut use_files: impl AsyncFnMut() -> Result<Result<T, FleetError>, Failure>,
+) -> Result<Result<T, FleetError>, Failure> {
+    for _ in 1..ATTEMPTS {
+        match use_files().await? {
+            Err(error) if error.is_of_missing_file() => info!(%error, "asking again for the files of the index"),
+            used => return Ok(used),
+        }
+    }
+    use_files().await
+}
+
 /// How joining ended.
 pub(super) enum Joining {
     /// The index has the published blocks.

@@ -14,9 +14,8 @@ use tracing::{info, warn};
 
 use super::super::failure::{Exit, Failure, OrExit};
 use super::super::{config, fleet as stores, in_use, pieces};
+use super::with_current_files;
 
-/// How often the files of an index are asked for whose server merges them meanwhile.
-pub(super) const ATTEMPTS: usize = 5;
 /// Reading which blocks are frozen needs little memory.
 const CACHE_BYTES: usize = 16 << 20;
 
@@ -70,17 +69,8 @@ async fn publish(settings: &Settings, stop: &CancellationToken, store: &FleetSto
         keep: settings.publish.keep(),
         stop: stop.clone(),
     };
-    let mut attempts = 1..=ATTEMPTS;
-    let outcome = loop {
-        let is_last = attempts.next() == Some(ATTEMPTS);
-        match fleet::publish(store, &cut_of(settings).await?, &options).await {
-            Err(error) if error.is_of_missing_file() && !is_last => {
-                info!(%error, "asking again for the files of the index");
-            }
-            published => break published?,
-        }
-    };
-    let PublishOutcome { manifest, is_new, objects, bytes, retired } = outcome;
+    let published = with_current_files(async || Ok(fleet::publish(store, &cut_of(settings).await?, &options).await));
+    let PublishOutcome { manifest, is_new, objects, bytes, retired } = published.await??;
     info!(
         height = manifest.height,
         is_new,

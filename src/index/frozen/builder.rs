@@ -22,6 +22,8 @@ use crate::chain::wide;
 
 /// Rows that are appended at once.
 const ROWS: usize = 4_096;
+/// Packed rows that are appended at once: one has many entries.
+const PACKED_ROWS: usize = 256;
 /// redb's cache while a generation is built, in bytes, if there is no reason for less.
 pub(in crate::index) const CACHE: usize = 128 << 20;
 /// The smallest such cache, in bytes.
@@ -231,6 +233,22 @@ impl GenerationBuilder {
         Ok(())
     }
 
+    /// Appends the rows of a list, and empties it, if it has enough of them to do so at once.
+    ///
+    /// Errors: as [`GenerationBuilder::append`].
+    pub(in crate::index) fn append_if_full<const KEY: usize, V: Value + 'static, R>(
+        &mut self,
+        table: TableDefinition<'static, &'static [u8; KEY], V>,
+        rows: &mut Vec<([u8; KEY], R)>,
+        value: impl for<'r> Fn(&'r R) -> V::SelfType<'r>,
+    ) -> Result<(), IndexError> {
+        if rows.len() >= PACKED_ROWS {
+            self.append(table, rows, value)?;
+            rows.clear();
+        }
+        Ok(())
+    }
+
     /// Appends rows as they come, in the order of their keys.
     ///
     /// Errors: as [`GenerationBuilder::append`]; that of a row.
@@ -260,16 +278,11 @@ impl GenerationBuilder {
         records: Sorter,
     ) -> Result<(), IndexError> {
         let mut before = None;
-        let rows = records.sorted().map_err(IndexError::Sorting)?.map(|record| {
-            let record = record.map_err(IndexError::Sorting)?;
-            let row = record.split_first_chunk().and_then(|(key, value)| Some((*key, value.try_into().ok()?)));
-            row.ok_or_else(|| IndexError::corrupt("generation", "a sorted record has another length"))
-        });
-        let is_new = |row: &Result<([u8; KEY], [u8; VALUE]), IndexError>| match row {
+        let is_new = |row: &SortedRow<KEY, VALUE>| match row {
             Ok((key, _)) => before.replace(*key) != Some(*key),
             Err(_) => true,
         };
-        self.append_all(table, rows.filter(is_new), |row| row)
+        self.append_all(table, sorted_rows(records)?.filter(is_new), |row| row)
     }
 
     /// Reads a table as it is so far.
@@ -328,6 +341,22 @@ impl GenerationBuilder {
         self.file.keep();
         Ok(())
     }
+}
+
+/// A key and its value, unless the record cannot be read.
+type SortedRow<const KEY: usize, const VALUE: usize> = Result<([u8; KEY], [u8; VALUE]), IndexError>;
+
+/// Sorted records, each as a key and its value.
+///
+/// Errors: [`IndexError::Sorting`] if the records cannot be read.
+pub(super) fn sorted_rows<const KEY: usize, const VALUE: usize>(
+    records: Sorter,
+) -> Result<impl Iterator<Item = SortedRow<KEY, VALUE>>, IndexError> {
+    Ok(records.sorted().map_err(IndexError::Sorting)?.map(|record| {
+        let record = record.map_err(IndexError::Sorting)?;
+        let row = record.split_first_chunk().and_then(|(key, value)| Some((*key, value.try_into().ok()?)));
+        row.ok_or_else(|| IndexError::corrupt("generation", "a sorted record has another length"))
+    }))
 }
 
 /// The name of a file before its first checkpoint is durable.

@@ -11,13 +11,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use bitcoin::hashes::hash160;
 use bitcoin::{BlockHash, Txid, Wtxid};
 
-use super::super::codec::{Decoder, Encoder};
 use super::super::error::IndexError;
 use super::super::hot::tables::block_hashes::BlockPlace;
 use super::super::hot::tables::block_starts::BlockStart;
 use super::super::hot::tables::blocks::BlockRow;
 use super::super::hot::tables::history::HistoryRow;
-use super::super::hot::tables::meta;
 use super::super::hot::tables::unspent::{FoundOutput, UnspentKey};
 use super::super::hot::update::Tip;
 use super::super::keys::{OutputPosition, ScriptKey, TxNum};
@@ -27,6 +25,7 @@ use super::super::snapshot::{Occurrence, SpendingInput};
 use super::super::table_rows::TableRows;
 use super::derived::{DerivedFile, DerivedName};
 use super::generation::Generation;
+use super::in_force_record::InForceRecord;
 use super::parallel::Readers;
 use crate::chain::Height;
 
@@ -44,14 +43,6 @@ pub(in crate::index) struct InForce {
     pub(in crate::index) derived: BTreeMap<OptionalTable, Arc<DerivedFile>>,
 }
 
-/// What the index records about a generation in force.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::index) struct InForceRecord {
-    pub(in crate::index) name: String,
-    pub(in crate::index) last: Tip,
-    pub(in crate::index) end: TxNum,
-}
-
 impl InForce {
     fn has(&self, txnum: TxNum) -> bool {
         self.generation.range().txnums.0 <= txnum && txnum < self.end
@@ -64,6 +55,17 @@ impl InForce {
     /// The file of one of its optional tables.
     pub(in crate::index) fn derived(&self, table: OptionalTable) -> Option<&Arc<DerivedFile>> {
         self.derived.get(&table)
+    }
+
+    /// The name that the file of one of its optional tables is to have, if it does not have that file in its newest version.
+    pub(in crate::index) fn lacks(&self, table: OptionalTable) -> Option<DerivedName> {
+        let newest = DerivedName::newest(table, &self.name);
+        self.derived(table).is_none_or(|file| file.name != newest).then_some(newest)
+    }
+
+    /// Whether all its blocks count: no reorganisation has shortened it.
+    pub(in crate::index) fn is_whole(&self) -> bool {
+        self.end == self.generation.range().txnums.1
     }
 
     /// The input of one of its transactions that spends an output.
@@ -483,27 +485,5 @@ impl Generations {
             }
         }
         Ok(found)
-    }
-}
-
-impl InForceRecord {
-    /// The row of all of them in `meta`.
-    pub(in crate::index) fn encode_all(records: &[Self]) -> Vec<u8> {
-        let mut row = Encoder::default();
-        for Self { name, last, end } in records {
-            row.blob(name.as_bytes()).bytes(&meta::encode_tip(last.height, last.hash)).u32(end.0);
-        }
-        row.finish()
-    }
-
-    pub(in crate::index) fn decode_all(row: &[u8]) -> Result<Vec<Self>, IndexError> {
-        let (mut row, mut records) = (Decoder::new("meta", row), Vec::new());
-        while !row.is_empty() {
-            let name = std::str::from_utf8(row.blob()?).map(str::to_owned);
-            let name = name.map_err(|_| row.corrupt("names a generation with bytes that are not text"))?;
-            let (height, hash) = meta::decode_tip(&row.array::<36>()?)?;
-            records.push(Self { name, last: Tip { height, hash }, end: TxNum(row.u32()?) });
-        }
-        Ok(records)
     }
 }

@@ -5,24 +5,20 @@
 //! again, and the value of such an output stands in no table of generations.
 
 use std::collections::BTreeMap;
-use std::iter::Peekable;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-
-use redb::TableDefinition;
 
 use super::super::error::IndexError;
 use super::super::hot::tables::history::split_key as split_history_key;
 use super::super::hot::tables::{
     block_hashes, block_starts, overwritten, p2pk, payouts, spends as live_spends, unspent,
 };
-use super::super::keys::TxNum;
+use super::super::keys::{Position, TxNum};
 use super::super::optional::{OptionalTable, RowContext};
-use super::super::snapshot::SpendingInput;
 use super::super::sorter::Sorter;
-use super::builder::GenerationBuilder;
+use super::builder::{GenerationBuilder, sorted_rows};
 use super::derive::DueTable;
 use super::derived::DerivedName;
 use super::facts::{GenerationRange, generation_facts};
@@ -31,13 +27,12 @@ use super::generations::{Generations, InForce, is_removed};
 use super::merged_entries::MergedEntries;
 use super::pack::difference;
 use super::page::PackedRow;
+use super::spenders::Spenders;
 use super::tables::spends::OutputState;
 use super::tables::txid_prefixes::{CutBits, CutHash};
 use super::tables::{blocks, history, late_spends, positions, spends, txid_prefixes, txids};
 use crate::chain::Height;
 
-/// Rows that are appended at once.
-const ROWS: usize = 256;
 /// Memory for sorting the hashes of txids.
 const SORT: usize = 64 << 20;
 /// Bytes of the temporary file for these hashes that a transaction takes.
@@ -110,7 +105,7 @@ impl DueMerge {
         Ok(())
     }
 
-    /// Builds the generation.
+    /// Builds the generation alone.
     fn merge(&self, stop: &Arc<AtomicBool>) -> Result<(), IndexError> {
         let (range, context) = (self.range, self.context);
         let mut merging = Merging {
@@ -169,44 +164,38 @@ impl Merging<'_> {
                 let hash = cut_bits.cut(salt.txid_prefix(&txid)).to_key();
                 hashes.push(&[&hash, &txnum]).map_err(IndexError::Sorting)?;
                 ready.extend(packer.push(&txid));
-                self.append_full(txids::TABLE, &mut ready)?;
+                self.builder.append_if_full(txids::TABLE, &mut ready, Vec::as_slice)?;
             }
         }
         ready.extend(packer.finish());
-        self.append_rest(txids::TABLE, &ready)?;
+        self.builder.append(txids::TABLE, &ready, Vec::as_slice)?;
 
         let (mut packer, mut ready) = (txid_prefixes::TxidPrefixPacker::default(), Vec::new());
-        for record in hashes.sorted().map_err(IndexError::Sorting)? {
-            let record = record.map_err(IndexError::Sorting)?;
-            let parts = record.split_first_chunk::<6>().and_then(|(hash, txnum)| Some((*hash, txnum.try_into().ok()?)));
-            let (hash, txnum) =
-                parts.ok_or_else(|| IndexError::corrupt("generation", "a sorted record has another length"))?;
+        for row in sorted_rows(hashes)? {
+            let (hash, txnum) = row?;
             ready.extend(packer.push(CutHash::from_key(hash), TxNum::from_key(txnum)));
-            self.append_full(txid_prefixes::TABLE, &mut ready)?;
+            self.builder.append_if_full(txid_prefixes::TABLE, &mut ready, Vec::as_slice)?;
         }
         ready.extend(packer.finish());
-        self.append_rest(txid_prefixes::TABLE, &ready)?;
+        self.builder.append(txid_prefixes::TABLE, &ready, Vec::as_slice)?;
 
         let (mut packer, mut ready) = (positions::PositionPacker::new(first), Vec::new());
         for in_force in self.members {
             for row in in_force.generation.scan_positions()? {
                 ready.extend(packer.push(&row?.1));
-                self.append_full(positions::TABLE, &mut ready)?;
+                self.builder.append_if_full(positions::TABLE, &mut ready, Vec::as_slice)?;
             }
         }
         ready.extend(packer.finish());
-        self.append_rest(positions::TABLE, &ready)
+        self.builder.append(positions::TABLE, &ready, Vec::as_slice)
     }
 
     /// What became of the outputs, and the spends of outputs of older generations.
     fn spends(&mut self) -> Result<(), IndexError> {
-        let first = self.range.txnums.0;
         let late = self.merged(Generation::scan_late_spends)?;
-        let mut late = rows(late).peekable();
-        let is_older = |row: &Result<(live_spends::TxPoint, live_spends::TxPoint), IndexError>| {
-            row.as_ref().map_or(true, |(outpoint, _)| live_spends::split_tx_point(outpoint).0 < first)
-        };
-        let older = std::iter::from_fn(|| late.next_if(is_older));
+        let mut late = Spenders::new("late_spends", rows(late));
+        let first = live_spends::tx_point(self.range.txnums.0, Position::ZERO);
+        let older = std::iter::from_fn(|| late.next_before(&first));
         self.builder.append_all(late_spends::TABLE, older, |row| row)?;
 
         let (mut packer, mut ready) = (spends::SpendPacker::default(), Vec::new());
@@ -217,21 +206,17 @@ impl Merging<'_> {
                 let txnum = live_spends::split_tx_point(&outpoint).0;
                 if let Some(before) = current.replace(txnum).filter(|before| *before != txnum) {
                     push_states(&mut packer, before, &mut states, &mut ready)?;
-                    self.append_full(spends::TABLE, &mut ready)?;
+                    self.builder.append_if_full(spends::TABLE, &mut ready, Vec::as_slice)?;
                 }
-                states.push(late_spender(&mut late, &outpoint)?.map_or(state, OutputState::Spent));
+                states.push(late.of(&outpoint)?.map_or(state, OutputState::Spent));
             }
         }
         if let Some(last) = current {
             push_states(&mut packer, last, &mut states, &mut ready)?;
         }
         ready.extend(packer.finish());
-        self.append_rest(spends::TABLE, &ready)?;
-        match late.next() {
-            None => Ok(()),
-            Some(Err(error)) => Err(error),
-            Some(Ok(_)) => Err(IndexError::corrupt("late_spends", "a row belongs to no output")),
-        }
+        self.builder.append(spends::TABLE, &ready, Vec::as_slice)?;
+        late.finish()
     }
 
     /// The outputs that are unspent behind all of them, and those that were overwritten (BIP30).
@@ -263,10 +248,10 @@ impl Merging<'_> {
             let change = difference(&before, &after);
             let change = change.ok_or_else(|| IndexError::corrupt("history", "totals of a script fall"))?;
             ready.extend(packer.push(txnum, &change)?);
-            self.append_full(history::TABLE, &mut ready)?;
+            self.builder.append_if_full(history::TABLE, &mut ready, Vec::as_slice)?;
         }
         ready.extend(packer.finish());
-        self.append_rest(history::TABLE, &ready)
+        self.builder.append(history::TABLE, &ready, Vec::as_slice)
     }
 
     /// Coinbases that pay scripts, and P2PK scripts.
@@ -291,23 +276,6 @@ impl Merging<'_> {
         let scanned = self.members.iter().map(|in_force| scan(&in_force.generation));
         Ok(MergedEntries::new(scanned.collect::<Result<_, _>>()?))
     }
-
-    /// Appends rows if there are enough.
-    fn append_full<const KEY: usize>(
-        &mut self,
-        table: TableDefinition<'static, &'static [u8; KEY], &'static [u8]>,
-        ready: &mut Vec<PackedRow<KEY>>,
-    ) -> Result<(), IndexError> {
-        if ready.len() < ROWS { Ok(()) } else { self.append_rest(table, &std::mem::take(ready)) }
-    }
-
-    fn append_rest<const KEY: usize>(
-        &mut self,
-        table: TableDefinition<'static, &'static [u8; KEY], &'static [u8]>,
-        ready: &[PackedRow<KEY>],
-    ) -> Result<(), IndexError> {
-        self.builder.append(table, ready, Vec::as_slice)
-    }
 }
 
 /// Entries without their sources.
@@ -315,24 +283,7 @@ fn rows<K: Ord, V>(entries: MergedEntries<K, V>) -> impl Iterator<Item = Result<
     entries.map(|entry| entry.map(|(_, key, value)| (key, value)))
 }
 
-/// The later input that spends an output, which is behind all that were asked for before.
-///
-/// Errors: storage errors; [`IndexError::Corrupt`] if a row before it is of no output.
-fn late_spender(
-    late: &mut Peekable<impl Iterator<Item = Result<(live_spends::TxPoint, live_spends::TxPoint), IndexError>>>,
-    outpoint: &live_spends::TxPoint,
-) -> Result<Option<SpendingInput>, IndexError> {
-    let is_due = |row: &Result<(live_spends::TxPoint, live_spends::TxPoint), IndexError>| {
-        row.as_ref().map_or(true, |(key, _)| key <= outpoint)
-    };
-    let Some((key, spender)) = late.next_if(is_due).transpose()? else { return Ok(None) };
-    if key != *outpoint {
-        return Err(IndexError::corrupt("late_spends", "a row belongs to no output"));
-    }
-    let (txnum, vin) = live_spends::split_tx_point(&spender);
-    Ok(Some(SpendingInput { txnum, vin: vin.to_u32() }))
-}
-
+/// Packs what became of the outputs of a transaction.
 fn push_states(
     packer: &mut spends::SpendPacker,
     txnum: TxNum,

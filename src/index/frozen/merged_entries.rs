@@ -21,9 +21,8 @@ impl<K: Ord, V> Iterator for MergedEntries<K, V> {
     type Item = Result<(usize, K, V), IndexError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let mut least: Option<(usize, &K)> = None;
-        // there are few sources: merging looks at all of them
-        let mut failed = None;
+        let (mut least, mut failed): (Option<(usize, &K)>, _) = (None, None);
+        // there are few: a heap would not be faster
         for (at, source) in self.sources.iter_mut().enumerate() {
             match source.peek() {
                 Some(Ok((key, _))) if least.is_none_or(|(_, other)| key < other) => least = Some((at, key)),

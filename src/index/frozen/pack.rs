@@ -1,7 +1,6 @@
 //! Packs blocks that were connected one by one: reads the live rows of one snapshot in the order of each packed table.
 
 use std::collections::BTreeMap;
-use std::iter::Peekable;
 use std::ops::RangeInclusive;
 use std::path::Path;
 use std::sync::Arc;
@@ -23,19 +22,18 @@ use super::super::hot::tables::{
 };
 use super::super::hot::update::{Tip, next_txnum};
 use super::super::keys::{Position, TxNum};
-use super::super::snapshot::{Snapshot, SpendingInput};
+use super::super::snapshot::Snapshot;
 use super::super::sorter::Sorter;
 use super::builder::GenerationBuilder;
 use super::facts::{GenerationRange, generation_facts};
 use super::page::PackedRow;
+use super::spenders::Spenders;
 use super::tables::positions::BlockOffset;
 use super::tables::spends::OutputState;
 use super::tables::txid_prefixes::CutBits;
 use super::tables::{blocks, history, late_spends, positions, spends, txid_prefixes, txids};
 use crate::chain::Height;
 
-/// Rows that are appended at once.
-const ROWS: usize = 256;
 /// Memory for sorting the unspent outputs.
 const SORT: usize = 64 << 20;
 
@@ -125,19 +123,6 @@ struct Packing<'a> {
     builder: GenerationBuilder,
 }
 
-/// Rows that are appended when there are enough.
-macro_rules! batch {
-    ($self:ident, $table:expr, $rows:expr, $value:expr) => {
-        if $rows.len() >= ROWS {
-            batch!(all $self, $table, $rows, $value);
-        }
-    };
-    (all $self:ident, $table:expr, $rows:expr, $value:expr) => {
-        $self.builder.append($table, &$rows, $value)?;
-        $rows.clear();
-    };
-}
-
 impl Packing<'_> {
     fn blocks(&mut self) -> Result<(), IndexError> {
         let (mut rows, mut starts) = (Vec::new(), Vec::new());
@@ -148,11 +133,11 @@ impl Packing<'_> {
             starts.push((start.key(), start.value()));
             rows.push((super::super::hot::tables::blocks::key(height), blocks::encode(&row)));
             next = next_txnum(&row.running)?;
-            batch!(self, blocks::TABLE, rows, Vec::as_slice);
-            batch!(self, block_starts::TABLE, starts, |row| row);
+            self.builder.append_if_full(blocks::TABLE, &mut rows, Vec::as_slice)?;
+            self.builder.append_if_full(block_starts::TABLE, &mut starts, |row| row)?;
         }
-        batch!(all self, blocks::TABLE, rows, Vec::as_slice);
-        batch!(all self, block_starts::TABLE, starts, |row| row);
+        self.builder.append(blocks::TABLE, &rows, Vec::as_slice)?;
+        self.builder.append(block_starts::TABLE, &starts, |row| row)?;
 
         let mut rows = Vec::new();
         for row in self.snapshot.block_hashes.range::<&[u8; 32]>(..)? {
@@ -161,10 +146,10 @@ impl Packing<'_> {
             let is_in_range = (self.range.first..=self.range.last.height).contains(&place.height);
             if place.membership == ChainMembership::Main && is_in_range {
                 rows.push((*hash.value(), *value.value()));
-                batch!(self, block_hashes::TABLE, rows, |row| row);
+                self.builder.append_if_full(block_hashes::TABLE, &mut rows, |row| row)?;
             }
         }
-        batch!(all self, block_hashes::TABLE, rows, |row| row);
+        self.builder.append(block_hashes::TABLE, &rows, |row| row)?;
         Ok(())
     }
 
@@ -189,14 +174,14 @@ impl Packing<'_> {
                 let hash = self.cut_bits.cut(prefix);
                 if equal.first().is_some_and(|(first, _)| *first != hash) {
                     rows.extend(pack_equal(&mut equal, &mut packer));
-                    batch!(self, txid_prefixes::TABLE, rows, Vec::as_slice);
+                    self.builder.append_if_full(txid_prefixes::TABLE, &mut rows, Vec::as_slice)?;
                 }
                 equal.push((hash, txnum));
             }
         }
         rows.extend(pack_equal(&mut equal, &mut packer));
         rows.extend(packer.finish());
-        batch!(all self, txid_prefixes::TABLE, rows, Vec::as_slice);
+        self.builder.append(txid_prefixes::TABLE, &rows, Vec::as_slice)?;
         Ok(())
     }
 
@@ -206,7 +191,11 @@ impl Packing<'_> {
         let (from, to) = (self.range.txnums.0, self.range.txnums.1);
         let mut transactions = snapshot.transactions.range::<&[u8; 4]>(&from.to_key()..&to.to_key())?;
         let first = live_spends::tx_point(from, Position::ZERO);
-        let mut spent = LiveSpends { rows: snapshot.spends.range::<&live_spends::TxPoint>(&first..)?.peekable() };
+        let spends = snapshot.spends.range::<&live_spends::TxPoint>(&first..)?.map(|row| {
+            let (outpoint, spender) = row?;
+            Ok((*outpoint.value(), *spender.value()))
+        });
+        let mut spent = Spenders::new("spends", spends);
         let mut packers =
             (txids::TxidPacker::new(from), positions::PositionPacker::new(from), spends::SpendPacker::default());
         let mut rows = (Vec::new(), Vec::new(), Vec::new());
@@ -234,7 +223,7 @@ impl Packing<'_> {
                     let outpoint = live_spends::tx_point(txnum, vout);
                     let output =
                         BlockOutput::of(snapshot.salt(), vout, output.value, Script::from_bytes(output.script_pubkey));
-                    let spender = spent.of(outpoint)?.filter(|spender| spender.txnum < to);
+                    let spender = spent.of(&outpoint)?.filter(|spender| spender.txnum < to);
                     states.push(match spender {
                         Some(spender) => OutputState::Spent(spender),
                         None if output.never_spendable || height == Height::GENESIS => OutputState::Unspendable,
@@ -251,17 +240,17 @@ impl Packing<'_> {
                     Ok(())
                 })?;
                 txnum = TxNum(txnum.0.saturating_add(1));
-                batch!(self, txids::TABLE, rows.0, Vec::as_slice);
-                batch!(self, positions::TABLE, rows.1, Vec::as_slice);
-                batch!(self, spends::TABLE, rows.2, Vec::as_slice);
+                self.builder.append_if_full(txids::TABLE, &mut rows.0, Vec::as_slice)?;
+                self.builder.append_if_full(positions::TABLE, &mut rows.1, Vec::as_slice)?;
+                self.builder.append_if_full(spends::TABLE, &mut rows.2, Vec::as_slice)?;
             }
         }
         rows.0.extend(packers.0.finish());
         rows.1.extend(packers.1.finish());
         rows.2.extend(packers.2.finish());
-        batch!(all self, txids::TABLE, rows.0, Vec::as_slice);
-        batch!(all self, positions::TABLE, rows.1, Vec::as_slice);
-        batch!(all self, spends::TABLE, rows.2, Vec::as_slice);
+        self.builder.append(txids::TABLE, &rows.0, Vec::as_slice)?;
+        self.builder.append(positions::TABLE, &rows.1, Vec::as_slice)?;
+        self.builder.append(spends::TABLE, &rows.2, Vec::as_slice)?;
         let by_this = self.overwritten.iter().filter(|(_, later)| self.range.contains(**later));
         let rows: Vec<_> = by_this.map(|(outpoint, later)| (*outpoint, later.to_key())).collect();
         self.builder.append(overwritten::TABLE, &rows, |row| row)?;
@@ -277,10 +266,10 @@ impl Packing<'_> {
             let (outpoint, spender) = row?;
             if self.range.contains(live_spends::split_tx_point(spender.value()).0) {
                 rows.push((*outpoint.value(), *spender.value()));
-                batch!(self, late_spends::TABLE, rows, |row| row);
+                self.builder.append_if_full(late_spends::TABLE, &mut rows, |row| row)?;
             }
         }
-        batch!(all self, late_spends::TABLE, rows, |row| row);
+        self.builder.append(late_spends::TABLE, &rows, |row| row)?;
         Ok(())
     }
 
@@ -304,11 +293,11 @@ impl Packing<'_> {
                 let change = difference(&older, &totals);
                 let change = change.ok_or_else(|| IndexError::corrupt("history", "totals of a script fall"))?;
                 rows.extend(packer.push(txnum, &change)?);
-                batch!(self, history::TABLE, rows, Vec::as_slice);
+                self.builder.append_if_full(history::TABLE, &mut rows, Vec::as_slice)?;
             }
         }
         rows.extend(packer.finish());
-        batch!(all self, history::TABLE, rows, Vec::as_slice);
+        self.builder.append(history::TABLE, &rows, Vec::as_slice)?;
         Ok(())
     }
 
@@ -320,19 +309,19 @@ impl Packing<'_> {
             let key = *row?.0.value();
             if (range.first..=range.last.height).contains(&payouts::split_key(&key).1) {
                 rows.push((key, ()));
-                batch!(self, payouts::TABLE, rows, |()| ());
+                self.builder.append_if_full(payouts::TABLE, &mut rows, |()| ())?;
             }
         }
-        batch!(all self, payouts::TABLE, rows, |()| ());
+        self.builder.append(payouts::TABLE, &rows, |()| ())?;
         let mut rows = Vec::new();
         for row in snapshot.p2pk.range::<&p2pk::P2pkKey>(..)? {
             let (key, txnum) = row?;
             if range.contains(TxNum::from_key(*txnum.value())) {
                 rows.push((*key.value(), *txnum.value()));
-                batch!(self, p2pk::TABLE, rows, |row| row);
+                self.builder.append_if_full(p2pk::TABLE, &mut rows, |row| row)?;
             }
         }
-        batch!(all self, p2pk::TABLE, rows, |row| row);
+        self.builder.append(p2pk::TABLE, &rows, |row| row)?;
         Ok(())
     }
 
@@ -349,27 +338,6 @@ fn pack_equal(
 ) -> Vec<PackedRow<6>> {
     equal.sort_unstable();
     equal.drain(..).filter_map(|(hash, txnum)| packer.push(hash, txnum)).collect()
-}
-
-/// The rows of the live `spends`, read in the order of the outputs.
-struct LiveSpends {
-    rows: Peekable<redb::Range<'static, &'static live_spends::TxPoint, &'static live_spends::TxPoint>>,
-}
-
-impl LiveSpends {
-    /// The input that spends an output, which is behind all that were asked for before.
-    ///
-    /// Errors: storage errors; [`IndexError::Corrupt`] if a row before it is of no output.
-    fn of(&mut self, outpoint: live_spends::TxPoint) -> Result<Option<SpendingInput>, IndexError> {
-        let is_due = |key: &live_spends::TxPoint| *key <= outpoint;
-        let row = self.rows.next_if(|row| row.as_ref().map_or(true, |(key, _)| is_due(key.value())));
-        let Some((key, spender)) = row.transpose()? else { return Ok(None) };
-        if *key.value() != outpoint {
-            return Err(IndexError::corrupt("spends", "a row belongs to no output"));
-        }
-        let (txnum, vin) = live_spends::split_tx_point(spender.value());
-        Ok(Some(SpendingInput { txnum, vin: vin.to_u32() }))
-    }
 }
 
 /// What one transaction adds to the totals of a script, `None` if one of them falls.

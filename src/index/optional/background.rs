@@ -123,15 +123,8 @@ impl Index {
         if !is_readable {
             return Ok(None);
         }
-        for table in OptionalTable::ALL {
-            if !self.is_on(table)? {
-                continue;
-            }
-            let due = self.generations.iter().find_map(|in_force| {
-                let newest = DerivedName::newest(table, &in_force.name);
-                let is_due = in_force.derived(table).is_none_or(|file| file.name != newest);
-                is_due.then_some((in_force, newest))
-            });
+        for table in self.tables_on()? {
+            let due = self.generations.iter().find_map(|in_force| in_force.lacks(table).map(|name| (in_force, name)));
             if let Some((in_force, name)) = due {
                 let (generations, directory) = (Arc::clone(&self.generations), generations_directory(&self.path));
                 let temporary = deriving_directory(&self.path);
@@ -187,12 +180,7 @@ impl Index {
     ///
     /// Errors: the directories cannot be read, or a file cannot be removed.
     pub fn remove_unused_tables(&self) -> Result<Vec<PathBuf>, IndexError> {
-        let mut on = Vec::new();
-        for table in OptionalTable::ALL {
-            if self.is_on(table)? {
-                on.push(table);
-            }
-        }
+        let on = self.tables_on()?;
         let named: BTreeSet<_> = self.generations.derived_names().cloned().collect();
         let directory = generations_directory(&self.path);
         let is_used = |name: &DerivedName| {
@@ -257,7 +245,18 @@ impl Index {
         read_state(&self.database.begin_read()?.open_table(meta::TABLE)?, table)
     }
 
-    pub(in crate::index) fn is_on(&self, table: OptionalTable) -> Result<bool, IndexError> {
+    /// The optional tables that are on.
+    pub(in crate::index) fn tables_on(&self) -> Result<Vec<OptionalTable>, IndexError> {
+        let mut on = Vec::new();
+        for table in OptionalTable::ALL {
+            if self.is_on(table)? {
+                on.push(table);
+            }
+        }
+        Ok(on)
+    }
+
+    fn is_on(&self, table: OptionalTable) -> Result<bool, IndexError> {
         Ok(matches!(self.table_state(table)?, TableState::On { .. }))
     }
 }

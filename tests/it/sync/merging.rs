@@ -34,12 +34,11 @@ fn few_generations_are_left_of_many_that_following_adds() {
     let mut followed = FrozenFollower::start(chain, BOUNDS);
     followed.catch_up();
     assert_eq!(ends(&followed), [followed.tip() - 3]);
-    let (mut added, mut most) = (0, 0);
+    let mut most = 0;
     for round in 0..30 {
         mine(&followed, &mut hostile, 4);
         let before = ends(&followed).len();
         followed.catch_up();
-        added += 1;
         most = most.max(ends(&followed).len());
         // what was merged is removed, with nothing beside it
         assert_eq!(files(followed.indexed.directory.path()), ends(&followed).len());
@@ -49,7 +48,7 @@ fn few_generations_are_left_of_many_that_following_adds() {
             assert_eq!(followed.assert_agrees(), Some(followed.tip() - 3));
         }
     }
-    assert!(added == 30 && most <= 9, "{most}");
+    assert!(most <= 9, "{most}");
     // through merged generations
     for depth in [5, 40] {
         let length = depth + 6;
