@@ -1,8 +1,10 @@
-//! Lines in the log about the progress of a transfer.
+//! Shows the progress of a transfer: a bar with rate and remaining time on a terminal, otherwise a log line now and then.
 
+use std::io::IsTerminal;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use indicatif::{ProgressBar, ProgressStyle};
 use parking_lot::Mutex;
 use tracing::info;
 
@@ -16,16 +18,31 @@ pub(super) struct TransferProgress {
     done_bytes: AtomicU64,
     began: Instant,
     logged: Mutex<Instant>,
+    /// On a terminal.
+    bar: Option<ProgressBar>,
 }
 
 impl TransferProgress {
     pub(super) fn new(doing: &'static str, all_bytes: u64) -> Self {
+        let bar = std::io::stderr().is_terminal().then(|| {
+            let bar = ProgressBar::new(all_bytes).with_message(doing);
+            let template = "{bar:32} {percent} %  {msg}: {bytes} of {total_bytes}, {bytes_per_sec}, {eta} left";
+            // the template is a valid constant; a plain bar would do, too
+            if let Ok(style) = ProgressStyle::with_template(template) {
+                bar.set_style(style);
+            }
+            bar
+        });
         let now = Instant::now();
-        Self { doing, all_bytes, done_bytes: AtomicU64::new(0), began: now, logged: Mutex::new(now) }
+        Self { doing, all_bytes, done_bytes: AtomicU64::new(0), began: now, logged: Mutex::new(now), bar }
     }
 
-    /// So many more bytes are done. Logs a line now and then.
+    /// So many more bytes are done.
     pub(super) fn add(&self, bytes: u64) {
+        if let Some(bar) = &self.bar {
+            bar.inc(bytes);
+            return;
+        }
         let done = self.done_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
         let Some(mut logged) = self.logged.try_lock().filter(|logged| logged.elapsed() >= INTERVAL) else { return };
         *logged = Instant::now();
@@ -41,5 +58,13 @@ impl TransferProgress {
             "{}",
             self.doing
         );
+    }
+}
+
+impl Drop for TransferProgress {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
     }
 }

@@ -25,6 +25,8 @@ use crate::index::{FrozenFiles, GenerationIdentity, Salt};
 
 /// How often objects that another publisher removed meanwhile are uploaded again.
 const ROUNDS: usize = 3;
+/// The ends of the names of files that have what is known of the file of a generation: [`KnownFile`], and its checksums.
+const KNOWN_SUFFIXES: [&str; 2] = [".json", ".sums"];
 
 /// The frozen blocks of an index, as a running server reports them. The salt is in the files.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -158,6 +160,7 @@ pub async fn publish(
     let kept = store.read(&name.object(), super::manifest::MOST_BYTES).await?;
     Manifest::decode(&name, &kept)?;
     let retired = retire(store, &publisher, options.keep).await?;
+    forget_others(directory, &cut.files);
     Ok(PublishOutcome { manifest: name, is_new, objects, bytes: uploaded, retired })
 }
 
@@ -215,7 +218,7 @@ fn prepare_file(
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let identity = GenerationIdentity::read(path, options.network)?;
     let directory = &options.directory;
-    let (of_file, of_sums) = (directory.join(format!("{name}.json")), directory.join(format!("{name}.sums")));
+    let [of_file, of_sums] = KNOWN_SUFFIXES.map(|suffix| directory.join(format!("{name}{suffix}")));
     let known = || {
         let known: KnownFile = serde_json::from_slice(&fs::read(&of_file).ok()?).ok()?;
         let object = known.object.parse::<ContentHash>().ok().filter(|_| known.bytes == bytes)?;
@@ -238,6 +241,20 @@ fn prepare_file(
     let published = PublishedGeneration::new(range, (stem, bytes), (object, checksums), identity.format.clone());
     let file = UploadedFile { path: path.clone(), bytes, object, sums: Arc::new(sums) };
     Ok(PreparedGeneration { file, checksums, identity, published })
+}
+
+/// Removes what is known of files that are not of the cut any more, as a merge or a reorganisation replaced them.
+fn forget_others(directory: &Path, files: &[CutFile]) {
+    let is_of_cut = |name: &str| files.iter().any(|file| file.path.file_name().is_some_and(|of_file| of_file == name));
+    let Ok(entries) = fs::read_dir(directory) else { return };
+    for entry in entries.flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let known = KNOWN_SUFFIXES.iter().find_map(|suffix| name.strip_suffix(suffix));
+        if known.is_some_and(|of_file| of_file.ends_with(".redb") && !is_of_cut(of_file)) {
+            // what stays is small and computed from the file itself
+            let _ = fs::remove_file(entry.path());
+        }
+    }
 }
 
 /// Uploads the objects that the store does not have. Returns how many, and their bytes.

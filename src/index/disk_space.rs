@@ -91,9 +91,9 @@ impl RequiredSpace {
         }
     }
 
-    /// The space for a table that takes so many bytes while it is built, beside this.
+    /// The space for what takes so many bytes while it is built, beside this.
     #[must_use]
-    pub fn with_table(self, bytes: u64) -> Self {
+    pub fn with_build(self, bytes: u64) -> Self {
         Self { bytes: self.bytes.saturating_add(bytes), ..self }
     }
 

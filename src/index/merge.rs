@@ -8,7 +8,6 @@ use std::sync::Arc;
 
 use super::adopt::new_name;
 use super::error::IndexError;
-use super::frozen::builder::remove_if_exists;
 use super::frozen::{DerivedFile, DerivedName, DueMerge, Generation, GenerationRange, InForce};
 use super::hot::tip_record::write_generations;
 use super::open::{Index, cache_of_generation, deriving_directory, file, flush_directory, generations_directory};
@@ -16,6 +15,17 @@ use super::optional::RowContext;
 
 /// How many generations are merged at a time.
 const GENERATIONS_PER_MERGE: usize = 5;
+
+/// What became of a generation that was built of others.
+#[derive(Debug)]
+pub enum MergeOutcome {
+    /// It is in force in their place.
+    InForce,
+    /// It was removed: a reorganisation reached one of them, or other optional tables are on.
+    NotNeeded,
+    /// It cannot be put into force for this reason, and was removed.
+    Unusable(IndexError),
+}
 
 impl Index {
     /// The file of a merged generation under construction.
@@ -27,7 +37,7 @@ impl Index {
     /// The generations that are to be merged next: five that follow each other and of which the oldest has no more
     /// transactions than the others together; of several such, those with the fewest transactions. So the number of
     /// generations grows with the logarithm of the chain, and each transaction is written again about as often. `None` also
-    /// while a table of one of them is to be built.
+    /// while a table of one of them is to be built, or the blocks from which the tables are built cannot be read.
     ///
     /// Errors: storage errors; the system has no random bytes.
     pub fn due_merge(&self) -> Result<Option<DueMerge>, IndexError> {
@@ -37,7 +47,7 @@ impl Index {
     }
 
     /// A merge of the generations at these places, at least two, counted from the oldest. `None` while a table of one of them
-    /// is to be built, if one of them was shortened by a reorganisation, or if there are fewer.
+    /// is to be built or cannot be, if one of them was shortened by a reorganisation, or if there are fewer.
     ///
     /// Errors: as [`Index::due_merge`].
     pub fn merge_of(&self, run: Range<usize>) -> Result<Option<DueMerge>, IndexError> {
@@ -50,7 +60,8 @@ impl Index {
         let own = first.generation.range();
         let range = GenerationRange { first: own.first, last: last.last, txnums: (own.txnums.0, last.end) };
         let tables = self.tables_on()?;
-        if members.iter().any(|in_force| tables.iter().any(|table| in_force.lacks(*table).is_some())) {
+        let may_be_built = tables.is_empty() || generations.raw().may_have(last.last.height);
+        if !may_be_built || members.iter().any(|of| tables.iter().any(|table| of.lacks(*table).is_some())) {
             return Ok(None);
         }
         let name = new_name(range)?;
@@ -67,28 +78,25 @@ impl Index {
     }
 
     /// Puts a generation that was built of others into force in their place, in a durable commit. Their files are removed when
-    /// their last reader drops them. Returns false, and removes what was built, if one of them has changed meanwhile: a
-    /// reorganisation reached it.
+    /// their last reader drops them. A crash before the commit leaves the index as it was.
     ///
-    /// Errors: as [`Generation::open`]; the file cannot be moved; storage errors. The file is where it was then, unless the
-    /// commit failed. A crash before the commit leaves the index as it was.
-    pub fn replace_merged(&mut self, due: &DueMerge) -> Result<bool, IndexError> {
+    /// Errors: storage errors.
+    pub fn replace_merged(&mut self, due: &DueMerge) -> Result<MergeOutcome, IndexError> {
         let merged = due.generations.records();
         let merged = &merged[due.run.clone()];
-        let Some(start) = self.generations.records().windows(merged.len()).position(|records| records == merged) else {
-            remove_if_exists(&due.path)?;
-            self.remove_unused_tables()?;
-            return Ok(false);
+        let start = self.generations.records().windows(merged.len()).position(|records| records == merged);
+        let Some(start) = start.filter(|_| self.tables_on().is_ok_and(|on| on == due.tables)) else {
+            due.discard();
+            return Ok(MergeOutcome::NotNeeded);
         };
         let run = start..start + merged.len();
-        let directory = generations_directory(&self.path);
-        let placed = directory.join(&due.name);
-        fs::rename(&due.path, &placed).map_err(file("move the generation to", &placed))?;
-        let newest = flush_directory(&directory).and_then(|()| self.open_merged(due, &placed, run.start));
-        let newest = newest.inspect_err(|_| {
-            // if it stays, an unnamed file in the directory is harmless
-            let _ = fs::rename(&placed, &due.path);
-        })?;
+        let newest = match self.place_merged(due, run.start) {
+            Ok(newest) => newest,
+            Err(error) => {
+                due.discard();
+                return Ok(MergeOutcome::Unusable(error));
+            }
+        };
         let before = Arc::clone(&self.generations);
         let mut update = self.update()?;
         let generations = Arc::new(update.generations.with_merged(&run, newest));
@@ -99,7 +107,19 @@ impl Index {
             in_force.generation.retire();
             in_force.derived.values().for_each(|file| file.retire());
         }
-        Ok(true)
+        Ok(MergeOutcome::InForce)
+    }
+
+    /// Moves a merged generation to the others, where it is to be at this place, and opens it. After an error it is where it was
+    /// built.
+    fn place_merged(&self, due: &DueMerge, at: usize) -> Result<InForce, IndexError> {
+        let directory = generations_directory(&self.path);
+        let placed = directory.join(&due.name);
+        fs::rename(&due.path, &placed).map_err(file("move the generation to", &placed))?;
+        flush_directory(&directory).and_then(|()| self.open_merged(due, &placed, at)).inspect_err(|_| {
+            // if it stays, an unnamed file in the directory is harmless
+            let _ = fs::rename(&placed, &due.path);
+        })
     }
 
     fn open_merged(&self, due: &DueMerge, path: &Path, at: usize) -> Result<InForce, IndexError> {

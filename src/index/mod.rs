@@ -72,6 +72,7 @@ pub use hot::tables::unspent::{FoundOutput, UnspentKey, UnspentRow};
 pub use hot::update::{Tip, Update};
 pub use import::{FreshStart, Import, ImportEstimate, ImportOptions, ImportPhase, ImportProgress, Imported};
 pub use keys::{OutputPosition, Salt, ScriptKey, TxNum};
+pub use merge::MergeOutcome;
 pub use merkle::{FrozenTxids, TxidMismatch};
 pub use metrics::IndexMetrics;
 pub use open::{Index, IndexOptions};

@@ -13,7 +13,7 @@ use redb::{Builder, Database, DatabaseError, ReadOnlyDatabase, ReadTransaction, 
 use super::block::Parser;
 use super::damage::catch_damage;
 use super::error::IndexError;
-use super::frozen::builder::remove_if_exists;
+use super::frozen::builder::{remove_directory_if_exists, remove_if_exists};
 use super::frozen::{DerivedFile, DerivedName, Generation, Generations, InForce, InForceRecord, TableVersions};
 use super::hot::announced::AnnouncedTip;
 use super::hot::flush::FlushState;
@@ -259,6 +259,17 @@ impl Index {
     /// Errors: [`IndexError::File`].
     pub fn remove_unused(path: &Path) -> Result<(), IndexError> {
         remove_if_exists(path)
+    }
+
+    /// Removes what is left of builds in the background that no thread goes on with. They begin anew.
+    ///
+    /// Errors: files cannot be listed or removed; storage errors.
+    pub fn remove_unfinished_builds(&self) -> Result<(), IndexError> {
+        remove_if_exists(&self.freezing_path())?;
+        remove_if_exists(&self.merging_path())?;
+        remove_directory_if_exists(&deriving_directory(&self.path))?;
+        self.remove_unused_tables()?;
+        Ok(())
     }
 
     /// The highest block of the generation in a file, which need not be in force.

@@ -1,11 +1,42 @@
 //! A thread that works on the index while the loop follows the node.
 
+use std::fmt::Display;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use tracing::warn;
 
 use super::error::SyncError;
 use crate::index::IndexError;
+
+/// The pause after a failure.
+const RETRY_PAUSE: Duration = Duration::from_mins(10);
+
+/// When work that failed may begin again.
+#[derive(Default)]
+pub(super) struct Retry {
+    at: Option<Instant>,
+}
+
+impl Retry {
+    /// Whether the pause after a failure has not passed.
+    pub(super) fn is_waiting(&self) -> bool {
+        self.at.is_some_and(|at| Instant::now() < at)
+    }
+
+    /// Whether a failure was not followed by another try.
+    pub(super) fn has_failed(&self) -> bool {
+        self.at.is_some()
+    }
+
+    /// Logs a failure and begins the pause. `consequence` says what cannot be done, and what that means.
+    pub(super) fn postpone(&mut self, error: &dyn Display, consequence: &str) {
+        warn!(%error, again_in = ?RETRY_PAUSE, "{consequence}");
+        self.at = Some(Instant::now() + RETRY_PAUSE);
+    }
+}
 
 /// A running thread. Dropping it stops the work and waits for its end.
 pub(super) struct BackgroundJob<T> {

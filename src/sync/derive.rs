@@ -5,31 +5,27 @@
 use std::fmt::Display;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::thread;
 use std::time::{Duration, Instant};
 
-use tracing::{debug, info, warn};
+use tracing::{debug, info};
 
-use super::background::BackgroundJob;
+use super::background::{BackgroundJob, Retry};
+use super::build_log::watch_build;
 use super::error::SyncError;
 use super::follow::{SyncLoop, Until};
 use super::progress::LOG_INTERVAL;
-use crate::chain::float::to_f64;
-use crate::index::{BuildPhase, BuildProgress, DueTable, IndexError, NamedTable};
+use crate::index::{DueTable, IndexError, NamedTable};
 
-/// The pause after a failure.
-const RETRY_PAUSE: Duration = Duration::from_mins(10);
 /// Transactions or rows that a commit looks at: one takes a few milliseconds.
 const TENDED_ROWS: u32 = 1_000;
-/// The longest pause of the thread at a time.
-const LONGEST_REST: Duration = Duration::from_millis(200);
+/// What a failure to build means.
+const CANNOT_BUILD: &str = "cannot build an optional table; lookups that need it fail with NOT_READY";
 
 /// Building optional tables, as far as it is under way.
 #[derive(Default)]
 pub(super) struct Deriver {
     job: Option<DeriveJob>,
-    /// No job is started before.
-    retry_at: Option<Instant>,
+    pub(super) retry: Retry,
     /// Whether live rows are complete, and those of tables that are off are deleted.
     is_tended: bool,
     /// Whether live rows have changed since the chain was published.
@@ -51,80 +47,25 @@ impl DeriveJob {
         let (due, began) = (Arc::new(due), Instant::now());
         let table = Arc::clone(&due);
         let build = move |stop: &Arc<AtomicBool>| {
-            let (mut progress, mut worked) = (BuildLog::new(), Instant::now());
-            table.build(stop, &mut |at| {
-                progress.report(table.table(), at);
-                if yields {
-                    thread::sleep(worked.elapsed().min(LONGEST_REST));
-                    worked = Instant::now();
-                }
-            })
+            let mut watch = watch_build(yields);
+            table.build(stop, &mut |progress| watch(table.table(), progress))
         };
         Ok(Self { due, began, job: BackgroundJob::start("derive", build)? })
     }
 }
 
 impl Deriver {
+    /// Ends the job, if one runs, because of this.
+    pub(super) fn stop(&mut self, cause: &dyn Display) {
+        if self.job.take().is_some() {
+            self.retry.postpone(cause, CANNOT_BUILD);
+        }
+    }
+
     /// Whether something is under way that the loop has to go on with.
     pub(super) fn is_busy(&self) -> bool {
         !self.is_tended || self.job.is_some()
     }
-}
-
-/// Logs the progress of a build every ten seconds.
-struct BuildLog {
-    phase: BuildPhase,
-    began: Instant,
-    last_line: Instant,
-}
-
-impl BuildLog {
-    fn new() -> Self {
-        let now = Instant::now();
-        Self { phase: BuildPhase::Reading, began: now, last_line: now }
-    }
-
-    fn report(&mut self, table: &str, progress: BuildProgress) {
-        if self.phase != progress.phase {
-            (self.phase, self.began) = (progress.phase, Instant::now());
-        }
-        if self.last_line.elapsed() < LOG_INTERVAL {
-            return;
-        }
-        self.last_line = Instant::now();
-        let (rate, seconds_left) = rate_and_seconds_left(progress, self.began.elapsed());
-        let BuildProgress { done, total, .. } = progress;
-        let percent = format!("{:.1}", 100.0 * to_f64(done) / to_f64(total.max(1)));
-        match progress.phase {
-            BuildPhase::Reading => info!(
-                table,
-                transactions = done,
-                of = total,
-                %percent,
-                transactions_per_second = format_args!("{rate:.0}"),
-                seconds_left,
-                "reading blocks for an optional table"
-            ),
-            BuildPhase::Writing => info!(
-                table,
-                rows = done,
-                of = total,
-                %percent,
-                rows_per_second = format_args!("{rate:.0}"),
-                seconds_left,
-                "writing an optional table"
-            ),
-        }
-    }
-}
-
-/// What a phase does a second, and how many seconds it lasts at that rate.
-fn rate_and_seconds_left(progress: BuildProgress, elapsed: Duration) -> (f64, Option<u64>) {
-    let BuildProgress { done, total, before, .. } = progress;
-    let own = done.saturating_sub(before);
-    let millis = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX).max(1);
-    let left = total.saturating_sub(done).saturating_mul(millis).checked_div(own);
-    (1_000.0 * to_f64(own) / to_f64(millis), left.map(|left| left.div_ceil(1_000)))
 }
 
 impl SyncLoop<'_> {
@@ -133,7 +74,7 @@ impl SyncLoop<'_> {
     ///
     /// Errors: the index cannot be read or written. A failure of the thread is logged, and it is started again later.
     pub(super) fn derive_when_due(&mut self, slice: Duration) -> Result<(), SyncError> {
-        let is_waiting = self.deriver.retry_at.is_some_and(|at| Instant::now() < at);
+        let is_waiting = self.deriver.retry.is_waiting();
         let index = &self.follow.index;
         if !self.deriver.is_tended || (!is_waiting && (index.lacks_miners()? || index.incomplete_filters()?.is_some()))
         {
@@ -152,8 +93,7 @@ impl SyncLoop<'_> {
     ///
     /// Errors: as [`SyncLoop::derive_when_due`].
     pub(super) fn derive_to_the_end(&mut self) -> Result<(), SyncError> {
-        self.deriver.retry_at = None;
-        while !self.follow.node.stop().is_raised() && self.deriver.retry_at.is_none() {
+        while !self.follow.node.stop().is_raised() && !self.deriver.retry.has_failed() {
             let was_idle = self.deriver.is_tended && self.deriver.job.is_none();
             self.derive_when_due(Duration::MAX)?;
             match &self.deriver.job {
@@ -169,7 +109,7 @@ impl SyncLoop<'_> {
         self.freeze_to_the_end()
     }
 
-    /// Removes files of optional tables that nothing uses.
+    /// Removes files of optional tables that nothing uses, of a merge that another process began as well.
     ///
     /// Errors: the files cannot be listed or removed.
     pub(super) fn remove_unused_tables(&self) -> Result<(), SyncError> {
@@ -188,7 +128,7 @@ impl SyncLoop<'_> {
                 Ok(may_be_left) => !may_be_left,
                 // the node may return them later
                 Err(error @ (IndexError::RawUnavailable { .. } | IndexError::NoRawBlocks { .. })) => {
-                    self.postpone_deriving(&error);
+                    self.deriver.retry.postpone(&error, CANNOT_BUILD);
                     true
                 }
                 Err(error) => return Err(error.into()),
@@ -221,12 +161,12 @@ impl SyncLoop<'_> {
     }
 
     fn start_deriving(&mut self) -> Result<(), SyncError> {
-        if !self.freezer.is_tidy() || self.deriver.retry_at.is_some_and(|at| Instant::now() < at) {
+        if !self.freezer.is_tidy() || self.deriver.retry.is_waiting() {
             return Ok(());
         }
         let Some(due) = self.follow.index.due_table()? else { return Ok(()) };
-        if let Some(shortage) = self.follow.index.required_space().with_table(due.disk_bytes()).shortage() {
-            self.postpone_deriving(&shortage);
+        if let Some(shortage) = self.follow.index.required_space().with_build(due.disk_bytes()).shortage() {
+            self.deriver.retry.postpone(&shortage, CANNOT_BUILD);
             return Ok(());
         }
         let range = due.range();
@@ -240,7 +180,7 @@ impl SyncLoop<'_> {
         );
         match DeriveJob::start(due, self.follow.until == Until::Stopped) {
             Ok(job) => self.deriver.job = Some(job),
-            Err(error) => self.postpone_deriving(&error),
+            Err(error) => self.deriver.retry.postpone(&error, CANNOT_BUILD),
         }
         Ok(())
     }
@@ -248,7 +188,7 @@ impl SyncLoop<'_> {
     fn finish_deriving(&mut self, job: DeriveJob) -> Result<(), SyncError> {
         let DeriveJob { due, began, job } = job;
         if let Err(error) = job.join() {
-            self.postpone_deriving(&error);
+            self.deriver.retry.postpone(&error, CANNOT_BUILD);
             return Ok(());
         }
         match self.follow.index.name_table(&due)? {
@@ -258,7 +198,7 @@ impl SyncLoop<'_> {
                 return Ok(());
             }
             NamedTable::Unreadable(error) => {
-                self.postpone_deriving(&error);
+                self.deriver.retry.postpone(&error, CANNOT_BUILD);
                 return Ok(());
             }
         }
@@ -275,27 +215,5 @@ impl SyncLoop<'_> {
             "built an optional table"
         );
         Ok(())
-    }
-
-    fn postpone_deriving(&mut self, error: &dyn Display) {
-        warn!(%error, again_in = ?RETRY_PAUSE, "cannot build an optional table; lookups that need it fail with NOT_READY");
-        self.deriver.retry_at = Some(Instant::now() + RETRY_PAUSE);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_remaining_time_follows_from_what_this_process_did() {
-        let after = |done, before, seconds| {
-            let progress = BuildProgress { phase: BuildPhase::Reading, done, total: 1_000, before };
-            rate_and_seconds_left(progress, Duration::from_secs(seconds))
-        };
-        let (rate, left) = after(500, 400, 10);
-        assert!((rate - 10.0).abs() < 1e-9 && left == Some(50), "{rate} {left:?}");
-        assert_eq!(after(400, 400, 10).1, None);
-        assert_eq!(after(1_000, 0, 10).1, Some(0));
     }
 }

@@ -4,8 +4,9 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use tracing::{error, info, warn};
+use tracing::{error, warn};
 
+use super::background::Retry;
 use super::derive::Deriver;
 use super::error::SyncError;
 use super::freeze::{Freezer, Freezing, TIP_SLICE};
@@ -16,7 +17,7 @@ use super::raw_storage::RawMover;
 use super::reorg::Record;
 use super::wake::Wake;
 use super::withheld::Withheld;
-use crate::index::{DiskShortage, Index, RequiredSpace, Snapshot};
+use crate::index::{Index, RequiredSpace, Snapshot};
 use crate::live::{ChainEvent, Event, Live};
 use crate::node::{Node, NodeError, NodeSignal, ReceivedSignal, Signals};
 use crate::view::{Head, Published, SyncState};
@@ -66,8 +67,6 @@ pub struct Follow<'a> {
 const REMOVAL_PAUSE: Duration = Duration::from_millis(5);
 /// The longest time of the final write, without the commit that is under way.
 const FINAL_WRITE_TIMEOUT: Duration = Duration::from_secs(3);
-/// The interval between checks of a full disk.
-const DISK_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// The most signals that wait while blocks are connected; more of them count as lost.
 const MAX_SIGNALS: usize = 200_000;
 /// The first pause after a failure of the node; only the stop flag ends it early.
@@ -115,6 +114,7 @@ fn run_rounds(following: &mut SyncLoop<'_>) -> Result<(), SyncError> {
         following.derive_when_due(TIP_SLICE)?;
         let pause = match following.round() {
             Ok(RoundOutcome::InSync) if following.follow.until == Until::CaughtUp => {
+                following.forget_failures();
                 following.freeze_to_the_end()?;
                 return following.derive_to_the_end();
             }
@@ -358,7 +358,7 @@ impl SyncLoop<'_> {
     }
 
     /// The node failed: all that it reported is requested again when it answers.
-    fn handle_node_failure(&mut self) {
+    pub(super) fn handle_node_failure(&mut self) {
         self.tip_checked = None;
         self.retain_arrivals();
         if let Some(mempool_sync) = &mut self.mempool_sync {
@@ -367,42 +367,16 @@ impl SyncLoop<'_> {
         self.follow.published.change_state(SyncState::without_node);
     }
 
-    /// Waits until the disk has space for the next blocks; queries are answered meanwhile. Returns false when the stop
-    /// flag is raised.
-    ///
-    /// Errors: an earlier write did not reach the disk, as in [`Index::flush_soon`]; [`SyncError::DiskShortage`] with
-    /// [`Until::CaughtUp`], as a user waits for the result.
-    pub(super) fn wait_for_disk_space(&mut self) -> Result<bool, SyncError> {
-        let required_space = self.required_space.take().unwrap_or_else(|| self.follow.index.required_space());
-        let Some(shortage) = required_space.shortage() else { return Ok(true) };
-        if self.follow.until == Until::CaughtUp {
-            return Err(SyncError::DiskShortage(shortage));
-        }
-        // a margin, or small changes on the disk would stop and start the loop all the time
-        let required_space = required_space.plus_a_quarter();
-        self.handle_node_failure();
-        let mut is_logged = false;
-        while let Some(shortage) = required_space.shortage() {
-            self.follow.published.change_state(|state| SyncState { disk_shortage: Some(shortage), ..state });
-            if !is_logged {
-                let DiskShortage { needed_bytes, free_bytes, .. } = shortage;
-                error!(needed_bytes, free_bytes, "the node is not followed: {shortage}");
-                is_logged = true;
-            }
-            if self.follow.node.stop().sleep(DISK_CHECK_INTERVAL).is_err() {
-                return Ok(false);
-            }
-            // after a failed write no read is reliable, which ends the loop
-            self.follow.index.ensure_flushing()?;
-            self.release_when_due()?;
-        }
-        self.follow.published.change_state(|state| SyncState { disk_shortage: None, ..state });
-        info!("the disk of the index has enough free space again");
-        Ok(true)
+    /// What failed in the background is tried again at once.
+    fn forget_failures(&mut self) {
+        self.freezer.retry = Retry::default();
+        self.merger.retry = Retry::default();
+        self.raw_mover.retry = Retry::default();
+        self.deriver.retry = Retry::default();
     }
 
     /// Shows the withheld index when the wait for the lost block is over.
-    fn release_when_due(&mut self) -> Result<(), SyncError> {
+    pub(super) fn release_when_due(&mut self) -> Result<(), SyncError> {
         if self.abandon_when_due()? { self.reannounce() } else { Ok(()) }
     }
 

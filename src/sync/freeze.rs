@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use tracing::{debug, info, warn};
 
-use super::background::BackgroundJob;
+use super::background::{BackgroundJob, Retry};
 use super::error::SyncError;
 use super::follow::SyncLoop;
 use super::wake::PauseEnd;
@@ -19,8 +19,8 @@ use crate::chain::Height;
 use crate::index::{GenerationRange, ImportEstimate, Index, IndexError, RawStorage, Snapshot, Tip};
 use crate::node::{BlockPositions, NodeBlocks};
 
-/// The pause after a failure.
-const RETRY_PAUSE: Duration = Duration::from_mins(10);
+/// What a failure to freeze means.
+const CANNOT_FREEZE: &str = "cannot freeze blocks; they stay in the index file";
 /// Rows that a commit of the deletion looks at: one takes a few milliseconds.
 const SWEPT_ROWS: usize = 2_000;
 /// How long rows are deleted at a time at the tip.
@@ -74,8 +74,7 @@ impl FreezeBounds {
 #[derive(Default)]
 pub(super) struct Freezer {
     job: Option<FreezeJob>,
-    /// No job is started before.
-    retry_at: Option<Instant>,
+    pub(super) retry: Retry,
     /// When rows were deleted last.
     swept_at: Option<Instant>,
     /// Whether no shadowed rows are left.
@@ -93,6 +92,13 @@ impl Freezer {
     /// Whether the files that no commit names are adopted or removed.
     pub(super) fn is_tidy(&self) -> bool {
         self.is_tidy
+    }
+
+    /// Ends the job, if one runs, because of this.
+    pub(super) fn stop(&mut self, cause: &dyn Display) {
+        if self.job.take().is_some() {
+            self.retry.postpone(cause, CANNOT_FREEZE);
+        }
     }
 
     /// Shadowed rows may be left.
@@ -211,7 +217,6 @@ impl SyncLoop<'_> {
     ///
     /// Errors: as [`SyncLoop::freeze_when_due`].
     pub(super) fn freeze_to_the_end(&mut self) -> Result<(), SyncError> {
-        (self.freezer.retry_at, self.merger.retry_at, self.raw_mover.retry_at) = (None, None, None);
         while !self.follow.node.stop().is_raised() {
             let was_swept = self.freezer.is_swept;
             self.freeze_when_due(Duration::MAX)?;
@@ -240,7 +245,7 @@ impl SyncLoop<'_> {
     }
 
     fn start_freezing(&mut self) -> Result<(), SyncError> {
-        if self.freezer.retry_at.is_some_and(|at| Instant::now() < at) {
+        if self.freezer.retry.is_waiting() {
             return Ok(());
         }
         let (Some(freezing), Some(chain), Some(storage)) = (&self.follow.freezing, &self.chain, self.raw_mover.storage)
@@ -252,7 +257,7 @@ impl SyncLoop<'_> {
         let first = frozen.map_or(Height::GENESIS, Height::next);
         let path = self.follow.index.freezing_path();
         if let Err(error) = Index::remove_unused(&path) {
-            self.postpone(&error);
+            self.freezer.retry.postpone(&error, CANNOT_FREEZE);
             return Ok(());
         }
         let transactions = chain.transactions_in(first..=last)?;
@@ -266,13 +271,13 @@ impl SyncLoop<'_> {
             RawStorage::Node => estimate,
         };
         if let Err(error) = estimate.check(directory, directory) {
-            self.postpone(&error);
+            self.freezer.retry.postpone(&error, CANNOT_FREEZE);
             return Ok(());
         }
         info!(first = %first, last = %last, transactions, "freezing blocks in the background");
         match FreezeJob::start(Arc::clone(chain), first..=last, path, freezing.blocks.clone(), storage) {
             Ok(job) => self.freezer.job = Some(job),
-            Err(error) => self.postpone(&error),
+            Err(error) => self.freezer.retry.postpone(&error, CANNOT_FREEZE),
         }
         Ok(())
     }
@@ -282,13 +287,13 @@ impl SyncLoop<'_> {
         let (range, positions) = match job.join() {
             Ok(frozen) => frozen,
             Err(error) => {
-                self.postpone(&error);
+                self.freezer.retry.postpone(&error, CANNOT_FREEZE);
                 return Ok(());
             }
         };
         // a file that was lost or damaged meanwhile is built again
         if let Err(error) = self.follow.index.last_block_of(&path) {
-            self.postpone(&error);
+            self.freezer.retry.postpone(&error, CANNOT_FREEZE);
             return Ok(());
         }
         match self.follow.index.adopt(&path) {
@@ -300,7 +305,7 @@ impl SyncLoop<'_> {
             }
             // the index is as before
             Err(error @ (IndexError::File { .. } | IndexError::RawBlocksMissing { .. })) => {
-                self.postpone(&error);
+                self.freezer.retry.postpone(&error, CANNOT_FREEZE);
                 return Ok(());
             }
             Err(error) => return Err(error.into()),
@@ -319,11 +324,6 @@ impl SyncLoop<'_> {
         Ok(())
     }
 
-    fn postpone(&mut self, error: &dyn Display) {
-        warn!(%error, again_in = ?RETRY_PAUSE, "cannot freeze blocks; they stay in the index file");
-        self.freezer.retry_at = Some(Instant::now() + RETRY_PAUSE);
-    }
-
     /// Puts complete generations into force that a crash left without a name, if their blocks are still in the node's chain,
     /// and removes those that a reorganisation left. What is not a generation of this index is not touched.
     ///
@@ -340,8 +340,7 @@ impl SyncLoop<'_> {
                 }
             }
         }
-        // a build that ended early begins anew
-        self.remove_unfinished_merge();
+        Index::remove_unused(&self.follow.index.merging_path())?;
         self.remove_unused_tables()?;
         self.freezer.is_tidy = true;
         Ok(())
@@ -359,7 +358,7 @@ impl SyncLoop<'_> {
                 Err(error) => return Err(error.into()),
             }
         }
-        info!(path = %path.display(), "removing a generation whose blocks left the chain, or whose raw bytes are missing");
+        info!(path = %path.display(), "removing a generation that is not used: its blocks are in others or left the chain, or their raw bytes are missing");
         Ok(Index::remove_unused(path)?)
     }
 }

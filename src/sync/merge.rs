@@ -3,24 +3,24 @@
 
 use std::fmt::Display;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use tracing::{debug, info, warn};
+use tracing::{debug, info};
 
-use super::background::BackgroundJob;
+use super::background::{BackgroundJob, Retry};
+use super::build_log::watch_build;
 use super::error::SyncError;
-use super::follow::SyncLoop;
-use crate::index::{DueMerge, Index, IndexError};
+use super::follow::{SyncLoop, Until};
+use crate::index::{DueMerge, MergeOutcome};
 
-/// The pause after a failure.
-const RETRY_PAUSE: Duration = Duration::from_mins(10);
+/// What a failure to merge means.
+const CANNOT_MERGE: &str = "cannot merge generations; they stay as they are";
 
 /// Merging, as far as it is under way.
 #[derive(Default)]
 pub(super) struct Merger {
     job: Option<MergeJob>,
-    /// No job is started before.
-    pub(super) retry_at: Option<Instant>,
+    pub(super) retry: Retry,
 }
 
 struct MergeJob {
@@ -30,16 +30,25 @@ struct MergeJob {
 }
 
 impl MergeJob {
-    fn start(due: DueMerge) -> Result<Self, SyncError> {
+    /// `yields` to requests: the thread rests while it builds optional tables.
+    fn start(due: DueMerge, yields: bool) -> Result<Self, SyncError> {
         let (due, began) = (Arc::new(due), Instant::now());
         let merged = Arc::clone(&due);
-        Ok(Self { due, began, job: BackgroundJob::start("merge", move |stop| merged.build(stop))? })
+        let build = move |stop: &Arc<_>| merged.build(stop, &mut watch_build(yields));
+        Ok(Self { due, began, job: BackgroundJob::start("merge", build)? })
     }
 }
 
 impl Merger {
     pub(super) fn is_running(&self) -> bool {
         self.job.is_some()
+    }
+
+    /// Ends the job, if one runs, because of this.
+    pub(super) fn stop(&mut self, cause: &dyn Display) {
+        if self.job.take().is_some() {
+            self.retry.postpone(cause, CANNOT_MERGE);
+        }
     }
 }
 
@@ -54,25 +63,16 @@ impl SyncLoop<'_> {
         if self.merger.job.is_none() { self.start_merging() } else { Ok(()) }
     }
 
-    /// Removes the file of a merge that another process began.
-    pub(super) fn remove_unfinished_merge(&self) {
-        if let Err(error) = Index::remove_unused(&self.follow.index.merging_path()) {
-            warn!(%error, "cannot remove what is left of a merge");
-        }
-    }
-
     fn start_merging(&mut self) -> Result<(), SyncError> {
-        if self.follow.freezing.is_none() || self.merger.retry_at.is_some_and(|at| Instant::now() < at) {
+        if self.follow.freezing.is_none() || self.merger.retry.is_waiting() {
             return Ok(());
         }
         let index = &self.follow.index;
         let Some(due) = index.due_merge()? else { return Ok(()) };
-        if let Some(shortage) = index.required_space().with_table(due.disk_bytes()).shortage() {
-            self.postpone_merging(&shortage);
-            return Ok(());
-        }
-        if let Err(error) = Index::remove_unused(&index.merging_path()) {
-            self.postpone_merging(&error);
+        // a margin, as following goes on meanwhile
+        let required_space = index.required_space().with_build(due.disk_bytes()).plus_a_quarter();
+        if let Some(shortage) = required_space.shortage() {
+            self.merger.retry.postpone(&shortage, CANNOT_MERGE);
             return Ok(());
         }
         let range = due.range();
@@ -83,30 +83,28 @@ impl SyncLoop<'_> {
             generations = due.count(),
             "merging generations in the background"
         );
-        match MergeJob::start(due) {
+        match MergeJob::start(due, self.follow.until == Until::Stopped) {
             Ok(job) => self.merger.job = Some(job),
-            Err(error) => self.postpone_merging(&error),
+            Err(error) => self.merger.retry.postpone(&error, CANNOT_MERGE),
         }
         Ok(())
     }
 
     fn finish_merging(&mut self, MergeJob { due, began, job }: MergeJob) -> Result<(), SyncError> {
         if let Err(error) = job.join() {
-            self.postpone_merging(&error);
+            self.merger.retry.postpone(&error, CANNOT_MERGE);
             return Ok(());
         }
-        match self.follow.index.replace_merged(&due) {
-            Ok(true) => {}
-            Ok(false) => {
-                debug!("a reorganisation reached generations that were being merged");
+        match self.follow.index.replace_merged(&due)? {
+            MergeOutcome::InForce => {}
+            MergeOutcome::NotNeeded => {
+                debug!("generations or the tables that are on have changed while they were merged");
                 return Ok(());
             }
-            // the index is as before
-            Err(error @ IndexError::File { .. }) => {
-                self.postpone_merging(&error);
+            MergeOutcome::Unusable(error) => {
+                self.merger.retry.postpone(&error, CANNOT_MERGE);
                 return Ok(());
             }
-            Err(error) => return Err(error.into()),
         }
         self.publish_chain()?;
         let range = due.range();
@@ -119,10 +117,5 @@ impl SyncLoop<'_> {
             "merged generations"
         );
         Ok(())
-    }
-
-    fn postpone_merging(&mut self, error: &dyn Display) {
-        warn!(%error, again_in = ?RETRY_PAUSE, "cannot merge generations; they stay as they are");
-        self.merger.retry_at = Some(Instant::now() + RETRY_PAUSE);
     }
 }

@@ -14,8 +14,10 @@
 
 mod advance;
 mod background;
+mod build_log;
 mod compare;
 mod derive;
+mod disk_space;
 mod error;
 mod follow;
 mod fork;

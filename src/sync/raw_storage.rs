@@ -2,7 +2,6 @@
 //! copies them from the node, or reads them back from it before the copies are removed. Each step is recorded, so that a
 //! restart continues.
 
-use std::fmt::Display;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,15 +10,15 @@ use std::time::{Duration, Instant};
 
 use tracing::{info, warn};
 
-use super::background::BackgroundJob;
+use super::background::{BackgroundJob, Retry};
 use super::error::SyncError;
 use super::follow::{SyncLoop, Until};
 use crate::chain::Height;
 use crate::index::{IndexError, RawProgress, RawStorage, Snapshot, Tip};
 use crate::node::ChainInfo;
 
-/// The pause after a failure.
-const RETRY_PAUSE: Duration = Duration::from_mins(10);
+/// What a failure to move bytes means.
+const CANNOT_MOVE: &str = "cannot move the bytes of frozen blocks to where index.raw_transactions says";
 /// The longest time between two records of the progress.
 const STEP_TIME: Duration = Duration::from_secs(10);
 /// The most blocks between two records of the progress.
@@ -39,8 +38,7 @@ pub(super) struct RawMover {
     /// The lowest height from which the node has all blocks.
     kept_from: Height,
     job: Option<BackgroundJob<RawStep>>,
-    /// No job is started before.
-    pub(super) retry_at: Option<Instant>,
+    pub(super) retry: Retry,
     /// When a line about the progress was logged last; `None` if nothing is under way.
     logged_at: Option<Instant>,
     /// All blocks below are stored as they should be, as far as the node has them.
@@ -60,11 +58,6 @@ enum RawStep {
 }
 
 impl RawMover {
-    fn postpone(&mut self, error: &dyn Display) {
-        warn!(%error, again_in = ?RETRY_PAUSE, "cannot move the bytes of frozen blocks to where index.raw_transactions says");
-        self.retry_at = Some(Instant::now() + RETRY_PAUSE);
-    }
-
     /// Logs the progress now and then.
     fn report(&mut self, what: &str, done_bytes: u64, all_bytes: u64) {
         if self.logged_at.is_none_or(|logged| logged.elapsed() >= LOG_INTERVAL) {
@@ -124,10 +117,10 @@ impl SyncLoop<'_> {
         if let Some(job) = self.raw_mover.job.take_if(|job| job.is_finished()) {
             match job.join() {
                 Ok(step) => self.finish_raw_step(step)?,
-                Err(error) => self.raw_mover.postpone(&error),
+                Err(error) => self.raw_mover.retry.postpone(&error, CANNOT_MOVE),
             }
         }
-        let is_waiting = self.raw_mover.retry_at.is_some_and(|at| Instant::now() < at);
+        let is_waiting = self.raw_mover.retry.is_waiting();
         let Some(chain) = self.chain.clone().filter(|_| !self.raw_mover.is_running() && !is_waiting) else {
             return Ok(());
         };
@@ -152,7 +145,7 @@ impl SyncLoop<'_> {
         let RawProgress { missing_bytes, stored_bytes, frozen_bytes, .. } = progress;
         // before each step, as others may write to the disk as well; what a pruning node has deleted takes no space
         if let Err(error) = self.follow.index.check_raw_space(missing_bytes) {
-            mover.postpone(&error);
+            mover.retry.postpone(&error, CANNOT_MOVE);
             return Ok(());
         }
         mover.report("copying the bytes of frozen blocks from the node", stored_bytes, frozen_bytes);
@@ -213,7 +206,7 @@ impl SyncLoop<'_> {
     fn start_raw_job(&mut self, work: impl FnOnce(&Arc<AtomicBool>) -> Result<RawStep, IndexError> + Send + 'static) {
         match BackgroundJob::start("raw-blocks", work) {
             Ok(job) => self.raw_mover.job = Some(job),
-            Err(error) => self.raw_mover.postpone(&error),
+            Err(error) => self.raw_mover.retry.postpone(&error, CANNOT_MOVE),
         }
     }
 

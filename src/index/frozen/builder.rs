@@ -384,6 +384,16 @@ pub(in crate::index) fn remove_if_exists(path: &Path) -> Result<(), IndexError> 
     }
 }
 
+/// Removes a directory with all that is in it, if there is one.
+///
+/// Errors: [`IndexError::File`].
+pub(in crate::index) fn remove_directory_if_exists(path: &Path) -> Result<(), IndexError> {
+    match std::fs::remove_dir_all(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        removed => removed.map_err(file("remove", path)),
+    }
+}
+
 fn encode_counts(counts: &BTreeMap<String, Count>) -> Vec<u8> {
     let mut row = Encoder::default();
     for (name, count) in counts {

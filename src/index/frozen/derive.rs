@@ -8,7 +8,6 @@
 //! interrupted continues behind its last run. Merging them, which takes a small part of the time, begins anew.
 
 use std::fs;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -23,10 +22,12 @@ use super::super::hot::update::Tip;
 use super::super::keys::TxNum;
 use super::super::open::{file, flush_directory};
 use super::super::optional::{OptionalTable, RowContext};
+use super::super::raw::RawSources;
 use super::super::witnesses::commits_to_witnesses;
-use super::builder::{GenerationBuilder, remove_if_exists};
+use super::builder::{GenerationBuilder, remove_directory_if_exists, remove_if_exists};
 use super::derived::{DerivedFile, DerivedName};
 use super::facts::{GenerationRange, facts};
+use super::generation::Generation;
 use super::generations::{Generations, InForce};
 use super::page::PackedRow;
 use super::record_runs::{MergedRuns, RecordRun};
@@ -210,11 +211,9 @@ impl DueTable {
     }
 
     fn remove_temporary(&self) -> Result<(), IndexError> {
-        match fs::remove_dir_all(&self.temporary) {
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
-            removed => removed.map_err(file("remove", &self.temporary)),
-        }
+        remove_directory_if_exists(&self.temporary)
     }
+
 
     /// Whether the file is there, and can be named.
     fn is_complete(&self) -> bool {
@@ -245,7 +244,7 @@ impl DueTable {
             if stop.load(Ordering::Relaxed) {
                 return Err(IndexError::Interrupted);
             }
-            self.with_block(height, |block| {
+            with_block(&self.in_force.generation, self.generations.raw(), height, |block| {
                 for transaction in &block.transactions {
                     form.each_record(txnum, transaction, &mut |record| records.push(record));
                     txnum = TxNum(txnum.0.saturating_add(1));
@@ -269,20 +268,6 @@ impl DueTable {
     /// Of all blocks of the generation, also if it is shortened between two attempts.
     fn cut_bits(&self) -> CutBits {
         self.in_force.generation.range().cut_bits()
-    }
-
-    /// Reads a block and checks every byte of it.
-    fn with_block(&self, height: Height, visit: impl FnOnce(&RawBlock<'_>)) -> Result<(), IndexError> {
-        let missing = || IndexError::corrupt("blocks", format!("the row at height {height} is missing"));
-        let row = self.in_force.generation.block(height)?.ok_or_else(missing)?;
-        let (hash, tip) = (row.hash, Tip { height, hash: row.hash });
-        let check = |bytes: Vec<u8>| match RawBlock::parse(&bytes) {
-            Ok(block) if is_block(&block, hash) => Ok(bytes),
-            _ => Err("the bytes that were returned are another block's".to_owned()),
-        };
-        let bytes = self.generations.raw().read(tip, 0, row.size, check)?;
-        visit(&RawBlock::parse(&bytes).map_err(|source| IndexError::Malformed { hash, source })?);
-        Ok(())
     }
 
     /// Merges the runs into the rows of the table.
@@ -315,6 +300,27 @@ impl DueTable {
         let facts = facts(&self.range(), (network, salt), self.cut_bits(), versions, builder.counts());
         builder.finish_file(&facts)
     }
+}
+
+/// Reads a block of a generation and checks every byte of it.
+///
+/// Errors: [`IndexError::RawUnavailable`] if it cannot be read or is another; storage errors.
+pub(super) fn with_block(
+    generation: &Generation,
+    raw: &RawSources,
+    height: Height,
+    visit: impl FnOnce(&RawBlock<'_>),
+) -> Result<(), IndexError> {
+    let missing = || IndexError::corrupt("blocks", format!("the row at height {height} is missing"));
+    let row = generation.block(height)?.ok_or_else(missing)?;
+    let (hash, tip) = (row.hash, Tip { height, hash: row.hash });
+    let check = |bytes: Vec<u8>| match RawBlock::parse(&bytes) {
+        Ok(block) if is_block(&block, hash) => Ok(bytes),
+        _ => Err("the bytes that were returned are another block's".to_owned()),
+    };
+    let bytes = raw.read(tip, 0, row.size, check)?;
+    visit(&RawBlock::parse(&bytes).map_err(|source| IndexError::Malformed { hash, source })?);
+    Ok(())
 }
 
 /// Whether these are the bytes of this block, witnesses included.

@@ -167,7 +167,7 @@ impl DerivedFile {
         let (facts, database, transaction) = FileFacts::open(&path, network, salt, cache_bytes)?;
         let table = OptionalTable::named(&name.table);
         let table = table.ok_or_else(|| unknown_table(&path, &name.table, name.version))?;
-        facts.check_versions(&path, &[table.versions()])?;
+        facts.check_versions(&path, &[table.versions()], &[])?;
         if facts.version(table.name()) != Some(name.version) {
             return Err(IndexError::Foreign { path });
         }

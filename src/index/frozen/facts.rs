@@ -82,7 +82,9 @@ pub(in crate::index) fn generation_facts(
     salt: Salt,
     counts: &BTreeMap<String, Count>,
 ) -> Vec<(String, Vec<u8>)> {
-    let versions = tables::VERSIONS.iter().map(|table| (table.name, table.newest()));
+    let has_filters = counts.contains_key(tables::FILTERS.name);
+    let tables = tables::VERSIONS.iter().chain(has_filters.then_some(&tables::FILTERS));
+    let versions = tables.map(|table| (table.name, table.newest()));
     facts(range, (network, salt), range.cut_bits(), versions, counts)
 }
 
@@ -138,7 +140,7 @@ impl PackedFormat {
             let (path, found) = (name.to_path_buf(), self.file);
             return Err(IndexError::WrongVersion { path, found, expected: FORMAT_VERSION });
         }
-        check_versions(&self.tables, name, &tables::VERSIONS)
+        check_versions(&self.tables, name, &tables::VERSIONS, &[tables::FILTERS])
     }
 }
 
@@ -248,11 +250,16 @@ impl FileFacts {
         Ok(Self { salt: found, range, cut_bits, counts, versions })
     }
 
-    /// Checks that the file has these tables and no others, each in a version that is read.
+    /// Checks that the file has these tables, perhaps those that it `may_have`, and no others, each in a version that is read.
     ///
     /// Errors: [`IndexError::TableVersion`], `Foreign` if one is missing.
-    pub(super) fn check_versions(&self, path: &Path, tables: &[TableVersions]) -> Result<(), IndexError> {
-        check_versions(&self.versions, path, tables)
+    pub(super) fn check_versions(
+        &self,
+        path: &Path,
+        tables: &[TableVersions],
+        may_have: &[TableVersions],
+    ) -> Result<(), IndexError> {
+        check_versions(&self.versions, path, tables, may_have)
     }
 
     /// The version of a table.
@@ -261,10 +268,15 @@ impl FileFacts {
     }
 }
 
-/// Checks that a file has these tables and no others, each in a version that is read.
-fn check_versions(versions: &BTreeMap<String, u32>, path: &Path, tables: &[TableVersions]) -> Result<(), IndexError> {
+/// Checks that a file has these tables, perhaps those that it `may_have`, and no others, each in a version that is read.
+fn check_versions(
+    versions: &BTreeMap<String, u32>,
+    path: &Path,
+    tables: &[TableVersions],
+    may_have: &[TableVersions],
+) -> Result<(), IndexError> {
     for (name, found) in versions {
-        match tables.iter().find(|table| table.name == name) {
+        match tables.iter().chain(may_have).find(|table| table.name == name) {
             Some(table) => table.check(path, *found)?,
             None => return Err(unknown_table(path, name, *found)),
         }

@@ -27,18 +27,24 @@ use super::retirable::RetirableFile;
 use super::tables::positions::BlockOffset;
 use super::tables::spends::OutputState;
 use super::tables::txid_prefixes::CutBits;
-use super::tables::{self, blocks, history, late_spends, positions, spends, txid_prefixes, txids};
-use crate::chain::Height;
+use super::tables::filters::{Filtered, Filters};
+use super::tables::{self, blocks, filters, history, late_spends, positions, spends, txid_prefixes, txids};
+use crate::chain::{Height, wide};
 
 pub(in crate::index) use scan::PackedEntries;
 
 /// One eighth of its memory is for transactions that were read lately.
 const RECENT_SHARE: usize = 8;
+/// Filters are kept if they take at most one half as much beside it: they save reading many times as much of other tables.
+const FILTER_SHARE: usize = 2;
 
 /// A generation, open for reading. Safe to share between threads.
 pub struct Generation {
     /// Keeps the file open.
     _database: ReadOnlyDatabase,
+    filters: Filters,
+    /// The rows of the filters; `None` of one that has none.
+    filter_rows: Option<ReadOnlyTable<&'static [u8; 9], &'static [u8]>>,
     pub(super) recent: RecentTransactions,
     pub(super) largest_blocks: LargestBlocks,
     range: GenerationRange,
@@ -72,17 +78,23 @@ pub(super) struct ConsecutiveTransactions {
 }
 
 impl Generation {
-    /// Opens the file of a generation, of which at most `cache_bytes` of pages and transactions are kept in memory. Repairs a
-    /// complete file that was not closed.
+    /// Opens the file of a generation, of which at most `cache_bytes` of pages and transactions are kept in memory, and half as
+    /// much of filters. Repairs a complete file that was not closed.
     ///
     /// Errors: [`IndexError::Foreign`] if it is not a generation, `WrongVersion`, `TableVersion`, `WrongNetwork`,
     /// `WrongSalt` if it is of another kind, storage errors.
     pub fn open(path: &Path, network: Network, salt: Salt, cache_bytes: usize) -> Result<Self, IndexError> {
         let recent_bytes = cache_bytes / RECENT_SHARE;
         let (facts, database, transaction) = FileFacts::open(path, network, salt, cache_bytes - recent_bytes)?;
-        facts.check_versions(path, &tables::VERSIONS)?;
+        facts.check_versions(path, &tables::VERSIONS, &[tables::FILTERS])?;
         let FileFacts { range, cut_bits, counts, .. } = facts;
+        let count = counts.iter().find(|(table, _)| table == filters::NAME);
+        let filter_rows = count.map(|_| transaction.open_table(filters::TABLE)).transpose()?;
+        let are_kept = count.is_some_and(|(_, count)| count.bytes <= wide(cache_bytes / FILTER_SHARE));
+        let kept = filter_rows.as_ref().filter(|_| are_kept).map(Filters::read).transpose()?;
         Ok(Self {
+            filters: kept.unwrap_or_default(),
+            filter_rows,
             recent: RecentTransactions::new(recent_bytes),
             largest_blocks: LargestBlocks::default(),
             range,
@@ -145,6 +157,8 @@ impl Generation {
         // destructured, so that the compiler reports a new table that is not listed here
         let Self {
             _database: _,
+            filters: _,
+            filter_rows,
             recent: _,
             largest_blocks: _,
             range: _,
@@ -166,7 +180,7 @@ impl Generation {
             p2pk,
             file: _,
         } = self;
-        Ok(vec![
+        let mut checksums = vec![
             checksum(blocks)?,
             checksum(block_starts)?,
             checksum(block_hashes)?,
@@ -180,7 +194,11 @@ impl Generation {
             checksum(unspent)?,
             checksum(payouts)?,
             checksum(p2pk)?,
-        ])
+        ];
+        if let Some(filters) = filter_rows {
+            checksums.push(checksum(filters)?);
+        }
+        Ok(checksums)
     }
 
     /// One of its blocks, `None` at other heights.
@@ -231,11 +249,11 @@ impl Generation {
 
     /// The transactions with this txid, oldest first.
     pub fn positions(&self, txid: &Txid) -> Result<Vec<TxNum>, IndexError> {
-        let mut found = txid_prefixes::read(
-            txid_prefixes::NAME,
-            &self.txid_prefixes,
-            self.cut_bits.cut(self.salt.txid_prefix(txid)),
-        )?;
+        let hash = self.cut_bits.cut(self.salt.txid_prefix(txid));
+        if !self.filters.may_have(Filtered::Txids, hash) {
+            return Ok(Vec::new());
+        }
+        let mut found = txid_prefixes::read(txid_prefixes::NAME, &self.txid_prefixes, hash)?;
         let mut failed = None;
         found.retain(|txnum| match self.txid(*txnum) {
             Ok(other) => other == Some(*txid),
@@ -280,6 +298,9 @@ impl Generation {
         let Some(vout) = Position::new(vout) else { return Ok(None) };
         let outpoint = live_spends::tx_point(txnum, vout);
         if txnum < self.range.txnums.0 {
+            if !self.filters.may_have(Filtered::LateSpends, outpoint) {
+                return Ok(None);
+            }
             return Ok(self.late_spends.get(&outpoint)?.map(|row| {
                 let (txnum, vin) = live_spends::split_tx_point(row.value());
                 SpendingInput { txnum, vin: vin.to_u32() }
@@ -300,6 +321,9 @@ impl Generation {
 
     /// The last of its transactions of a script before `before`, with the totals of the script after it.
     pub fn totals(&self, script: ScriptKey, before: TxNum) -> Result<Option<(TxNum, HistoryRow)>, IndexError> {
+        if !self.may_have(script) {
+            return Ok(None);
+        }
         history::totals(&self.history, script, before)
     }
 
@@ -309,7 +333,13 @@ impl Generation {
         script: ScriptKey,
         txnums: Range<TxNum>,
     ) -> Result<impl DoubleEndedIterator<Item = Result<(TxNum, HistoryRow), IndexError>> + use<>, IndexError> {
-        history::read(&self.history, script, txnums)
+        let rows = self.may_have(script).then(|| history::read(&self.history, script, txnums)).transpose()?;
+        Ok(rows.into_iter().flatten())
+    }
+
+    /// Whether one of its transactions may have paid or spent a script.
+    fn may_have(&self, script: ScriptKey) -> bool {
+        self.filters.may_have(Filtered::Scripts, script)
     }
 
     /// Those of its outputs at these positions that pay a script and are unspent at its end, oldest first.
@@ -318,7 +348,8 @@ impl Generation {
         script: ScriptKey,
         positions: Range<OutputPosition>,
     ) -> Result<impl DoubleEndedIterator<Item = Result<(UnspentKey, UnspentRow), IndexError>> + use<>, IndexError> {
-        unspent::read(&self.unspent, script, positions)
+        let rows = self.may_have(script).then(|| unspent::read(&self.unspent, script, positions)).transpose()?;
+        Ok(rows.into_iter().flatten())
     }
 
     /// Whether it has a row of this output in `unspent`.
@@ -345,7 +376,8 @@ impl Generation {
         script: ScriptKey,
         heights: Range<Height>,
     ) -> Result<impl DoubleEndedIterator<Item = Result<Height, IndexError>> + use<>, IndexError> {
-        payouts::read(&self.payouts, script, heights)
+        let rows = self.may_have(script).then(|| payouts::read(&self.payouts, script, heights)).transpose()?;
+        Ok(rows.into_iter().flatten())
     }
 
     /// The P2PK scripts whose public key has this HASH160 and that one of its transactions paid, each with the first.

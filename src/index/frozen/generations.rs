@@ -193,6 +193,11 @@ impl Generations {
         self.in_force.iter().flat_map(|in_force| in_force.derived.values()).map(Arc::as_ref)
     }
 
+    /// These generations, counting the tables that are under construction apart from others.
+    pub(super) fn counting_apart(&self) -> Self {
+        Self { building: Arc::default(), ..self.clone() }
+    }
+
     /// The names of the files that have one of their tables.
     pub(in crate::index) fn derived_names(&self) -> impl Iterator<Item = &DerivedName> {
         self.files().map(|file| &file.name)

@@ -18,8 +18,8 @@ use super::super::hot::tables::{
 use super::super::keys::{Position, TxNum};
 use super::super::optional::{OptionalTable, RowContext};
 use super::super::sorter::Sorter;
-use super::builder::{GenerationBuilder, sorted_rows};
-use super::derive::DueTable;
+use super::builder::{GenerationBuilder, remove_directory_if_exists, remove_if_exists, sorted_rows};
+use super::derive::{BuildProgress, DueTable, with_block};
 use super::derived::DerivedName;
 use super::facts::{GenerationRange, generation_facts};
 use super::generation::{Generation, PackedEntries};
@@ -28,6 +28,7 @@ use super::merged_entries::MergedEntries;
 use super::pack::difference;
 use super::page::PackedRow;
 use super::spenders::Spenders;
+use super::tables::filters::{FilterPacker, Filtered};
 use super::tables::spends::OutputState;
 use super::tables::txid_prefixes::{CutBits, CutHash};
 use super::tables::{blocks, history, late_spends, positions, spends, txid_prefixes, txids};
@@ -75,7 +76,7 @@ impl DueMerge {
     pub fn disk_bytes(&self) -> u64 {
         let files = self.members().iter().filter_map(|in_force| in_force.generation.file_bytes()).sum::<u64>();
         let transactions = u64::from(self.range.transactions());
-        let tables = self.tables.iter().map(|table| table.build_bytes_per_transaction()).max().unwrap_or_default();
+        let tables = self.tables.iter().map(|table| table.build_bytes_per_transaction()).sum();
         files.saturating_add(transactions.saturating_mul(SORT_BYTES.saturating_add(tables)))
     }
 
@@ -83,26 +84,63 @@ impl DueMerge {
         self.generations.places(&self.run)
     }
 
-    /// Builds the generation, and its files of the optional tables that are on. Nothing reads them before
-    /// [`Index::replace_merged`](super::super::Index::replace_merged).
+    /// Builds the generation, and its files of the optional tables that are on, of which `watch` gets the name of each with its
+    /// progress. Nothing reads them before [`Index::replace_merged`](super::super::Index::replace_merged). After an error
+    /// nothing of it is left.
     ///
     /// Errors: [`IndexError::Corrupt`] if rows are missing or contradict each other; [`IndexError::RawUnavailable`] if a block
     /// cannot be read for an optional table; `Interrupted` once `stop` is raised; `File`; storage errors.
-    pub fn build(&self, stop: &Arc<AtomicBool>) -> Result<(), IndexError> {
+    pub fn build(
+        &self,
+        stop: &Arc<AtomicBool>,
+        watch: &mut dyn FnMut(&str, BuildProgress),
+    ) -> Result<(), IndexError> {
+        self.build_files(stop, watch).inspect_err(|_| self.discard())
+    }
+
+    /// Removes what was built, as far as it can be removed: the rest is removed at the next start.
+    pub(in crate::index) fn discard(&self) {
+        let (directory, temporary) = &self.directories;
+        let _ = remove_if_exists(&self.path);
+        for table in &self.tables {
+            let name = DerivedName::newest(*table, &self.name);
+            let _ = remove_directory_if_exists(&temporary.join(name.to_string()));
+            let _ = remove_if_exists(&directory.join(name.file()));
+        }
+    }
+
+    fn build_files(
+        &self,
+        stop: &Arc<AtomicBool>,
+        watch: &mut dyn FnMut(&str, BuildProgress),
+    ) -> Result<(), IndexError> {
+        remove_if_exists(&self.path)?;
+        if !self.tables.is_empty() {
+            self.check_blocks()?;
+        }
         self.merge(stop)?;
         let generation = Generation::open(&self.path, self.context.network, self.context.salt, 0)?;
         let (last, end) = (generation.range().last, generation.range().txnums.1);
         let (name, generation, derived) = (self.name.clone(), Arc::new(generation), BTreeMap::new());
         let merged = InForce { generation, name, last, end, derived };
+        // lookups of the tables that are in force count what other builds have
+        let generations = Arc::new(self.generations.counting_apart());
         for table in &self.tables {
             let (directory, temporary) = &self.directories;
             let name = DerivedName::newest(*table, &self.name);
             let directories = (directory.clone(), temporary.as_path());
-            let generations = Arc::clone(&self.generations);
-            DueTable::new(generations, merged.clone(), (*table, name), directories, self.context)
-                .build(stop, &mut |_| {})?;
+            let due = DueTable::new(Arc::clone(&generations), merged.clone(), (*table, name), directories, self.context);
+            due.build(stop, &mut |progress| watch(due.table(), progress))?;
         }
         Ok(())
+    }
+
+    /// Checks that the blocks can be read from which optional tables are built, by the first and the last: a node deletes the
+    /// lowest. Without them the merge would be in vain.
+    fn check_blocks(&self) -> Result<(), IndexError> {
+        let [first, .., last] = self.members() else { return Ok(()) };
+        with_block(&first.generation, self.generations.raw(), self.range.first, |_| {})?;
+        with_block(&last.generation, self.generations.raw(), self.range.last.height, |_| {})
     }
 
     /// Builds the generation alone.
@@ -170,14 +208,18 @@ impl Merging<'_> {
         ready.extend(packer.finish());
         self.builder.append(txids::TABLE, &ready, Vec::as_slice)?;
 
+        let mut filter = FilterPacker::new(Filtered::Txids, &self.range);
         let (mut packer, mut ready) = (txid_prefixes::TxidPrefixPacker::default(), Vec::new());
         for row in sorted_rows(hashes)? {
             let (hash, txnum) = row?;
-            ready.extend(packer.push(CutHash::from_key(hash), TxNum::from_key(txnum)));
+            let hash = CutHash::from_key(hash);
+            filter.push(hash, &mut self.builder)?;
+            ready.extend(packer.push(hash, TxNum::from_key(txnum)));
             self.builder.append_if_full(txid_prefixes::TABLE, &mut ready, Vec::as_slice)?;
         }
         ready.extend(packer.finish());
         self.builder.append(txid_prefixes::TABLE, &ready, Vec::as_slice)?;
+        filter.finish(&mut self.builder)?;
 
         let (mut packer, mut ready) = (positions::PositionPacker::new(first), Vec::new());
         for in_force in self.members {
@@ -195,8 +237,16 @@ impl Merging<'_> {
         let late = self.merged(Generation::scan_late_spends)?;
         let mut late = Spenders::new("late_spends", rows(late));
         let first = live_spends::tx_point(self.range.txnums.0, Position::ZERO);
-        let older = std::iter::from_fn(|| late.next_before(&first));
-        self.builder.append_all(late_spends::TABLE, older, |row| row)?;
+        let mut filter = FilterPacker::new(Filtered::LateSpends, &self.range);
+        let mut older = Vec::new();
+        while let Some(row) = late.next_before(&first) {
+            let row = row?;
+            filter.push(row.0, &mut self.builder)?;
+            older.push(row);
+            self.builder.append_if_full(late_spends::TABLE, &mut older, |row| row)?;
+        }
+        self.builder.append(late_spends::TABLE, &older, |row| row)?;
+        filter.finish(&mut self.builder)?;
 
         let (mut packer, mut ready) = (spends::SpendPacker::default(), Vec::new());
         let (mut current, mut states) = (None, Vec::new());
@@ -238,10 +288,12 @@ impl Merging<'_> {
     fn history(&mut self) -> Result<(), IndexError> {
         let (mut packer, mut ready) = (history::HistoryPacker::default(), Vec::new());
         let mut begun = None;
+        let mut filter = FilterPacker::new(Filtered::Scripts, &self.range);
         for entry in self.merged(Generation::scan_history_steps)? {
             let (_, key, [before, after]) = entry?;
             let (script, txnum) = split_history_key(&key);
             if begun.replace(script) != Some(script) {
+                filter.push(script, &mut self.builder)?;
                 // what older generations have of it stands before its first entry
                 packer.script(script, before);
             }
@@ -251,7 +303,8 @@ impl Merging<'_> {
             self.builder.append_if_full(history::TABLE, &mut ready, Vec::as_slice)?;
         }
         ready.extend(packer.finish());
-        self.builder.append(history::TABLE, &ready, Vec::as_slice)
+        self.builder.append(history::TABLE, &ready, Vec::as_slice)?;
+        filter.finish(&mut self.builder)
     }
 
     /// Coinbases that pay scripts, and P2PK scripts.

@@ -28,6 +28,7 @@ use super::builder::GenerationBuilder;
 use super::facts::{GenerationRange, generation_facts};
 use super::page::PackedRow;
 use super::spenders::Spenders;
+use super::tables::filters::{FilterPacker, Filtered};
 use super::tables::positions::BlockOffset;
 use super::tables::spends::OutputState;
 use super::tables::txid_prefixes::CutBits;
@@ -167,11 +168,13 @@ impl Packing<'_> {
         let (mut packer, mut rows) = (txid_prefixes::TxidPrefixPacker::default(), Vec::new());
         // transactions with one cut hash
         let mut equal = Vec::new();
+        let mut filter = FilterPacker::new(Filtered::Txids, &self.range);
         let snapshot = self.snapshot;
         for row in snapshot.txids.range::<&live_txids::TxidKey>(..)? {
             let (prefix, txnum) = live_txids::split_key(row?.0.value());
             if self.range.contains(txnum) {
                 let hash = self.cut_bits.cut(prefix);
+                filter.push(hash, &mut self.builder)?;
                 if equal.first().is_some_and(|(first, _)| *first != hash) {
                     rows.extend(pack_equal(&mut equal, &mut packer));
                     self.builder.append_if_full(txid_prefixes::TABLE, &mut rows, Vec::as_slice)?;
@@ -182,7 +185,7 @@ impl Packing<'_> {
         rows.extend(pack_equal(&mut equal, &mut packer));
         rows.extend(packer.finish());
         self.builder.append(txid_prefixes::TABLE, &rows, Vec::as_slice)?;
-        Ok(())
+        filter.finish(&mut self.builder)
     }
 
     /// Packs what the transactions themselves say, in their order, and with it what became of their outputs.
@@ -260,23 +263,26 @@ impl Packing<'_> {
     /// The spends of outputs of older generations.
     fn late_spends(&mut self) -> Result<(), IndexError> {
         let mut rows = Vec::new();
+        let mut filter = FilterPacker::new(Filtered::LateSpends, &self.range);
         let end = live_spends::tx_point(self.range.txnums.0, Position::ZERO);
         let snapshot = self.snapshot;
         for row in snapshot.spends.range::<&live_spends::TxPoint>(..&end)? {
             let (outpoint, spender) = row?;
             if self.range.contains(live_spends::split_tx_point(spender.value()).0) {
+                filter.push(*outpoint.value(), &mut self.builder)?;
                 rows.push((*outpoint.value(), *spender.value()));
                 self.builder.append_if_full(late_spends::TABLE, &mut rows, |row| row)?;
             }
         }
         self.builder.append(late_spends::TABLE, &rows, |row| row)?;
-        Ok(())
+        filter.finish(&mut self.builder)
     }
 
     fn history(&mut self) -> Result<(), IndexError> {
         let (mut packer, mut rows) = (history::HistoryPacker::default(), Vec::new());
         let mut before = None;
         let mut begun = None;
+        let mut filter = FilterPacker::new(Filtered::Scripts, &self.range);
         let snapshot = self.snapshot;
         for row in snapshot.history.range::<&live_history::HistoryKey>(..)? {
             let (key, row) = row?;
@@ -287,6 +293,7 @@ impl Packing<'_> {
             };
             if self.range.contains(txnum) {
                 if begun != Some(script) {
+                    filter.push(script, &mut self.builder)?;
                     packer.script(script, older);
                     begun = Some(script);
                 }
@@ -298,7 +305,7 @@ impl Packing<'_> {
         }
         rows.extend(packer.finish());
         self.builder.append(history::TABLE, &rows, Vec::as_slice)?;
-        Ok(())
+        filter.finish(&mut self.builder)
     }
 
     /// Coinbases that pay scripts, and P2PK scripts.

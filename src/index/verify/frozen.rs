@@ -50,6 +50,7 @@ impl Work<'_> {
         for (table, rows, recorded) in of.generation.miscounted()? {
             self.differences.add(format!("{table}: generation {} has {rows} rows, but counted {recorded}", of.name));
         }
+        self.differences.record(of.generation.check_filters())?;
         for row in in_force("blocks", of.generation.scan_blocks()?, Extent::of_heights(of), |key, ()| first_u32(key)) {
             self.differences.record(row)?;
         }

@@ -3,15 +3,17 @@
 
 use std::fs;
 use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
 use std::sync::Arc;
 
 use bitcoin::Block;
 use btcgraph::chain::Height;
-use btcgraph::index::{DueMerge, Index, IndexError, OptionalTables};
+use btcgraph::index::{DueMerge, Index, IndexError, MergeOutcome, OptionalTables};
 use btcgraph::sim::Rng;
 
 use super::generations::open;
-use super::wtxids::history::{History, is_answered};
+use super::wtxids::history::{History, OFF, is_answered};
 use crate::support::agree::assert_agrees;
 use crate::support::frozen::frozen;
 use crate::support::hostile::repeated_coinbases;
@@ -24,13 +26,13 @@ const TABLES: OptionalTables =
 
 fn built(index: &Index, run: Range<usize>) -> DueMerge {
     let due = index.merge_of(run).unwrap().unwrap();
-    due.build(&Arc::default()).unwrap();
+    due.build(&Arc::default(), &mut |_, _| {}).unwrap();
     due
 }
 
 fn merge(index: &mut Index, run: Range<usize>) {
     let due = built(index, run);
-    assert!(index.replace_merged(&due).unwrap());
+    assert!(matches!(index.replace_merged(&due).unwrap(), MergeOutcome::InForce));
 }
 
 /// The names of the files of generations and their tables.
@@ -61,7 +63,7 @@ fn a_merged_generation_has_the_rows_that_packing_its_blocks_at_once_makes() {
             let merged = open(&indexed.index.merging_path());
             assert_eq!(merged.checksums().unwrap(), open(&packed).checksums().unwrap(), "{run:?} of seed {seed}");
             drop(merged);
-            assert!(indexed.index.replace_merged(&due).unwrap());
+            assert!(matches!(indexed.index.replace_merged(&due).unwrap(), MergeOutcome::InForce));
             assert_agrees(&indexed.index.snapshot().unwrap(), &Model::of(blocks.iter().copied()));
             indexed.verified();
             drop(due);
@@ -123,13 +125,13 @@ fn a_merge_of_generations_that_a_reorganisation_reached_is_dropped() {
     let due = built(&indexed.index, 1..3);
     indexed.disconnect_to(tip);
     let files = names(&indexed);
-    assert!(!indexed.index.replace_merged(&due).unwrap());
+    assert!(matches!(indexed.index.replace_merged(&due).unwrap(), MergeOutcome::NotNeeded));
     assert_eq!(names(&indexed), files);
     assert!(!indexed.index.merging_path().exists());
     // one that none of its members noticed is put into force
     let due = built(&indexed.index, 0..2);
     indexed.disconnect_to(tip - 2);
-    assert!(indexed.index.replace_merged(&due).unwrap());
+    assert!(matches!(indexed.index.replace_merged(&due).unwrap(), MergeOutcome::InForce));
     assert_agrees(
         &indexed.index.snapshot().unwrap(),
         &Model::of(blocks[..usize::try_from(tip - 2).unwrap()].iter().copied()),
@@ -141,7 +143,7 @@ fn a_merge_of_generations_that_a_reorganisation_reached_is_dropped() {
     // all of them are gone
     let due = built(&indexed.index, 0..2);
     indexed.disconnect_to(0);
-    assert!(!indexed.index.replace_merged(&due).unwrap());
+    assert!(matches!(indexed.index.replace_merged(&due).unwrap(), MergeOutcome::NotNeeded));
 }
 
 #[test]
@@ -150,7 +152,7 @@ fn a_merge_that_is_stopped_leaves_the_index_as_it_was() {
     let blocks: Vec<&Block> = blocks.iter().map(Arc::as_ref).collect();
     let indexed = frozen(&blocks, &[30, 60]);
     let due = indexed.index.merge_of(0..2).unwrap().unwrap();
-    let stopped = due.build(&Arc::new(true.into()));
+    let stopped = due.build(&Arc::new(true.into()), &mut |_, _| {});
     assert!(matches!(stopped, Err(IndexError::Interrupted)), "{stopped:?}");
     assert!(!indexed.index.merging_path().exists());
     assert!(indexed.index.merge_of(1..3).unwrap().is_none() && indexed.index.merge_of(1..2).unwrap().is_none());
@@ -178,8 +180,8 @@ fn random_histories_with_merges_agree_with_the_model() {
                     let start = usize::try_from(rng.below(3)).unwrap();
                     let mut runs = (2..7).rev().flat_map(|length| [start, 0, 1, 2].map(|start| start..start + length));
                     if let Some(due) = runs.find_map(|run| index.merge_of(run).unwrap()) {
-                        due.build(&Arc::default()).unwrap();
-                        assert!(index.replace_merged(&due).unwrap());
+                        due.build(&Arc::default(), &mut |_, _| {}).unwrap();
+                        assert!(matches!(index.replace_merged(&due).unwrap(), MergeOutcome::InForce));
                         (merged, most) = (merged + 1, most.max(due.count()));
                     }
                     // the tables are complete behind a merge as before
@@ -198,4 +200,90 @@ fn random_histories_with_merges_agree_with_the_model() {
         assert_eq!(history.indexed.rows(), live.rows());
     }
     assert!(merged > 12 && most > 3, "{merged} merges of at most {most}");
+}
+
+/// Two generations with their optional tables.
+fn two_with_tables(seed: u64) -> History {
+    let mut history = History::new(seed, 60);
+    history.indexed.index.switch_tables(TABLES).unwrap();
+    history.freeze(30);
+    history.freeze(5);
+    history.complete();
+    history
+}
+
+/// The files of an index, but for what it has live.
+fn files_of(history: &History) -> Vec<PathBuf> {
+    let mut directories = vec![history.indexed.directory.path().to_owned()];
+    let mut files = Vec::new();
+    while let Some(directory) = directories.pop() {
+        for entry in fs::read_dir(directory).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() { directories.push(path) } else { files.push(path) }
+        }
+    }
+    files.sort();
+    files
+}
+
+#[test]
+fn a_merge_that_fails_leaves_no_files() {
+    let mut history = two_with_tables(98);
+    let before = files_of(&history);
+    // at each step of building the tables
+    for step in 0.. {
+        let due = history.indexed.index.merge_of(0..2).unwrap().unwrap();
+        let (stop, mut steps, mut tables) = (Arc::default(), 0, Vec::new());
+        let built = due.build(&stop, &mut |table, _| {
+            if tables.last().is_none_or(|last| last != table) {
+                tables.push(table.to_owned());
+            }
+            stop.store(steps == step * 40, Ordering::Relaxed);
+            steps += 1;
+        });
+        if built.is_ok() {
+            assert!(step > 3 && tables == ["wtxids", "op_returns", "address_prefixes"], "{step} {tables:?}");
+            break;
+        }
+        assert!(matches!(built, Err(IndexError::Interrupted)), "{built:?}");
+        assert_eq!(files_of(&history), before, "step {step}");
+    }
+    // what was built is damaged, or needs tables that were switched on later
+    let merging = history.indexed.index.merging_path();
+    let due = built(&history.indexed.index, 0..2);
+    fs::write(&merging, b"no database").unwrap();
+    let outcome = history.indexed.index.replace_merged(&due).unwrap();
+    assert!(matches!(outcome, MergeOutcome::Unusable(_)), "{outcome:?}");
+    assert_eq!(files_of(&history), before);
+    history.indexed.index.switch_tables(OFF).unwrap();
+    history.complete();
+    let without = files_of(&history);
+    let due = built(&history.indexed.index, 0..2);
+    history.indexed.index.switch_tables(TABLES).unwrap();
+    assert!(matches!(history.indexed.index.replace_merged(&due).unwrap(), MergeOutcome::NotNeeded));
+    assert_eq!(files_of(&history), without);
+    history.complete();
+    assert!(history.is_answered());
+    merge(&mut history.indexed.index, 0..2);
+    assert!(history.is_answered());
+    history.indexed.verified();
+}
+
+#[test]
+fn a_merge_with_optional_tables_does_not_begin_without_the_blocks() {
+    let history = two_with_tables(99);
+    let before = files_of(&history);
+    let (first, last) = (history.blocks[0].block_hash(), history.blocks[history.blocks.len() - 6].block_hash());
+    for missing in [first, last] {
+        let due = history.indexed.index.merge_of(0..2).unwrap().unwrap();
+        let block = history.raw.remove(missing);
+        let built = due.build(&Arc::default(), &mut |_, _| panic!("a table is built"));
+        assert!(matches!(built, Err(IndexError::RawUnavailable { .. })), "{built:?}");
+        assert_eq!(files_of(&history), before);
+        history.raw.insert(missing, block);
+    }
+    let Indexed { index, directory } = history.indexed;
+    drop(index);
+    // without a node
+    assert!(Indexed::within(directory).index.merge_of(0..2).unwrap().is_none());
 }

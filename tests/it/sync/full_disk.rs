@@ -54,6 +54,12 @@ fn height(port: &str) -> Option<u64> {
 /// what is being written just then still fits.
 const ON_A_SMALL_DISK: &str = r#"
     mount -t tmpfs -o size=48m none "$DIRECTORY" || exit 99
+    if [ -n "$LEFT" ]; then
+        mkdir -p "$DIRECTORY/index.deriving/left"
+        for file in index.merging index.freezing index.deriving/left/run; do
+            head -c "$LEFT" /dev/zero >"$DIRECTORY/$file"
+        done
+    fi
     "$BTCGRAPH" serve --network regtest --data-dir "$DIRECTORY" --memory "$MEMORY" --listen 127.0.0.1:0 \
         --port-file "$CONTROL/port" --rpc-url "$URL" --rpc-user user --rpc-password password 2>"$CONTROL/log" &
     server=$!
@@ -87,9 +93,14 @@ impl Drop for SmallDisk {
 impl SmallDisk {
     /// A server with this `index.memory` on a node.
     fn serve(node: &SimNode, directory: &Path, control: &Path, memory: &str) -> Self {
+        Self::serve_beside(node, directory, control, memory, "")
+    }
+
+    /// The same, where a process that was killed left files of so many bytes.
+    fn serve_beside(node: &SimNode, directory: &Path, control: &Path, memory: &str, left: &str) -> Self {
         let mut shell = Command::new("unshare");
         shell.args(["-rm", "sh", "-c", ON_A_SMALL_DISK]).env("BTCGRAPH", env!("CARGO_BIN_EXE_btcgraph"));
-        shell.env("DIRECTORY", directory).env("CONTROL", control).env("URL", node.url()).env("MEMORY", memory);
+        shell.env("DIRECTORY", directory).env("CONTROL", control).env("URL", node.url()).env("MEMORY", memory).env("LEFT", left);
         shell.envs([("BTCGRAPH_SERVER__READY_SECONDS", "1"), ("BTCGRAPH_LOG__FORMAT", "json")]);
         Self { shell: shell.spawn().unwrap(), control: control.to_owned() }
     }
@@ -156,6 +167,18 @@ fn a_server_on_a_full_disk_answers_and_later_follows_again() {
     assert_eq!(shortage(&port), [Value::Null, Value::Null]);
     mine(&node);
     wait_for("the next block", PATIENCE, || (height(&port) == Some(22)).then_some(()));
+}
+
+#[test]
+fn what_a_kill_left_of_work_in_the_background_does_not_keep_the_disk_full() {
+    if !may_mount() {
+        return;
+    }
+    let (node, directory, control) = (node(), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let disk = SmallDisk::serve_beside(&node, directory.path(), control.path(), "8MiB", "13M");
+    let port = disk.port();
+    wait_for("the chain", PATIENCE, || (height(&port) == Some(20)).then_some(()));
+    assert_eq!(disk.shortages(), [Value::Null; 0]);
 }
 
 /// 16 MiB are required, and a quarter more before it goes on, whatever the size of the cache is.

@@ -7,7 +7,7 @@ use redb::{ReadOnlyTable, ReadableTableMetadata, TableHandle, Value};
 
 use super::super::super::error::IndexError;
 use super::super::super::hot::tables::address_prefixes::{self, AddressCode};
-use super::super::super::hot::tables::history::{HistoryKey, HistoryRow, key as history_key};
+use super::super::super::hot::tables::history::{HistoryKey, HistoryRow, key as history_key, split_key};
 use super::super::super::hot::tables::op_returns;
 use super::super::super::hot::tables::p2pk::P2pkKey;
 use super::super::super::hot::tables::payouts::PayoutKey;
@@ -17,6 +17,7 @@ use super::super::super::keys::TxNum;
 use super::super::tables::entries::PackedEntry;
 use super::super::tables::positions::BlockOffset;
 use super::super::tables::spends::OutputState;
+use super::super::tables::filters::{FilterKey, Filtered, Filters, NAME};
 use super::super::tables::txid_prefixes::{CutBits, CutHash};
 
 use super::super::derived::{DerivedFile, PackedTable};
@@ -35,7 +36,7 @@ impl Generation {
     /// The tables whose number of rows differs from the number that was counted when they were built: name, rows, and
     /// the recorded number.
     pub(in crate::index) fn miscounted(&self) -> Result<Vec<(String, u64, u64)>, IndexError> {
-        let rows = [
+        let mut rows = vec![
             count(&self.blocks)?,
             count(&self.block_starts)?,
             count(&self.block_hashes)?,
@@ -50,6 +51,9 @@ impl Generation {
             count(&self.payouts)?,
             count(&self.p2pk)?,
         ];
+        if let Some(filters) = &self.filter_rows {
+            rows.push(count(filters)?);
+        }
         let recorded =
             |name: &str| self.counts.iter().find(|(table, _)| table == name).map_or(0, |(_, count)| count.rows);
         let compared = rows.into_iter().map(|(name, rows)| {
@@ -57,6 +61,28 @@ impl Generation {
             (name, rows, recorded)
         });
         Ok(compared.filter(|(_, rows, recorded)| rows != recorded).collect())
+    }
+
+    /// Checks that its filters say of all that it has that it may be there. Reads three of its tables.
+    ///
+    /// Errors: [`IndexError::Corrupt`] if not, or if a filter is damaged; storage errors.
+    pub(in crate::index) fn check_filters(&self) -> Result<(), IndexError> {
+        let Some(rows) = &self.filter_rows else { return Ok(()) };
+        let filters = Filters::read(rows)?;
+        let check = |of, key: FilterKey| {
+            let hides = || IndexError::corrupt(NAME, format!("a filter hides {key:?} of {of:?}"));
+            filters.may_have(of, key).then_some(()).ok_or_else(hides)
+        };
+        for row in self.scan_txid_prefixes()? {
+            check(Filtered::Txids, row?.0.0.into())?;
+        }
+        for row in self.scan_late_spends()? {
+            check(Filtered::LateSpends, row?.0.into())?;
+        }
+        for row in self.scan_history_steps()? {
+            check(Filtered::Scripts, split_key(&row?.0).0.into())?;
+        }
+        Ok(())
     }
 
     /// The heights of its blocks.

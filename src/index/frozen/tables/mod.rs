@@ -6,6 +6,7 @@
 pub(in crate::index) mod address_prefixes;
 pub(in crate::index) mod blocks;
 pub(in crate::index) mod entries;
+pub(in crate::index) mod filters;
 pub(in crate::index) mod history;
 pub(in crate::index) mod late_spends;
 pub(in crate::index) mod op_returns;
@@ -39,6 +40,9 @@ pub(in crate::index) const VERSIONS: [TableVersions; 13] = [
     TableVersions::new("payouts", 1..=1),
     TableVersions::new("p2pk", 1..=1),
 ];
+
+/// The version of the table that only later generations have, and those of programs since there are filters.
+pub(in crate::index) const FILTERS: TableVersions = filters::VERSIONS;
 
 /// What is done with every table of a generation.
 trait TableVisitor {

@@ -25,6 +25,16 @@ pub(crate) const OFF: OptionalTables =
 #[derive(Default)]
 pub(crate) struct AllBlocks(Mutex<HashMap<BlockHash, Vec<u8>>>);
 
+impl AllBlocks {
+    pub(crate) fn insert(&self, hash: BlockHash, bytes: Vec<u8>) {
+        self.0.lock().unwrap().insert(hash, bytes);
+    }
+
+    pub(crate) fn remove(&self, hash: BlockHash) -> Vec<u8> {
+        self.0.lock().unwrap().remove(&hash).unwrap()
+    }
+}
+
 impl RawBlocks for AllBlocks {
     fn read(&self, block: Tip, offset: u32, length: u32) -> Result<Vec<u8>, Box<dyn Error + Send + Sync>> {
         part(self.0.lock().unwrap().get(&block.hash).ok_or("the block is not there")?, offset, length)
@@ -70,7 +80,7 @@ impl History {
         let blocks: Vec<_> = self.chain.active_blocks().cloned().collect();
         let common = self.blocks.iter().zip(&blocks).take_while(|(one, other)| one == other).count();
         for block in &blocks {
-            self.raw.0.lock().unwrap().insert(block.block_hash(), serialize(&**block));
+            self.raw.insert(block.block_hash(), serialize(&**block));
         }
         self.indexed.disconnect_to(u32::try_from(common).unwrap());
         self.indexed.connect(blocks[common..].iter().map(Arc::as_ref), run);

@@ -45,10 +45,20 @@ fn publishing_again_uploads_nothing_but_what_is_new() {
     assert_eq!(again.logged("published", "is_new"), json!(false));
     assert_eq!((stage.objects("objects"), stage.objects("manifests")), before);
 
+    // what is known of a file that a merge replaced, and another file
+    let publishing = stage.publisher.path().join("regtest/index.publishing");
+    let replaced = ["0-9-ab-00000000.redb.json", "0-9-ab-00000000.redb.sums"].map(|name| publishing.join(name));
+    for path in replaced.iter().chain([&publishing.join("note.json")]) {
+        fs::write(path, "").unwrap();
+    }
+    let known = || fs::read_dir(&publishing).unwrap().count();
+    let before = known();
     stage.mine(15);
     stage.import(&[]).assert_success();
     let more = stage.publish();
     assert_eq!(more.logged("published", "uploaded_objects"), json!(2), "{}", more.stderr);
+    // of the new generation two files, too
+    assert!(!replaced.iter().any(|path| path.exists()) && known() == before);
     assert_eq!(stage.objects("manifests").len(), 2);
     // and what a joiner has is what the publisher had
     let (joined, directory) = stage.join(&[]);

@@ -1,0 +1,307 @@
+//! `filters`: what is filtered (1) ‖ its first key (8) → a binary fuse filter of up to 65,536 keys: checksum (8) ‖ seed (8) ‖
+//! length of a segment (4) ‖ segments but the last two, in places (4) ‖ a fingerprint of 8 bits for each place.
+//!
+//! A filter says of a key that it is not there, or that it may be: the latter also of one in 256 that are not there. Each later
+//! generation has filters of its cut hashes of txids, of the scripts in `history` and of the outputs in `late_spends`, so that a
+//! look-up in all generations reads pages of few. The first generation has nearly everything, and none.
+//!
+//! Graf and Lemire, "Binary Fuse Filters: Fast and Smaller Than Xor Filters", 2022.
+
+use bitcoin::hashes::{Hash, sha256};
+use redb::{ReadOnlyTable, TableDefinition};
+use xorf::{BinaryFuse8, Descriptor, Filter};
+
+use super::super::super::codec::{Decoder, Encoder};
+use super::super::super::error::IndexError;
+use super::super::super::hot::tables::spends::TxPoint;
+use super::super::super::keys::ScriptKey;
+use super::super::builder::GenerationBuilder;
+use super::super::facts::GenerationRange;
+use super::super::versions::TableVersions;
+use super::txid_prefixes::CutHash;
+
+pub(in crate::index) const NAME: &str = "filters";
+
+pub(in crate::index) const TABLE: TableDefinition<'static, &[u8; KEY], &[u8]> = TableDefinition::new(NAME);
+
+/// Raised with every change of a row.
+pub(super) const VERSIONS: TableVersions = TableVersions::new(NAME, 1..=1);
+
+const KEY: usize = 9;
+/// The most keys of a filter. Making one takes some 30 bytes of memory for each.
+const KEYS: usize = 1 << 16;
+/// Bytes before the fingerprints.
+const HEAD: usize = 8 + 8 + 4 + 4;
+
+/// What filters are of. In the order in which they are made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(in crate::index) enum Filtered {
+    /// Cut hashes of txids.
+    Txids,
+    /// Outputs of older generations that are spent.
+    LateSpends,
+    /// Scripts with a history.
+    Scripts,
+}
+
+impl Filtered {
+    const ALL: [Self; 3] = [Self::Txids, Self::LateSpends, Self::Scripts];
+
+    fn code(self) -> u8 {
+        match self {
+            Self::Txids => 0,
+            Self::LateSpends => 1,
+            Self::Scripts => 2,
+        }
+    }
+}
+
+/// A key of a filter. Keys are made in the order of what they are of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(in crate::index) struct FilterKey(u64);
+
+impl From<CutHash> for FilterKey {
+    fn from(hash: CutHash) -> Self {
+        let [a, b, c, d, e, f] = hash.to_key();
+        Self(u64::from_be_bytes([0, 0, a, b, c, d, e, f]))
+    }
+}
+
+impl From<ScriptKey> for FilterKey {
+    /// Scripts that differ in what is left out alone share a key.
+    fn from(ScriptKey([a, b, c, d, e, f, g, h, ..]): ScriptKey) -> Self {
+        Self(u64::from_be_bytes([a, b, c, d, e, f, g, h]))
+    }
+}
+
+impl From<TxPoint> for FilterKey {
+    fn from([a, b, c, d, e, f, g]: TxPoint) -> Self {
+        Self(u64::from_be_bytes([0, a, b, c, d, e, f, g]))
+    }
+}
+
+/// Makes the filters of one kind from keys that come in order.
+pub(in crate::index) struct FilterPacker {
+    of: Filtered,
+    /// `None` of the first generation.
+    keys: Option<Vec<u64>>,
+    last: Option<FilterKey>,
+}
+
+impl FilterPacker {
+    /// For a generation of these blocks.
+    pub(in crate::index) fn new(of: Filtered, range: &GenerationRange) -> Self {
+        Self { of, keys: (range.txnums.0.0 > 0).then(Vec::new), last: None }
+    }
+
+    /// Adds a key, which may come several times.
+    ///
+    /// Errors: as [`GenerationBuilder::append`].
+    pub(in crate::index) fn push(
+        &mut self,
+        key: impl Into<FilterKey>,
+        builder: &mut GenerationBuilder,
+    ) -> Result<(), IndexError> {
+        let Some(keys) = &mut self.keys else { return Ok(()) };
+        let key = key.into();
+        if self.last.replace(key) == Some(key) {
+            return Ok(());
+        }
+        if keys.len() == KEYS {
+            write(self.of, keys, builder)?;
+            keys.clear();
+        }
+        keys.push(key.0);
+        Ok(())
+    }
+
+    /// Writes the last filter.
+    ///
+    /// Errors: as [`GenerationBuilder::append`].
+    pub(in crate::index) fn finish(self, builder: &mut GenerationBuilder) -> Result<(), IndexError> {
+        match self.keys {
+            Some(keys) if !keys.is_empty() => write(self.of, &keys, builder),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Writes a filter of keys that ascend, of which there is one at least.
+fn write(of: Filtered, keys: &[u64], builder: &mut GenerationBuilder) -> Result<(), IndexError> {
+    let first = keys.first().copied().unwrap_or_default();
+    let filter = BinaryFuse8::try_from(keys).map_err(|what| IndexError::corrupt(NAME, what))?;
+    builder.append(TABLE, &[(row_key(of, first), encode(&filter))], Vec::as_slice)
+}
+
+fn row_key(of: Filtered, first: u64) -> [u8; KEY] {
+    let [a, b, c, d, e, f, g, h] = first.to_be_bytes();
+    [of.code(), a, b, c, d, e, f, g, h]
+}
+
+fn encode(BinaryFuse8 { descriptor, fingerprints }: &BinaryFuse8) -> Vec<u8> {
+    let mut body = Encoder::default();
+    body.u64(descriptor.seed).u32(descriptor.segment_length).u32(descriptor.segment_count_length).bytes(fingerprints);
+    let body = body.finish();
+    [&checksum(&body), &body[..]].concat()
+}
+
+/// A filter of a row whose bytes are as they were written.
+///
+/// Errors: [`IndexError::Corrupt`] if they are not: a filter that is damaged would hide what is there.
+fn decode(row: &[u8]) -> Result<BinaryFuse8, IndexError> {
+    let damaged = || IndexError::corrupt(NAME, "a row is damaged");
+    let (sum, body) = row.split_first_chunk().ok_or_else(damaged)?;
+    if checksum(body) != *sum {
+        return Err(damaged());
+    }
+    let mut fields = Decoder::new(NAME, body);
+    let (seed, segment_length, segment_count_length) = (fields.u64()?, fields.u32()?, fields.u32()?);
+    let fingerprints: Box<[u8]> = row.get(HEAD..).ok_or_else(damaged)?.into();
+    let places = u64::from(segment_count_length) + 2 * u64::from(segment_length);
+    let is_sound = segment_length.is_power_of_two() && u64::try_from(fingerprints.len()) == Ok(places);
+    let descriptor =
+        Descriptor { seed, segment_length, segment_length_mask: segment_length.wrapping_sub(1), segment_count_length };
+    is_sound.then_some(BinaryFuse8 { descriptor, fingerprints }).ok_or_else(damaged)
+}
+
+fn checksum(body: &[u8]) -> [u8; 8] {
+    let [a, b, c, d, e, f, g, h, ..] = sha256::Hash::hash(body).to_byte_array();
+    [a, b, c, d, e, f, g, h]
+}
+
+/// The filters of a generation, in memory.
+#[derive(Default)]
+pub(in crate::index) struct Filters {
+    /// Of each kind its filters with their first keys, which ascend. `None` if it has none: all may be there.
+    kinds: [Option<Vec<(FilterKey, BinaryFuse8)>>; Filtered::ALL.len()],
+}
+
+impl Filters {
+    /// Reads all of them.
+    ///
+    /// Errors: storage errors; [`IndexError::Corrupt`] if one is damaged.
+    pub(in crate::index) fn read(table: &ReadOnlyTable<&'static [u8; KEY], &'static [u8]>) -> Result<Self, IndexError> {
+        let mut kinds = [const { Some(Vec::new()) }; Filtered::ALL.len()];
+        for row in table.range::<&[u8; KEY]>(..)? {
+            let (key, row) = row?;
+            let [code, first @ ..] = *key.value();
+            let filters = kinds.get_mut(usize::from(code)).and_then(Option::as_mut);
+            let filters = filters.ok_or_else(|| IndexError::corrupt(NAME, format!("kind {code} is not known")))?;
+            filters.push((FilterKey(u64::from_be_bytes(first)), decode(row.value())?));
+        }
+        Ok(Self { kinds })
+    }
+
+    /// Whether a key may be there. False only if it is not.
+    pub(in crate::index) fn may_have(&self, of: Filtered, key: impl Into<FilterKey>) -> bool {
+        let Some(filters) = &self.kinds[usize::from(of.code())] else { return true };
+        let key = key.into();
+        let at = filters.partition_point(|(first, _)| *first <= key);
+        at.checked_sub(1).is_some_and(|at| filters[at].1.contains(&key.0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use redb::{Database, ReadableDatabase};
+
+    use super::super::super::super::hot::update::Tip;
+    use super::super::super::super::keys::TxNum;
+    use super::*;
+    use crate::chain::Height;
+    use crate::sim::Rng;
+
+    fn range(first: u32) -> GenerationRange {
+        let last = Tip { height: Height::from(9), hash: bitcoin::BlockHash::all_zeros() };
+        GenerationRange { first: Height::GENESIS, last, txnums: (TxNum(first), TxNum(first + 1)) }
+    }
+
+    /// The rows of filters of these keys of a generation with this first transaction.
+    fn packed(first: u32, keys: &[(Filtered, Vec<u64>)]) -> Vec<([u8; KEY], Vec<u8>)> {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("filters");
+        let mut builder = GenerationBuilder::create(&path).unwrap();
+        for (of, keys) in keys {
+            let mut packer = FilterPacker::new(*of, &range(first));
+            for key in keys {
+                // each comes as often as a row has it
+                packer.push(FilterKey(*key), &mut builder).unwrap();
+                packer.push(FilterKey(*key), &mut builder).unwrap();
+            }
+            packer.finish(&mut builder).unwrap();
+        }
+        builder.finish(&[]).unwrap();
+        drop(builder);
+        let database = Database::open(&path).unwrap();
+        let Ok(table) = database.begin_read().unwrap().open_table(TABLE) else { return Vec::new() };
+        let rows = table.range::<&[u8; KEY]>(..).unwrap();
+        rows.map(|row| row.map(|(key, row)| (*key.value(), row.value().to_vec())).unwrap()).collect()
+    }
+
+    fn read(rows: &[([u8; KEY], Vec<u8>)]) -> Result<Filters, IndexError> {
+        Filters::read(&super::super::tests::table_of(TABLE, rows))
+    }
+
+    #[test]
+    fn all_keys_may_be_there_and_few_others() {
+        let mut rng = Rng::new(7);
+        let mut sorted = |count: usize| {
+            let mut keys: Vec<_> = (0..count).map(|_| rng.below(u64::MAX)).collect();
+            keys.sort_unstable();
+            keys
+        };
+        // one filter and its last key in the next, several, and keys that follow each other
+        let txids = sorted(KEYS + 1);
+        let (late, scripts) = ((1_000..1_300).collect::<Vec<_>>(), sorted(3 * KEYS - 5));
+        let kinds = [(Filtered::Txids, txids), (Filtered::LateSpends, late), (Filtered::Scripts, scripts)];
+        let rows = packed(5, &kinds);
+        assert_eq!(rows.iter().map(|(key, _)| key[0]).collect::<Vec<_>>(), [0, 0, 1, 2, 2, 2]);
+        let filters = read(&rows).unwrap();
+        for (of, keys) in &kinds {
+            assert!(keys.iter().all(|key| filters.may_have(*of, FilterKey(*key))), "{of:?}");
+        }
+        let found = (0..40_000).filter(|_| filters.may_have(Filtered::Scripts, FilterKey(rng.below(u64::MAX)))).count();
+        assert!((60..320).contains(&found), "{found} of 40,000");
+        let bytes: usize = rows.iter().filter(|(key, _)| key[0] == 2).map(|(_, row)| row.len()).sum();
+        assert!(8 * bytes < 10 * 3 * KEYS, "{bytes}");
+    }
+
+    #[test]
+    fn few_keys_have_filters_too() {
+        for count in 0..70 {
+            let keys: Vec<_> = (0..count).map(|at| at * at).collect();
+            let filters = read(&packed(1, &[(Filtered::LateSpends, keys.clone())])).unwrap();
+            assert!(keys.iter().all(|key| filters.may_have(Filtered::LateSpends, FilterKey(*key))), "{count}");
+            assert!(!filters.may_have(Filtered::Txids, FilterKey(0)));
+        }
+    }
+
+    #[test]
+    fn the_first_generation_has_none_and_all_may_be_there() {
+        assert_eq!(packed(0, &[(Filtered::Txids, vec![1, 2, 3])]), []);
+        assert!(Filters::default().may_have(Filtered::Txids, FilterKey(9)));
+    }
+
+    #[test]
+    fn a_damaged_filter_is_not_used() {
+        let rows = packed(1, &[(Filtered::Scripts, (0..300).collect())]);
+        let [(key, row)] = &rows[..] else { panic!("{} rows", rows.len()) };
+        for at in 0..row.len() {
+            let mut damaged = row.clone();
+            damaged[at] ^= 4;
+            assert!(read(&[(*key, damaged)]).is_err(), "byte {at}");
+            assert!(read(&[(*key, row[..at].to_vec())]).is_err(), "{at} bytes");
+        }
+        // what was written so is checked as well
+        for (at, value) in [(16, 0), (16, 3), (20, 255), (12, 0)] {
+            let mut body = row[8..].to_vec();
+            body[at - 8 + 3] = value;
+            let whole = [&checksum(&body), &body[..]].concat();
+            let sound = decode(&whole);
+            assert!(sound.is_err() || at == 12, "{at}: {value}");
+        }
+        let mut unknown = *key;
+        unknown[0] = 3;
+        assert!(read(&[(unknown, row.clone())]).is_err());
+    }
+}
