@@ -13,7 +13,7 @@ use redb::{Builder, Database, DatabaseError, ReadOnlyDatabase, ReadTransaction, 
 use super::block::Parser;
 use super::damage::catch_damage;
 use super::error::IndexError;
-use super::frozen::builder::{remove_directory_if_exists, remove_if_exists};
+use super::frozen::builder::remove_if_exists;
 use super::frozen::{DerivedFile, DerivedName, Generation, Generations, InForce, InForceRecord, TableVersions};
 use super::hot::announced::AnnouncedTip;
 use super::hot::flush::FlushState;
@@ -29,8 +29,8 @@ use super::metrics::IndexMetrics;
 use super::optional::{OptionalTable, TableState};
 use super::raw::{RawBlocks, RawSources};
 use super::snapshot::Snapshot;
-use crate::chain::network;
 use crate::chain::pools::Pools;
+use crate::chain::{network, wide};
 use crate::durable;
 
 /// Which index to open, and how.
@@ -140,6 +140,7 @@ impl Index {
     pub(super) fn of(options: &IndexOptions, database: Database, salt: Salt) -> Result<Self, IndexError> {
         let path = options.path.as_path();
         let generations = Arc::new(open_generations(options, &database.begin_read()?, salt)?);
+        generations.keep_filters(filter_bytes(options.cache_bytes));
         Ok(Self {
             generations,
             metrics: IndexMetrics::default(),
@@ -259,17 +260,6 @@ impl Index {
     /// Errors: [`IndexError::File`].
     pub fn remove_unused(path: &Path) -> Result<(), IndexError> {
         remove_if_exists(path)
-    }
-
-    /// Removes what is left of builds in the background that no thread goes on with. They begin anew.
-    ///
-    /// Errors: files cannot be listed or removed; storage errors.
-    pub fn remove_unfinished_builds(&self) -> Result<(), IndexError> {
-        remove_if_exists(&self.freezing_path())?;
-        remove_if_exists(&self.merging_path())?;
-        remove_directory_if_exists(&deriving_directory(&self.path))?;
-        self.remove_unused_tables()?;
-        Ok(())
     }
 
     /// The highest block of the generation in a file, which need not be in force.
@@ -416,6 +406,11 @@ pub(super) fn open_generations(
 /// nearly all rows.
 pub(super) fn cache_of_generation(all_cache_bytes: usize, at: usize) -> usize {
     if at == 0 { all_cache_bytes / 3 * 2 } else { all_cache_bytes / 48 }
+}
+
+/// The part of the memory for pages of all files that filters of generations take, in bytes.
+pub(super) fn filter_bytes(all_cache_bytes: usize) -> u64 {
+    wide(all_cache_bytes / 6)
 }
 
 /// Whether an open file is an index that `options` may use, and its salt.

@@ -13,11 +13,15 @@ use crate::index::IndexError;
 
 /// The pause after a failure.
 const RETRY_PAUSE: Duration = Duration::from_mins(10);
+/// How often the pause is doubled at most: to some 21 hours.
+const MOST_DOUBLINGS: u32 = 7;
 
 /// When work that failed may begin again.
 #[derive(Default)]
 pub(super) struct Retry {
     at: Option<Instant>,
+    /// Failures that followed each other after much work.
+    costly_failures: u32,
 }
 
 impl Retry {
@@ -26,15 +30,31 @@ impl Retry {
         self.at.is_some_and(|at| Instant::now() < at)
     }
 
-    /// Whether a failure was not followed by another try.
+    /// Whether the work has failed since this was made.
     pub(super) fn has_failed(&self) -> bool {
         self.at.is_some()
     }
 
     /// Logs a failure and begins the pause. `consequence` says what cannot be done, and what that means.
     pub(super) fn postpone(&mut self, error: &dyn Display, consequence: &str) {
-        warn!(%error, again_in = ?RETRY_PAUSE, "{consequence}");
-        self.at = Some(Instant::now() + RETRY_PAUSE);
+        self.postpone_by(RETRY_PAUSE, error, consequence);
+    }
+
+    /// The same after much work that was in vain: the pause doubles each time, as the next try may fail likewise.
+    pub(super) fn postpone_longer(&mut self, error: &dyn Display, consequence: &str) {
+        let pause = RETRY_PAUSE * (1 << self.costly_failures.min(MOST_DOUBLINGS));
+        self.costly_failures += 1;
+        self.postpone_by(pause, error, consequence);
+    }
+
+    /// The work was done.
+    pub(super) fn succeed(&mut self) {
+        *self = Self::default();
+    }
+
+    fn postpone_by(&mut self, pause: Duration, error: &dyn Display, consequence: &str) {
+        warn!(%error, again_in = ?pause, "{consequence}");
+        self.at = Some(Instant::now() + pause);
     }
 }
 
@@ -76,5 +96,30 @@ impl<T> Drop for BackgroundJob<T> {
             // what it leaves has no name in the index, and the next job replaces it
             let _ = thread.join();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_pause_after_work_in_vain_doubles_up_to_a_day() {
+        let mut retry = Retry::default();
+        assert!(!retry.is_waiting() && !retry.has_failed());
+        let mut pause = |is_costly| {
+            let now = Instant::now();
+            if is_costly {
+                retry.postpone_longer(&"error", "")
+            } else {
+                retry.postpone(&"error", "")
+            }
+            assert!(retry.is_waiting() && retry.has_failed());
+            retry.at.unwrap().duration_since(now).as_secs() / 60
+        };
+        assert_eq!([true, true, true, false, true].map(&mut pause), [10, 20, 40, 10, 80]);
+        assert_eq!((0..9).map(|_| pause(true)).last(), Some(1_280));
+        retry.succeed();
+        assert!(!retry.is_waiting() && !retry.has_failed());
     }
 }

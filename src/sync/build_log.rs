@@ -25,9 +25,10 @@ pub(super) fn watch_build(yields: bool) -> impl FnMut(&str, BuildProgress) {
     }
 }
 
-/// Logs the progress of a build every ten seconds.
+/// Logs the progress of builds every ten seconds.
 struct BuildLog {
-    phase: BuildPhase,
+    /// The table and the phase that are being worked on, and since when.
+    current: Option<(String, BuildPhase)>,
     began: Instant,
     last_line: Instant,
 }
@@ -35,12 +36,14 @@ struct BuildLog {
 impl BuildLog {
     fn new() -> Self {
         let now = Instant::now();
-        Self { phase: BuildPhase::Reading, began: now, last_line: now }
+        Self { current: None, began: now, last_line: now }
     }
 
     fn report(&mut self, table: &str, progress: BuildProgress) {
-        if self.phase != progress.phase {
-            (self.phase, self.began) = (progress.phase, Instant::now());
+        let is_current = |(of, phase): &(String, BuildPhase)| of == table && *phase == progress.phase;
+        if !self.current.as_ref().is_some_and(is_current) {
+            self.current = Some((table.to_owned(), progress.phase));
+            self.began = Instant::now();
         }
         if self.last_line.elapsed() < LOG_INTERVAL {
             return;

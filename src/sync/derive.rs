@@ -55,9 +55,14 @@ impl DeriveJob {
 }
 
 impl Deriver {
-    /// Ends the job, if one runs, because of this.
+    /// Whether the thread runs, or what it built is not in force yet.
+    pub(super) fn is_running(&self) -> bool {
+        self.job.is_some()
+    }
+
+    /// Ends the thread, if it has not ended, because of this.
     pub(super) fn stop(&mut self, cause: &dyn Display) {
-        if self.job.take().is_some() {
+        if self.job.take_if(|job| !job.job.is_finished()).is_some() {
             self.retry.postpone(cause, CANNOT_BUILD);
         }
     }
@@ -161,7 +166,7 @@ impl SyncLoop<'_> {
     }
 
     fn start_deriving(&mut self) -> Result<(), SyncError> {
-        if !self.freezer.is_tidy() || self.deriver.retry.is_waiting() {
+        if !self.freezer.is_tidy() || self.merger.is_running() || self.deriver.retry.is_waiting() {
             return Ok(());
         }
         let Some(due) = self.follow.index.due_table()? else { return Ok(()) };

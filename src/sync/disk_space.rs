@@ -6,7 +6,7 @@ use tracing::{error, info, warn};
 
 use super::error::SyncError;
 use super::follow::{SyncLoop, Until};
-use crate::index::DiskShortage;
+use crate::index::{DiskShortage, Index, IndexError, RequiredSpace};
 use crate::view::SyncState;
 
 /// The interval between checks of a full disk.
@@ -14,16 +14,13 @@ const DISK_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 impl SyncLoop<'_> {
     /// Waits until the disk has space for the next blocks; queries are answered meanwhile. Returns false when the stop
-    /// flag is raised. Work in the background that takes disk space is ended first, and its files are removed: it can be done
-    /// later, and blocks are followed meanwhile.
+    /// flag is raised. What is built in the background ends first, as it can be built later.
     ///
     /// Errors: an earlier write did not reach the disk, as in [`Index::flush_soon`]; [`SyncError::DiskShortage`] with
     /// [`Until::CaughtUp`], as a user waits for the result.
     pub(super) fn wait_for_disk_space(&mut self) -> Result<bool, SyncError> {
         let required_space = self.required_space.take().unwrap_or_else(|| self.follow.index.required_space());
-        if let Some(shortage) = required_space.shortage() {
-            self.stop_builds(&shortage);
-        }
+        self.end_builds(&required_space);
         let Some(shortage) = required_space.shortage() else { return Ok(true) };
         if self.follow.until == Until::CaughtUp {
             return Err(SyncError::DiskShortage(shortage));
@@ -51,13 +48,35 @@ impl SyncLoop<'_> {
         Ok(true)
     }
 
-    /// Ends what threads build in the background, and removes the files of builds, also those that another process began.
-    fn stop_builds(&mut self, shortage: &DiskShortage) {
-        self.freezer.stop(shortage);
-        self.merger.stop(shortage);
-        self.deriver.stop(shortage);
-        if let Err(error) = self.follow.index.remove_unfinished_builds() {
-            warn!(%error, "cannot remove what is left of work in the background");
+    /// Ends what is built in the background, and removes its files, one after the other until the disk has this space. Files
+    /// that another process left are removed, too.
+    fn end_builds(&mut self, required_space: &RequiredSpace) {
+        let Some(shortage) = required_space.shortage() else { return };
+        self.merger.stop(&shortage);
+        if !self.merger.is_running() {
+            self.remove_build("merging", |index| Index::remove_unused(&index.merging_path()));
+        }
+        let Some(shortage) = required_space.shortage() else { return };
+        // it continues with what it has read so far
+        self.deriver.stop(&shortage);
+        self.freezer.stop(&shortage);
+        if !self.freezer.is_running() {
+            self.remove_build("freezing", |index| Index::remove_unused(&index.freezing_path()));
+        }
+        let Some(shortage) = required_space.shortage() else { return };
+        let missing = shortage.needed_bytes.saturating_sub(shortage.free_bytes);
+        let is_enough = self.follow.index.unfinished_table_bytes().is_ok_and(|bytes| bytes >= missing);
+        if is_enough && !self.deriver.is_running() {
+            self.remove_build("building optional tables", Index::remove_unfinished_tables);
+        }
+    }
+
+    fn remove_build(&self, doing: &str, remove: impl FnOnce(&Index) -> Result<(), IndexError>) {
+        match remove(self.follow.index) {
+            Ok(()) => {
+                info!(doing, "the disk of the index is short: what work in the background has built so far is removed")
+            }
+            Err(error) => warn!(%error, doing, "cannot remove what work in the background has built so far"),
         }
     }
 }

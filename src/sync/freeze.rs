@@ -94,9 +94,14 @@ impl Freezer {
         self.is_tidy
     }
 
-    /// Ends the job, if one runs, because of this.
+    /// Whether the thread runs, or what it built is not in force yet.
+    pub(super) fn is_running(&self) -> bool {
+        self.job.is_some()
+    }
+
+    /// Ends the thread, if it has not ended, because of this.
     pub(super) fn stop(&mut self, cause: &dyn Display) {
-        if self.job.take().is_some() {
+        if self.job.take_if(|job| !job.is_finished()).is_some() {
             self.retry.postpone(cause, CANNOT_FREEZE);
         }
     }
@@ -340,7 +345,9 @@ impl SyncLoop<'_> {
                 }
             }
         }
-        Index::remove_unused(&self.follow.index.merging_path())?;
+        if let Err(error) = Index::remove_unused(&self.follow.index.merging_path()) {
+            warn!(%error, "cannot remove what is left of a merge");
+        }
         self.remove_unused_tables()?;
         self.freezer.is_tidy = true;
         Ok(())

@@ -44,9 +44,9 @@ impl Merger {
         self.job.is_some()
     }
 
-    /// Ends the job, if one runs, because of this.
+    /// Ends the thread, if it has not ended, because of this.
     pub(super) fn stop(&mut self, cause: &dyn Display) {
-        if self.job.take().is_some() {
+        if self.job.take_if(|job| !job.job.is_finished()).is_some() {
             self.retry.postpone(cause, CANNOT_MERGE);
         }
     }
@@ -64,7 +64,9 @@ impl SyncLoop<'_> {
     }
 
     fn start_merging(&mut self) -> Result<(), SyncError> {
-        if self.follow.freezing.is_none() || self.merger.retry.is_waiting() {
+        // each of them asks for the space that is free when it starts
+        let is_other_running = self.freezer.is_running() || self.deriver.is_running();
+        if self.follow.freezing.is_none() || self.merger.retry.is_waiting() || is_other_running {
             return Ok(());
         }
         let index = &self.follow.index;
@@ -92,7 +94,7 @@ impl SyncLoop<'_> {
 
     fn finish_merging(&mut self, MergeJob { due, began, job }: MergeJob) -> Result<(), SyncError> {
         if let Err(error) = job.join() {
-            self.merger.retry.postpone(&error, CANNOT_MERGE);
+            self.merger.retry.postpone_longer(&error, CANNOT_MERGE);
             return Ok(());
         }
         match self.follow.index.replace_merged(&due)? {
@@ -102,10 +104,11 @@ impl SyncLoop<'_> {
                 return Ok(());
             }
             MergeOutcome::Unusable(error) => {
-                self.merger.retry.postpone(&error, CANNOT_MERGE);
+                self.merger.retry.postpone_longer(&error, CANNOT_MERGE);
                 return Ok(());
             }
         }
+        self.merger.retry.succeed();
         self.publish_chain()?;
         let range = due.range();
         info!(

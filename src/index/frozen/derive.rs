@@ -24,7 +24,7 @@ use super::super::open::{file, flush_directory};
 use super::super::optional::{OptionalTable, RowContext};
 use super::super::raw::RawSources;
 use super::super::witnesses::commits_to_witnesses;
-use super::builder::{GenerationBuilder, remove_directory_if_exists, remove_if_exists};
+use super::builder::{GenerationBuilder, directory_bytes, remove_directory_if_exists, remove_if_exists};
 use super::derived::{DerivedFile, DerivedName};
 use super::facts::{GenerationRange, facts};
 use super::generation::Generation;
@@ -142,10 +142,12 @@ impl DueTable {
         GenerationRange { last: *last, txnums: (range.txnums.0, *end), ..range }
     }
 
-    /// About the bytes that the build takes on the disk of the index.
+    /// About the bytes that the build takes on the disk of the index, beside what it has read so far.
     #[must_use]
     pub fn disk_bytes(&self) -> u64 {
-        u64::from(self.range().transactions()).saturating_mul(self.table.build_bytes_per_transaction())
+        let all = u64::from(self.range().transactions()).saturating_mul(self.table.build_bytes_per_transaction());
+        // unknown counts as nothing: more space than needed is asked for
+        all.saturating_sub(directory_bytes(&self.temporary).unwrap_or_default())
     }
 
     /// Writes so many records into a run. An interruption loses at most one run.
@@ -213,7 +215,6 @@ impl DueTable {
     fn remove_temporary(&self) -> Result<(), IndexError> {
         remove_directory_if_exists(&self.temporary)
     }
-
 
     /// Whether the file is there, and can be named.
     fn is_complete(&self) -> bool {

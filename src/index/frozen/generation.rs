@@ -4,10 +4,12 @@ mod scan;
 
 use std::ops::Range;
 use std::path::Path;
+use std::sync::OnceLock;
 
 use bitcoin::hashes::{Hash, HashEngine, hash160, sha256};
 use bitcoin::{BlockHash, Network, Txid};
 use redb::{ReadOnlyDatabase, ReadOnlyTable, TableHandle};
+use tracing::warn;
 
 use super::super::error::IndexError;
 use super::super::hot::tables::block_hashes::{self, BlockPlace};
@@ -24,25 +26,24 @@ use super::facts::{FileFacts, GenerationRange};
 use super::largest_blocks::LargestBlocks;
 use super::recent::RecentTransactions;
 use super::retirable::RetirableFile;
+use super::tables::filters::{FilterKey, Filtered, Filters};
 use super::tables::positions::BlockOffset;
 use super::tables::spends::OutputState;
 use super::tables::txid_prefixes::CutBits;
-use super::tables::filters::{Filtered, Filters};
 use super::tables::{self, blocks, filters, history, late_spends, positions, spends, txid_prefixes, txids};
-use crate::chain::{Height, wide};
+use crate::chain::Height;
 
 pub(in crate::index) use scan::PackedEntries;
 
 /// One eighth of its memory is for transactions that were read lately.
 const RECENT_SHARE: usize = 8;
-/// Filters are kept if they take at most one half as much beside it: they save reading many times as much of other tables.
-const FILTER_SHARE: usize = 2;
 
 /// A generation, open for reading. Safe to share between threads.
 pub struct Generation {
     /// Keeps the file open.
     _database: ReadOnlyDatabase,
-    filters: Filters,
+    /// Unset while all may be there; `None` if they are damaged.
+    filters: OnceLock<Option<Filters>>,
     /// The rows of the filters; `None` of one that has none.
     filter_rows: Option<ReadOnlyTable<&'static [u8; 9], &'static [u8]>>,
     pub(super) recent: RecentTransactions,
@@ -78,8 +79,8 @@ pub(super) struct ConsecutiveTransactions {
 }
 
 impl Generation {
-    /// Opens the file of a generation, of which at most `cache_bytes` of pages and transactions are kept in memory, and half as
-    /// much of filters. Repairs a complete file that was not closed.
+    /// Opens the file of a generation, of which at most `cache_bytes` of pages and transactions are kept in memory. Repairs a
+    /// complete file that was not closed.
     ///
     /// Errors: [`IndexError::Foreign`] if it is not a generation, `WrongVersion`, `TableVersion`, `WrongNetwork`,
     /// `WrongSalt` if it is of another kind, storage errors.
@@ -88,13 +89,10 @@ impl Generation {
         let (facts, database, transaction) = FileFacts::open(path, network, salt, cache_bytes - recent_bytes)?;
         facts.check_versions(path, &tables::VERSIONS, &[tables::FILTERS])?;
         let FileFacts { range, cut_bits, counts, .. } = facts;
-        let count = counts.iter().find(|(table, _)| table == filters::NAME);
-        let filter_rows = count.map(|_| transaction.open_table(filters::TABLE)).transpose()?;
-        let are_kept = count.is_some_and(|(_, count)| count.bytes <= wide(cache_bytes / FILTER_SHARE));
-        let kept = filter_rows.as_ref().filter(|_| are_kept).map(Filters::read).transpose()?;
+        let has_filters = counts.iter().any(|(table, _)| table == filters::NAME);
         Ok(Self {
-            filters: kept.unwrap_or_default(),
-            filter_rows,
+            filters: OnceLock::new(),
+            filter_rows: has_filters.then(|| transaction.open_table(filters::TABLE)).transpose()?,
             recent: RecentTransactions::new(recent_bytes),
             largest_blocks: LargestBlocks::default(),
             range,
@@ -250,7 +248,7 @@ impl Generation {
     /// The transactions with this txid, oldest first.
     pub fn positions(&self, txid: &Txid) -> Result<Vec<TxNum>, IndexError> {
         let hash = self.cut_bits.cut(self.salt.txid_prefix(txid));
-        if !self.filters.may_have(Filtered::Txids, hash) {
+        if !self.may_have(Filtered::Txids, hash) {
             return Ok(Vec::new());
         }
         let mut found = txid_prefixes::read(txid_prefixes::NAME, &self.txid_prefixes, hash)?;
@@ -298,7 +296,7 @@ impl Generation {
         let Some(vout) = Position::new(vout) else { return Ok(None) };
         let outpoint = live_spends::tx_point(txnum, vout);
         if txnum < self.range.txnums.0 {
-            if !self.filters.may_have(Filtered::LateSpends, outpoint) {
+            if !self.may_have(Filtered::LateSpends, outpoint) {
                 return Ok(None);
             }
             return Ok(self.late_spends.get(&outpoint)?.map(|row| {
@@ -321,7 +319,7 @@ impl Generation {
 
     /// The last of its transactions of a script before `before`, with the totals of the script after it.
     pub fn totals(&self, script: ScriptKey, before: TxNum) -> Result<Option<(TxNum, HistoryRow)>, IndexError> {
-        if !self.may_have(script) {
+        if !self.may_have(Filtered::Scripts, script) {
             return Ok(None);
         }
         history::totals(&self.history, script, before)
@@ -333,13 +331,46 @@ impl Generation {
         script: ScriptKey,
         txnums: Range<TxNum>,
     ) -> Result<impl DoubleEndedIterator<Item = Result<(TxNum, HistoryRow), IndexError>> + use<>, IndexError> {
-        let rows = self.may_have(script).then(|| history::read(&self.history, script, txnums)).transpose()?;
+        let rows = self
+            .may_have(Filtered::Scripts, script)
+            .then(|| history::read(&self.history, script, txnums))
+            .transpose()?;
         Ok(rows.into_iter().flatten())
     }
 
-    /// Whether one of its transactions may have paid or spent a script.
-    fn may_have(&self, script: ScriptKey) -> bool {
-        self.filters.may_have(Filtered::Scripts, script)
+    /// Whether it may have something that is filtered.
+    fn may_have(&self, of: Filtered, key: impl Into<FilterKey>) -> bool {
+        self.filters.get().and_then(Option::as_ref).is_none_or(|filters| filters.may_have(of, key))
+    }
+
+    /// Keeps its filters in memory from now on, unless they take more than so many bytes. Damaged ones are not used, as what
+    /// they say follows from the other tables.
+    pub(super) fn keep_filters(&self, most_bytes: u64) {
+        let Some(Count { bytes, .. }) = self.filter_count().filter(|count| count.bytes <= most_bytes) else { return };
+        self.filters.get_or_init(|| match self.read_filters() {
+            Ok(filters) => filters,
+            Err(error) => {
+                let path = self.path().display();
+                warn!(%path, %error, bytes, "the filters of a generation are damaged: all its tables are read instead");
+                None
+            }
+        });
+    }
+
+    /// The bytes of memory that its filters take, 0 if they are not kept.
+    pub(super) fn kept_filter_bytes(&self) -> u64 {
+        let is_kept = self.filters.get().is_some_and(Option::is_some);
+        self.filter_count().filter(|_| is_kept).map_or(0, |count| count.bytes)
+    }
+
+    /// Its filters, `None` if it has none.
+    fn read_filters(&self) -> Result<Option<Filters>, IndexError> {
+        let counted = self.filter_count().map_or(0, |count| count.rows);
+        self.filter_rows.as_ref().map(|rows| Filters::read(rows, counted, self.salt)).transpose()
+    }
+
+    fn filter_count(&self) -> Option<Count> {
+        self.counts.iter().find(|(table, _)| table == filters::NAME).map(|(_, count)| *count)
     }
 
     /// Those of its outputs at these positions that pay a script and are unspent at its end, oldest first.
@@ -348,7 +379,10 @@ impl Generation {
         script: ScriptKey,
         positions: Range<OutputPosition>,
     ) -> Result<impl DoubleEndedIterator<Item = Result<(UnspentKey, UnspentRow), IndexError>> + use<>, IndexError> {
-        let rows = self.may_have(script).then(|| unspent::read(&self.unspent, script, positions)).transpose()?;
+        let rows = self
+            .may_have(Filtered::Scripts, script)
+            .then(|| unspent::read(&self.unspent, script, positions))
+            .transpose()?;
         Ok(rows.into_iter().flatten())
     }
 
@@ -376,7 +410,10 @@ impl Generation {
         script: ScriptKey,
         heights: Range<Height>,
     ) -> Result<impl DoubleEndedIterator<Item = Result<Height, IndexError>> + use<>, IndexError> {
-        let rows = self.may_have(script).then(|| payouts::read(&self.payouts, script, heights)).transpose()?;
+        let rows = self
+            .may_have(Filtered::Scripts, script)
+            .then(|| payouts::read(&self.payouts, script, heights))
+            .transpose()?;
         Ok(rows.into_iter().flatten())
     }
 

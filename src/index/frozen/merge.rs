@@ -90,11 +90,7 @@ impl DueMerge {
     ///
     /// Errors: [`IndexError::Corrupt`] if rows are missing or contradict each other; [`IndexError::RawUnavailable`] if a block
     /// cannot be read for an optional table; `Interrupted` once `stop` is raised; `File`; storage errors.
-    pub fn build(
-        &self,
-        stop: &Arc<AtomicBool>,
-        watch: &mut dyn FnMut(&str, BuildProgress),
-    ) -> Result<(), IndexError> {
+    pub fn build(&self, stop: &Arc<AtomicBool>, watch: &mut dyn FnMut(&str, BuildProgress)) -> Result<(), IndexError> {
         self.build_files(stop, watch).inspect_err(|_| self.discard())
     }
 
@@ -129,7 +125,8 @@ impl DueMerge {
             let (directory, temporary) = &self.directories;
             let name = DerivedName::newest(*table, &self.name);
             let directories = (directory.clone(), temporary.as_path());
-            let due = DueTable::new(Arc::clone(&generations), merged.clone(), (*table, name), directories, self.context);
+            let due =
+                DueTable::new(Arc::clone(&generations), merged.clone(), (*table, name), directories, self.context);
             due.build(stop, &mut |progress| watch(due.table(), progress))?;
         }
         Ok(())
@@ -208,7 +205,7 @@ impl Merging<'_> {
         ready.extend(packer.finish());
         self.builder.append(txids::TABLE, &ready, Vec::as_slice)?;
 
-        let mut filter = FilterPacker::new(Filtered::Txids, &self.range);
+        let mut filter = FilterPacker::new(Filtered::Txids, &self.range, self.context.salt);
         let (mut packer, mut ready) = (txid_prefixes::TxidPrefixPacker::default(), Vec::new());
         for row in sorted_rows(hashes)? {
             let (hash, txnum) = row?;
@@ -237,7 +234,7 @@ impl Merging<'_> {
         let late = self.merged(Generation::scan_late_spends)?;
         let mut late = Spenders::new("late_spends", rows(late));
         let first = live_spends::tx_point(self.range.txnums.0, Position::ZERO);
-        let mut filter = FilterPacker::new(Filtered::LateSpends, &self.range);
+        let mut filter = FilterPacker::new(Filtered::LateSpends, &self.range, self.context.salt);
         let mut older = Vec::new();
         while let Some(row) = late.next_before(&first) {
             let row = row?;
@@ -288,7 +285,7 @@ impl Merging<'_> {
     fn history(&mut self) -> Result<(), IndexError> {
         let (mut packer, mut ready) = (history::HistoryPacker::default(), Vec::new());
         let mut begun = None;
-        let mut filter = FilterPacker::new(Filtered::Scripts, &self.range);
+        let mut filter = FilterPacker::new(Filtered::Scripts, &self.range, self.context.salt);
         for entry in self.merged(Generation::scan_history_steps)? {
             let (_, key, [before, after]) = entry?;
             let (script, txnum) = split_history_key(&key);

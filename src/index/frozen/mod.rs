@@ -20,6 +20,7 @@ mod facts;
 mod generation;
 pub(super) mod generations;
 mod in_force_record;
+mod kept_filters;
 mod largest_blocks;
 mod merge;
 mod merged_entries;

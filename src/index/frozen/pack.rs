@@ -168,7 +168,7 @@ impl Packing<'_> {
         let (mut packer, mut rows) = (txid_prefixes::TxidPrefixPacker::default(), Vec::new());
         // transactions with one cut hash
         let mut equal = Vec::new();
-        let mut filter = FilterPacker::new(Filtered::Txids, &self.range);
+        let mut filter = FilterPacker::new(Filtered::Txids, &self.range, self.snapshot.salt());
         let snapshot = self.snapshot;
         for row in snapshot.txids.range::<&live_txids::TxidKey>(..)? {
             let (prefix, txnum) = live_txids::split_key(row?.0.value());
@@ -263,7 +263,7 @@ impl Packing<'_> {
     /// The spends of outputs of older generations.
     fn late_spends(&mut self) -> Result<(), IndexError> {
         let mut rows = Vec::new();
-        let mut filter = FilterPacker::new(Filtered::LateSpends, &self.range);
+        let mut filter = FilterPacker::new(Filtered::LateSpends, &self.range, self.snapshot.salt());
         let end = live_spends::tx_point(self.range.txnums.0, Position::ZERO);
         let snapshot = self.snapshot;
         for row in snapshot.spends.range::<&live_spends::TxPoint>(..&end)? {
@@ -282,7 +282,7 @@ impl Packing<'_> {
         let (mut packer, mut rows) = (history::HistoryPacker::default(), Vec::new());
         let mut before = None;
         let mut begun = None;
-        let mut filter = FilterPacker::new(Filtered::Scripts, &self.range);
+        let mut filter = FilterPacker::new(Filtered::Scripts, &self.range, self.snapshot.salt());
         let snapshot = self.snapshot;
         for row in snapshot.history.range::<&live_history::HistoryKey>(..)? {
             let (key, row) = row?;

@@ -12,7 +12,7 @@ use super::super::error::IndexError;
 use super::super::frozen::Generations;
 use super::super::keys::TxNum;
 use super::super::metrics::UpdateCounts;
-use super::super::open::Index;
+use super::super::open::{Index, filter_bytes};
 use super::super::optional::{RowContext, connect_optional, disconnect_optional};
 use super::super::raw::RawChanges;
 use super::apply::{forget_stale, lowest_stale};
@@ -374,6 +374,9 @@ impl<'i> Update<'i> {
         self.transaction.commit()?;
         let index = self.index;
         self.raw_changes.apply(self.generations.raw().own());
+        if !Arc::ptr_eq(&index.generations, &self.generations) {
+            self.generations.keep_filters(filter_bytes(index.all_cache_bytes));
+        }
         index.generations = self.generations;
         index.metrics.count(began.elapsed(), self.counts);
         index.starts_are_committed = true;

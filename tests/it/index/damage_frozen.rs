@@ -15,12 +15,14 @@ use redb::{Database, ReadableDatabase, ReadableTableMetadata, TableDefinition, T
 use siphasher::sip128::{Hasher128, SipHasher24};
 
 use crate::index::damage::{Damage, FileDamage, flip};
+use crate::support::agree::assert_agrees;
 use crate::support::frozen::{BlockBytes, frozen};
 use crate::support::indexed::{Indexed, SALT, options};
+use crate::support::model::Model;
 use crate::sync::faults::{META, set_meta};
 
-/// The tables of a generation.
-const TABLES: [&str; 13] = [
+/// The tables of a generation; the first has no `filters`.
+const TABLES: [&str; 14] = [
     "blocks",
     "block_starts",
     "block_hashes",
@@ -34,6 +36,7 @@ const TABLES: [&str; 13] = [
     "unspent",
     "payouts",
     "p2pk",
+    "filters",
 ];
 
 /// Calls a function with the types of a packed table.
@@ -51,6 +54,7 @@ macro_rules! with_types {
             "unspent" => $call!(&[u8; 17], &[u8; 9], $($argument),*),
             "payouts" => $call!(&[u8; 14], (), $($argument),*),
             "p2pk" => $call!(&[u8; 30], &[u8; 4], $($argument),*),
+            "filters" => $call!(&[u8; 9], &[u8], $($argument),*),
             table => panic!("unknown table {table}"),
         }
     };
@@ -142,8 +146,8 @@ impl Closed {
 fn rows_of(file: &Path, table: &str) -> u64 {
     let database = Database::open(file).unwrap();
     let transaction = database.begin_read().unwrap();
-    let handle = transaction.list_tables().unwrap().find(|handle| handle.name() == table).unwrap();
-    transaction.open_untyped_table(handle).unwrap().len().unwrap()
+    let handle = transaction.list_tables().unwrap().find(|handle| handle.name() == table);
+    handle.map_or(0, |handle| transaction.open_untyped_table(handle).unwrap().len().unwrap())
 }
 
 #[test]
@@ -191,6 +195,30 @@ fn any_changed_bit_of_a_packed_row_is_found() {
             // of rows that are read when the index is opened
             Err(error) => assert!(matches!(error, IndexError::Corrupt { .. }), "{table}: {change}: {error}"),
         }
+    }
+}
+
+#[test]
+fn a_damaged_filter_hides_nothing() {
+    let closed = Closed::new(19, false);
+    let model = Model::of(closed.blocks.iter().map(Arc::as_ref));
+    let newer = &closed.files[1].0;
+    let mut random = Rng::new(20);
+    let agrees = || {
+        let index = Index::open(&options(closed.directory.path())).unwrap();
+        index.set_raw_blocks(Arc::new(BlockBytes::of(closed.blocks.iter().map(Arc::as_ref))));
+        assert_agrees(&index.snapshot().unwrap(), &model);
+    };
+    agrees();
+    for damage in [Damage::Remove, Damage::Change, Damage::Add] {
+        closed.restore();
+        assert!(damage.damage::<&[u8; 9], &[u8]>(newer, "filters"), "{damage:?}");
+        agrees();
+    }
+    for _ in 0..20 {
+        closed.restore();
+        flip::<&[u8; 9], &[u8]>(newer, "filters", &mut random);
+        agrees();
     }
 }
 

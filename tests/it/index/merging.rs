@@ -4,8 +4,8 @@
 use std::fs;
 use std::ops::Range;
 use std::path::PathBuf;
-use std::sync::atomic::Ordering;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use bitcoin::Block;
 use btcgraph::chain::Height;

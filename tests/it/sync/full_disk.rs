@@ -100,7 +100,12 @@ impl SmallDisk {
     fn serve_beside(node: &SimNode, directory: &Path, control: &Path, memory: &str, left: &str) -> Self {
         let mut shell = Command::new("unshare");
         shell.args(["-rm", "sh", "-c", ON_A_SMALL_DISK]).env("BTCGRAPH", env!("CARGO_BIN_EXE_btcgraph"));
-        shell.env("DIRECTORY", directory).env("CONTROL", control).env("URL", node.url()).env("MEMORY", memory).env("LEFT", left);
+        shell
+            .env("DIRECTORY", directory)
+            .env("CONTROL", control)
+            .env("URL", node.url())
+            .env("MEMORY", memory)
+            .env("LEFT", left);
         shell.envs([("BTCGRAPH_SERVER__READY_SECONDS", "1"), ("BTCGRAPH_LOG__FORMAT", "json")]);
         Self { shell: shell.spawn().unwrap(), control: control.to_owned() }
     }

@@ -15,9 +15,9 @@ use super::super::super::hot::tables::spends::{TxPoint, tx_point};
 use super::super::super::hot::tables::unspent::{UnspentKeyBytes, UnspentValue};
 use super::super::super::keys::TxNum;
 use super::super::tables::entries::PackedEntry;
+use super::super::tables::filters::{FilterKey, Filtered, NAME};
 use super::super::tables::positions::BlockOffset;
 use super::super::tables::spends::OutputState;
-use super::super::tables::filters::{FilterKey, Filtered, Filters, NAME};
 use super::super::tables::txid_prefixes::{CutBits, CutHash};
 
 use super::super::derived::{DerivedFile, PackedTable};
@@ -63,12 +63,11 @@ impl Generation {
         Ok(compared.filter(|(_, rows, recorded)| rows != recorded).collect())
     }
 
-    /// Checks that its filters say of all that it has that it may be there. Reads three of its tables.
+    /// Checks that its filters say of all that it has that it may be there. Reads them and three tables.
     ///
     /// Errors: [`IndexError::Corrupt`] if not, or if a filter is damaged; storage errors.
     pub(in crate::index) fn check_filters(&self) -> Result<(), IndexError> {
-        let Some(rows) = &self.filter_rows else { return Ok(()) };
-        let filters = Filters::read(rows)?;
+        let Some(filters) = self.read_filters()? else { return Ok(()) };
         let check = |of, key: FilterKey| {
             let hides = || IndexError::corrupt(NAME, format!("a filter hides {key:?} of {of:?}"));
             filters.may_have(of, key).then_some(()).ok_or_else(hides)

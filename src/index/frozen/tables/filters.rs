@@ -1,5 +1,6 @@
-//! `filters`: what is filtered (1) ‖ its first key (8) → a binary fuse filter of up to 65,536 keys: checksum (8) ‖ seed (8) ‖
-//! length of a segment (4) ‖ segments but the last two, in places (4) ‖ a fingerprint of 8 bits for each place.
+//! `filters`: what is filtered (1) ‖ its first key (8) → a binary fuse filter of up to 65,536 keys: checksum of key and row (8) ‖
+//! seed (8) ‖ length of a segment (4) ‖ segments but the last two, in places (4) ‖ a fingerprint of 8 bits for each place. The
+//! keys in it are combined with the salt, so that nobody can choose some of which no filter can be made.
 //!
 //! A filter says of a key that it is not there, or that it may be: the latter also of one in 256 that are not there. Each later
 //! generation has filters of its cut hashes of txids, of the scripts in `history` and of the outputs in `late_spends`, so that a
@@ -7,18 +8,19 @@
 //!
 //! Graf and Lemire, "Binary Fuse Filters: Fast and Smaller Than Xor Filters", 2022.
 
-use bitcoin::hashes::{Hash, sha256};
+use bitcoin::hashes::{Hash, HashEngine, sha256};
 use redb::{ReadOnlyTable, TableDefinition};
 use xorf::{BinaryFuse8, Descriptor, Filter};
 
 use super::super::super::codec::{Decoder, Encoder};
 use super::super::super::error::IndexError;
 use super::super::super::hot::tables::spends::TxPoint;
-use super::super::super::keys::ScriptKey;
+use super::super::super::keys::{Salt, ScriptKey};
 use super::super::builder::GenerationBuilder;
 use super::super::facts::GenerationRange;
 use super::super::versions::TableVersions;
 use super::txid_prefixes::CutHash;
+use crate::chain::wide;
 
 pub(in crate::index) const NAME: &str = "filters";
 
@@ -60,6 +62,13 @@ impl Filtered {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::index) struct FilterKey(u64);
 
+impl FilterKey {
+    /// The key as filters have it.
+    fn salted(self, Salt([a, b, c, d, e, f, g, h, ..]): Salt) -> u64 {
+        self.0 ^ u64::from_be_bytes([a, b, c, d, e, f, g, h])
+    }
+}
+
 impl From<CutHash> for FilterKey {
     fn from(hash: CutHash) -> Self {
         let [a, b, c, d, e, f] = hash.to_key();
@@ -83,15 +92,16 @@ impl From<TxPoint> for FilterKey {
 /// Makes the filters of one kind from keys that come in order.
 pub(in crate::index) struct FilterPacker {
     of: Filtered,
+    salt: Salt,
     /// `None` of the first generation.
-    keys: Option<Vec<u64>>,
+    keys: Option<Vec<FilterKey>>,
     last: Option<FilterKey>,
 }
 
 impl FilterPacker {
     /// For a generation of these blocks.
-    pub(in crate::index) fn new(of: Filtered, range: &GenerationRange) -> Self {
-        Self { of, keys: (range.txnums.0.0 > 0).then(Vec::new), last: None }
+    pub(in crate::index) fn new(of: Filtered, range: &GenerationRange, salt: Salt) -> Self {
+        Self { of, salt, keys: (range.txnums.0.0 > 0).then(Vec::new), last: None }
     }
 
     /// Adds a key, which may come several times.
@@ -108,10 +118,10 @@ impl FilterPacker {
             return Ok(());
         }
         if keys.len() == KEYS {
-            write(self.of, keys, builder)?;
+            write(self.of, self.salt, keys, builder)?;
             keys.clear();
         }
-        keys.push(key.0);
+        keys.push(key);
         Ok(())
     }
 
@@ -119,85 +129,112 @@ impl FilterPacker {
     ///
     /// Errors: as [`GenerationBuilder::append`].
     pub(in crate::index) fn finish(self, builder: &mut GenerationBuilder) -> Result<(), IndexError> {
-        match self.keys {
-            Some(keys) if !keys.is_empty() => write(self.of, &keys, builder),
-            _ => Ok(()),
-        }
+        write(self.of, self.salt, &self.keys.unwrap_or_default(), builder)
     }
 }
 
-/// Writes a filter of keys that ascend, of which there is one at least.
-fn write(of: Filtered, keys: &[u64], builder: &mut GenerationBuilder) -> Result<(), IndexError> {
-    let first = keys.first().copied().unwrap_or_default();
-    let filter = BinaryFuse8::try_from(keys).map_err(|what| IndexError::corrupt(NAME, what))?;
-    builder.append(TABLE, &[(row_key(of, first), encode(&filter))], Vec::as_slice)
+/// Writes a filter of keys that ascend: two of half of them each, if none can be made of all.
+fn write(of: Filtered, salt: Salt, keys: &[FilterKey], builder: &mut GenerationBuilder) -> Result<(), IndexError> {
+    let Some(first) = keys.first() else { return Ok(()) };
+    let salted: Vec<_> = keys.iter().map(|key| key.salted(salt)).collect();
+    match BinaryFuse8::try_from(&salted) {
+        // a key that it hides would be money that is lost
+        Ok(filter) if salted.iter().all(|key| filter.contains(key)) => {
+            let key = row_key(of, *first);
+            builder.append(TABLE, &[(key, encode(&key, &filter))], Vec::as_slice)
+        }
+        _ if keys.len() > 1 => {
+            let (low, high) = keys.split_at(keys.len() / 2);
+            write(of, salt, low, builder)?;
+            write(of, salt, high, builder)
+        }
+        _ => Err(IndexError::corrupt(NAME, format!("no filter can be made of {first:?}"))),
+    }
 }
 
-fn row_key(of: Filtered, first: u64) -> [u8; KEY] {
+fn row_key(of: Filtered, FilterKey(first): FilterKey) -> [u8; KEY] {
     let [a, b, c, d, e, f, g, h] = first.to_be_bytes();
     [of.code(), a, b, c, d, e, f, g, h]
 }
 
-fn encode(BinaryFuse8 { descriptor, fingerprints }: &BinaryFuse8) -> Vec<u8> {
+fn encode(key: &[u8; KEY], BinaryFuse8 { descriptor, fingerprints }: &BinaryFuse8) -> Vec<u8> {
     let mut body = Encoder::default();
     body.u64(descriptor.seed).u32(descriptor.segment_length).u32(descriptor.segment_count_length).bytes(fingerprints);
     let body = body.finish();
-    [&checksum(&body), &body[..]].concat()
+    [&checksum(key, &body), &body[..]].concat()
 }
 
-/// A filter of a row whose bytes are as they were written.
+/// A filter of a row that is as it was written.
 ///
-/// Errors: [`IndexError::Corrupt`] if they are not: a filter that is damaged would hide what is there.
-fn decode(row: &[u8]) -> Result<BinaryFuse8, IndexError> {
+/// Errors: [`IndexError::Corrupt`] if it is not: a damaged filter would hide what is there.
+fn decode(key: &[u8; KEY], row: &[u8]) -> Result<BinaryFuse8, IndexError> {
     let damaged = || IndexError::corrupt(NAME, "a row is damaged");
     let (sum, body) = row.split_first_chunk().ok_or_else(damaged)?;
-    if checksum(body) != *sum {
+    if checksum(key, body) != *sum {
         return Err(damaged());
     }
     let mut fields = Decoder::new(NAME, body);
     let (seed, segment_length, segment_count_length) = (fields.u64()?, fields.u32()?, fields.u32()?);
     let fingerprints: Box<[u8]> = row.get(HEAD..).ok_or_else(damaged)?.into();
     let places = u64::from(segment_count_length) + 2 * u64::from(segment_length);
-    let is_sound = segment_length.is_power_of_two() && u64::try_from(fingerprints.len()) == Ok(places);
+    let is_sound = segment_length.is_power_of_two()
+        && segment_count_length > 0
+        && segment_count_length.is_multiple_of(segment_length)
+        && wide(fingerprints.len()) == places;
     let descriptor =
         Descriptor { seed, segment_length, segment_length_mask: segment_length.wrapping_sub(1), segment_count_length };
     is_sound.then_some(BinaryFuse8 { descriptor, fingerprints }).ok_or_else(damaged)
 }
 
-fn checksum(body: &[u8]) -> [u8; 8] {
-    let [a, b, c, d, e, f, g, h, ..] = sha256::Hash::hash(body).to_byte_array();
+fn checksum(key: &[u8; KEY], body: &[u8]) -> [u8; 8] {
+    let mut engine = sha256::Hash::engine();
+    engine.input(key);
+    engine.input(body);
+    let [a, b, c, d, e, f, g, h, ..] = sha256::Hash::from_engine(engine).to_byte_array();
     [a, b, c, d, e, f, g, h]
 }
 
 /// The filters of a generation, in memory.
-#[derive(Default)]
 pub(in crate::index) struct Filters {
-    /// Of each kind its filters with their first keys, which ascend. `None` if it has none: all may be there.
-    kinds: [Option<Vec<(FilterKey, BinaryFuse8)>>; Filtered::ALL.len()],
+    salt: Salt,
+    /// Of each kind its filters with their first keys, which ascend.
+    kinds: [Vec<(FilterKey, BinaryFuse8)>; Filtered::ALL.len()],
 }
 
 impl Filters {
-    /// Reads all of them.
+    /// Reads all of them, of which so many were counted when they were made.
     ///
-    /// Errors: storage errors; [`IndexError::Corrupt`] if one is damaged.
-    pub(in crate::index) fn read(table: &ReadOnlyTable<&'static [u8; KEY], &'static [u8]>) -> Result<Self, IndexError> {
-        let mut kinds = [const { Some(Vec::new()) }; Filtered::ALL.len()];
+    /// Errors: storage errors; [`IndexError::Corrupt`] if one is damaged or missing.
+    pub(in crate::index) fn read(
+        table: &ReadOnlyTable<&'static [u8; KEY], &'static [u8]>,
+        counted: u64,
+        salt: Salt,
+    ) -> Result<Self, IndexError> {
+        let (mut kinds, mut rows, mut before) = ([const { Vec::new() }; Filtered::ALL.len()], 0_u64, None);
         for row in table.range::<&[u8; KEY]>(..)? {
             let (key, row) = row?;
-            let [code, first @ ..] = *key.value();
-            let filters = kinds.get_mut(usize::from(code)).and_then(Option::as_mut);
+            let key = *key.value();
+            if before.replace(key).is_some_and(|before| before >= key) {
+                return Err(IndexError::corrupt(NAME, "rows are not in order"));
+            }
+            let [code, first @ ..] = key;
+            let filters: Option<&mut Vec<_>> = kinds.get_mut(usize::from(code));
             let filters = filters.ok_or_else(|| IndexError::corrupt(NAME, format!("kind {code} is not known")))?;
-            filters.push((FilterKey(u64::from_be_bytes(first)), decode(row.value())?));
+            filters.push((FilterKey(u64::from_be_bytes(first)), decode(&key, row.value())?));
+            rows += 1;
         }
-        Ok(Self { kinds })
+        if rows == counted {
+            Ok(Self { salt, kinds })
+        } else {
+            Err(IndexError::corrupt(NAME, format!("there are {rows} rows instead of {counted}")))
+        }
     }
 
     /// Whether a key may be there. False only if it is not.
     pub(in crate::index) fn may_have(&self, of: Filtered, key: impl Into<FilterKey>) -> bool {
-        let Some(filters) = &self.kinds[usize::from(of.code())] else { return true };
-        let key = key.into();
+        let (filters, key) = (&self.kinds[usize::from(of.code())], key.into());
         let at = filters.partition_point(|(first, _)| *first <= key);
-        at.checked_sub(1).is_some_and(|at| filters[at].1.contains(&key.0))
+        at.checked_sub(1).is_some_and(|at| filters[at].1.contains(&key.salted(self.salt)))
     }
 }
 
@@ -211,6 +248,8 @@ mod tests {
     use crate::chain::Height;
     use crate::sim::Rng;
 
+    const SALT: Salt = Salt([7; 16]);
+
     fn range(first: u32) -> GenerationRange {
         let last = Tip { height: Height::from(9), hash: bitcoin::BlockHash::all_zeros() };
         GenerationRange { first: Height::GENESIS, last, txnums: (TxNum(first), TxNum(first + 1)) }
@@ -222,7 +261,7 @@ mod tests {
         let path = directory.path().join("filters");
         let mut builder = GenerationBuilder::create(&path).unwrap();
         for (of, keys) in keys {
-            let mut packer = FilterPacker::new(*of, &range(first));
+            let mut packer = FilterPacker::new(*of, &range(first), SALT);
             for key in keys {
                 // each comes as often as a row has it
                 packer.push(FilterKey(*key), &mut builder).unwrap();
@@ -239,7 +278,7 @@ mod tests {
     }
 
     fn read(rows: &[([u8; KEY], Vec<u8>)]) -> Result<Filters, IndexError> {
-        Filters::read(&super::super::tests::table_of(TABLE, rows))
+        Filters::read(&super::super::tests::table_of(TABLE, rows), wide(rows.len()), SALT)
     }
 
     #[test]
@@ -277,9 +316,8 @@ mod tests {
     }
 
     #[test]
-    fn the_first_generation_has_none_and_all_may_be_there() {
+    fn the_first_generation_has_none() {
         assert_eq!(packed(0, &[(Filtered::Txids, vec![1, 2, 3])]), []);
-        assert!(Filters::default().may_have(Filtered::Txids, FilterKey(9)));
     }
 
     #[test]
@@ -292,16 +330,23 @@ mod tests {
             assert!(read(&[(*key, damaged)]).is_err(), "byte {at}");
             assert!(read(&[(*key, row[..at].to_vec())]).is_err(), "{at} bytes");
         }
-        // what was written so is checked as well
-        for (at, value) in [(16, 0), (16, 3), (20, 255), (12, 0)] {
+        // a key that was read wrong, a row that is missing
+        let mut higher = *key;
+        higher[8] ^= 1;
+        assert!(read(&[(higher, row.clone())]).is_err());
+        let table = super::super::tests::table_of(TABLE, &rows);
+        assert!(Filters::read(&table, 1, SALT).is_ok() && Filters::read(&table, 2, SALT).is_err());
+        // sizes that would lead out of the filter, with a checksum that is right
+        for (segment, segments) in [(0, 256), (3, 256), (64, 0), (64, 65), (64, 1 << 30), (u32::MAX, u32::MAX)] {
             let mut body = row[8..].to_vec();
-            body[at - 8 + 3] = value;
-            let whole = [&checksum(&body), &body[..]].concat();
-            let sound = decode(&whole);
-            assert!(sound.is_err() || at == 12, "{at}: {value}");
+            body[8..12].copy_from_slice(&u32::to_be_bytes(segment));
+            body[12..16].copy_from_slice(&u32::to_be_bytes(segments));
+            let whole = [&checksum(key, &body), &body[..]].concat();
+            assert!(decode(key, &whole).is_err(), "{segment} {segments}");
         }
         let mut unknown = *key;
         unknown[0] = 3;
-        assert!(read(&[(unknown, row.clone())]).is_err());
+        let whole = [&checksum(&unknown, &row[8..]), &row[8..]].concat();
+        assert!(read(&[(unknown, whole)]).is_err());
     }
 }

@@ -41,7 +41,7 @@ pub(in crate::index) const VERSIONS: [TableVersions; 13] = [
     TableVersions::new("p2pk", 1..=1),
 ];
 
-/// The version of the table that only later generations have, and those of programs since there are filters.
+/// The version of the table that a later generation has, too, if a program that makes filters built it.
 pub(in crate::index) const FILTERS: TableVersions = filters::VERSIONS;
 
 /// What is done with every table of a generation.
