@@ -13,7 +13,7 @@ use redb::{Builder, Database, DatabaseError, ReadOnlyDatabase, ReadTransaction, 
 use super::block::Parser;
 use super::damage::catch_damage;
 use super::error::IndexError;
-use super::frozen::builder::remove_if_exists;
+use super::frozen::builder::{bytes_below, remove_directory_if_exists, remove_if_exists};
 use super::frozen::{DerivedFile, DerivedName, Generation, Generations, InForce, InForceRecord, TableVersions};
 use super::hot::announced::AnnouncedTip;
 use super::hot::flush::FlushState;
@@ -260,6 +260,26 @@ impl Index {
     /// Errors: [`IndexError::File`].
     pub fn remove_unused(path: &Path) -> Result<(), IndexError> {
         remove_if_exists(path)
+    }
+
+    /// The directory of what builds of optional tables have read so far, with which they continue.
+    #[must_use]
+    pub fn unfinished_tables_path(&self) -> PathBuf {
+        deriving_directory(&self.path)
+    }
+
+    /// The bytes of a file or a directory of a build, 0 if it is not there.
+    ///
+    /// Errors: [`IndexError::File`].
+    pub fn bytes_of_build(path: &Path) -> Result<u64, IndexError> {
+        bytes_below(path)
+    }
+
+    /// Removes a file or a directory of a build that no thread goes on with, if it is there.
+    ///
+    /// Errors: [`IndexError::File`].
+    pub fn remove_build(path: &Path) -> Result<(), IndexError> {
+        if path.is_dir() { remove_directory_if_exists(path) } else { remove_if_exists(path) }
     }
 
     /// The highest block of the generation in a file, which need not be in force.

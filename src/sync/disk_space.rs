@@ -1,12 +1,13 @@
 //! Waits for free space on the disk of the index.
 
+use std::path::Path;
 use std::time::Duration;
 
 use tracing::{error, info, warn};
 
 use super::error::SyncError;
 use super::follow::{SyncLoop, Until};
-use crate::index::{DiskShortage, Index, IndexError, RequiredSpace};
+use crate::index::{DiskShortage, Index, RequiredSpace};
 use crate::view::SyncState;
 
 /// The interval between checks of a full disk.
@@ -54,25 +55,30 @@ impl SyncLoop<'_> {
         let Some(shortage) = required_space.shortage() else { return };
         self.merger.stop(&shortage);
         if !self.merger.is_running() {
-            self.remove_build("merging", |index| Index::remove_unused(&index.merging_path()));
+            self.remove_build("merging", &self.follow.index.merging_path());
         }
         let Some(shortage) = required_space.shortage() else { return };
         // it continues with what it has read so far
         self.deriver.stop(&shortage);
         self.freezer.stop(&shortage);
         if !self.freezer.is_running() {
-            self.remove_build("freezing", |index| Index::remove_unused(&index.freezing_path()));
+            self.remove_build("freezing", &self.follow.index.freezing_path());
         }
         let Some(shortage) = required_space.shortage() else { return };
         let missing = shortage.needed_bytes.saturating_sub(shortage.free_bytes);
-        let is_enough = self.follow.index.unfinished_table_bytes().is_ok_and(|bytes| bytes >= missing);
+        let tables = self.follow.index.unfinished_tables_path();
+        let is_enough = Index::bytes_of_build(&tables).is_ok_and(|bytes| bytes >= missing);
         if is_enough && !self.deriver.is_running() {
-            self.remove_build("building optional tables", Index::remove_unfinished_tables);
+            self.remove_build("building optional tables", &tables);
         }
     }
 
-    fn remove_build(&self, doing: &str, remove: impl FnOnce(&Index) -> Result<(), IndexError>) {
-        match remove(self.follow.index) {
+    /// Removes a file or a directory of a build, if it is there.
+    fn remove_build(&self, doing: &str, path: &Path) {
+        if !path.exists() {
+            return;
+        }
+        match Index::remove_build(path) {
             Ok(()) => {
                 info!(doing, "the disk of the index is short: what work in the background has built so far is removed")
             }

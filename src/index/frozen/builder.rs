@@ -384,23 +384,20 @@ pub(in crate::index) fn remove_if_exists(path: &Path) -> Result<(), IndexError> 
     }
 }
 
-/// The bytes of all files in a directory and below it, 0 if there is none.
+/// The bytes of a file, or of all files in a directory and below it; 0 if it is not there.
 ///
 /// Errors: [`IndexError::File`].
-pub(in crate::index) fn directory_bytes(path: &Path) -> Result<u64, IndexError> {
-    let entries = match std::fs::read_dir(path) {
+pub(in crate::index) fn bytes_below(path: &Path) -> Result<u64, IndexError> {
+    let found = match std::fs::symlink_metadata(path) {
+        // another thread may have removed it meanwhile
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(0),
-        entries => entries.map_err(file("read", path))?,
+        found => found.map_err(file("find", path))?,
     };
-    let bytes = entries.map(|entry| {
-        let entry = entry.map_err(file("read", path))?;
-        match entry.metadata() {
-            Ok(metadata) if metadata.is_dir() => directory_bytes(&entry.path()),
-            // one that another thread has removed meanwhile takes no space
-            metadata => Ok(metadata.map_or(0, |metadata| metadata.len())),
-        }
-    });
-    bytes.sum()
+    if !found.is_dir() {
+        return Ok(found.len());
+    }
+    let entries = std::fs::read_dir(path).map_err(file("read", path))?;
+    entries.map(|entry| bytes_below(&entry.map_err(file("read", path))?.path())).sum()
 }
 
 /// Removes a directory with all that is in it, if there is one.

@@ -24,7 +24,7 @@ use super::super::open::{file, flush_directory};
 use super::super::optional::{OptionalTable, RowContext};
 use super::super::raw::RawSources;
 use super::super::witnesses::commits_to_witnesses;
-use super::builder::{GenerationBuilder, directory_bytes, remove_directory_if_exists, remove_if_exists};
+use super::builder::{GenerationBuilder, bytes_below, remove_directory_if_exists, remove_if_exists};
 use super::derived::{DerivedFile, DerivedName};
 use super::facts::{GenerationRange, facts};
 use super::generation::Generation;
@@ -147,7 +147,7 @@ impl DueTable {
     pub fn disk_bytes(&self) -> u64 {
         let all = u64::from(self.range().transactions()).saturating_mul(self.table.build_bytes_per_transaction());
         // unknown counts as nothing: more space than needed is asked for
-        all.saturating_sub(directory_bytes(&self.temporary).unwrap_or_default())
+        all.saturating_sub(bytes_below(&self.temporary).unwrap_or_default())
     }
 
     /// Writes so many records into a run. An interruption loses at most one run.

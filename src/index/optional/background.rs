@@ -9,7 +9,7 @@ use redb::ReadableDatabase;
 use tracing::warn;
 
 use super::super::error::IndexError;
-use super::super::frozen::builder::{directory_bytes, remove_directory_if_exists, remove_if_exists};
+use super::super::frozen::builder::remove_if_exists;
 use super::super::frozen::{DerivedFile, DerivedName, DueTable, InForce};
 use super::super::hot::block_filters;
 use super::super::hot::sweep::SweepCursor;
@@ -207,20 +207,6 @@ impl Index {
             }
         }
         Ok(removed)
-    }
-
-    /// The bytes of what builds of tables have read so far, with which they continue.
-    ///
-    /// Errors: the directories cannot be read.
-    pub fn unfinished_table_bytes(&self) -> Result<u64, IndexError> {
-        directory_bytes(&deriving_directory(&self.path))
-    }
-
-    /// Removes what builds of tables have read so far, of which none may run. They begin anew.
-    ///
-    /// Errors: it cannot be removed.
-    pub fn remove_unfinished_tables(&self) -> Result<(), IndexError> {
-        remove_directory_if_exists(&deriving_directory(&self.path))
     }
 
     /// Records that lookups wait for the files of tables that the index names and that cannot be opened, in a durable commit

@@ -55,10 +55,11 @@ fn height(port: &str) -> Option<u64> {
 const ON_A_SMALL_DISK: &str = r#"
     mount -t tmpfs -o size=48m none "$DIRECTORY" || exit 99
     if [ -n "$LEFT" ]; then
-        mkdir -p "$DIRECTORY/index.deriving/left"
-        for file in index.merging index.freezing index.deriving/left/run; do
-            head -c "$LEFT" /dev/zero >"$DIRECTORY/$file"
+        mkdir -p "$DIRECTORY/regtest/index.deriving/left"
+        for file in index.merging index.freezing; do
+            fallocate -l 2M "$DIRECTORY/regtest/$file"
         done
+        fallocate -l "$LEFT" "$DIRECTORY/regtest/index.deriving/left/run"
     fi
     "$BTCGRAPH" serve --network regtest --data-dir "$DIRECTORY" --memory "$MEMORY" --listen 127.0.0.1:0 \
         --port-file "$CONTROL/port" --rpc-url "$URL" --rpc-user user --rpc-password password 2>"$CONTROL/log" &
@@ -66,7 +67,7 @@ const ON_A_SMALL_DISK: &str = r#"
     until [ -e "$CONTROL/stop" ]; do
         if [ -e "$CONTROL/fill" ]; then
             free=$(df -k --output=avail "$DIRECTORY" | tail -n 1)
-            head -c $((free - 512))K /dev/zero >"$DIRECTORY/filler"
+            fallocate -l $((free - 512))K "$DIRECTORY/filler"
             rm "$CONTROL/fill"
         fi
         if [ -e "$CONTROL/free" ]; then
@@ -96,7 +97,7 @@ impl SmallDisk {
         Self::serve_beside(node, directory, control, memory, "")
     }
 
-    /// The same, where a process that was killed left files of so many bytes.
+    /// The same, where a process that was killed left files: so many bytes of an optional table, and few of others.
     fn serve_beside(node: &SimNode, directory: &Path, control: &Path, memory: &str, left: &str) -> Self {
         let mut shell = Command::new("unshare");
         shell.args(["-rm", "sh", "-c", ON_A_SMALL_DISK]).env("BTCGRAPH", env!("CARGO_BIN_EXE_btcgraph"));
@@ -180,10 +181,12 @@ fn what_a_kill_left_of_work_in_the_background_does_not_keep_the_disk_full() {
         return;
     }
     let (node, directory, control) = (node(), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let disk = SmallDisk::serve_beside(&node, directory.path(), control.path(), "8MiB", "13M");
+    let disk = SmallDisk::serve_beside(&node, directory.path(), control.path(), "8MiB", "36M");
     let port = disk.port();
     wait_for("the chain", PATIENCE, || (height(&port) == Some(20)).then_some(()));
     assert_eq!(disk.shortages(), [Value::Null; 0]);
+    let log = fs::read_to_string(control.path().join("log")).unwrap();
+    assert_eq!(log.matches("what work in the background has built so far is removed").count(), 3, "{log}");
 }
 
 /// 16 MiB are required, and a quarter more before it goes on, whatever the size of the cache is.
