@@ -32,7 +32,8 @@ pub mod code {
     pub const QUERY_LIMIT_EXCEEDED: &str = "QUERY_LIMIT_EXCEEDED";
     /// The chain is not indexed yet, or the server waits for a block that it announced before a crash; `phase`,
     /// `indexedHeight`, `nodeHeight`, `blocksPerSecond` and `etaSeconds` report the progress, as `sync` does. Or the server
-    /// still builds what the field needs: `feature` names it as `server.features` does, and `progress` is 0 to 1.
+    /// still builds what the field needs: `feature` names it as `server.features` does, and `progress` is 0 to 1. Or it still
+    /// downloads its index, and could not fetch the part that the answer needs.
     pub const NOT_READY: &str = "NOT_READY";
     /// The row of a cursor has moved. Its block left the main chain; `forkHeight` is the height of the last common block.
     /// Or its transaction, or others of its list, left the mempool; `state` is the transaction's state now, and `block` the
@@ -359,6 +360,13 @@ impl From<IndexError> for ApiError {
                      did not provide them; retry later"
                 );
                 Self::new(code::NODE_UNAVAILABLE, message)
+            }
+            // the reason may contain the address of the store
+            IndexError::Unfetched(_) => {
+                tracing::warn!(%error, "a request failed");
+                let message = "the server is still downloading its index, and could not fetch the part that this answer \
+                               needs; retry later";
+                Self::new(code::NOT_READY, message)
             }
             IndexError::TableOff { table } => Self::feature_disabled(Feature::of_table(table)),
             IndexError::TableNotReady { table, built, transactions } => {

@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::info;
 
 use super::failure::Failure;
-use super::fleet::{self, Joining};
+use super::fleet::{self, JoinMode, Joining};
 use super::pieces;
 
 #[derive(Args)]
@@ -30,8 +30,8 @@ pub(super) async fn run(
 ) -> Result<(), Failure> {
     let ImportArguments { from, without_node } = arguments;
     if let Some(url) = &from {
-        match fleet::join(settings, &stop, url, !without_node).await? {
-            Joining::Joined => {}
+        match fleet::join(settings, &stop, url, !without_node, JoinMode::Whole).await? {
+            Joining::Joined | Joining::Lazily(_) => {}
             Joining::Stopped => return Ok(()),
             Joining::Present(error) => return Err(error.into()),
         }

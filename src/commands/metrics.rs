@@ -90,6 +90,9 @@ fn add_index(
     let help = "Limit of the page cache of the index, in bytes.";
     metrics.add_one(MetricKind::Gauge, "btcgraph_index_cache_limit_bytes", help, move || number(limit))?;
     let head = published.clone();
+    let help = "Bytes of the frozen blocks that are not downloaded yet.";
+    of_head(metrics, "btcgraph_index_missing_bytes", help, head, |head| Some(number(head.chain.missing_bytes())))?;
+    let head = published.clone();
     of_head(metrics, "btcgraph_index_file_bytes", "Bytes of the files of the index.", head, |head| {
         head.chain.file_bytes().map(number)
     })

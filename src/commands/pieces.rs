@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use btcgraph::chain::pools::Pools;
 use btcgraph::index::{
-    Index, IndexError, IndexOptions, ObservedLimits, OptionalTables, RawStorage, RequiredSpace, Salt,
+    Index, IndexError, IndexOptions, ObservedLimits, OptionalTables, PartialFiles, RawStorage, RequiredSpace, Salt,
 };
 use btcgraph::mempool::MempoolLimits;
 use btcgraph::node::{Auth, Node, NodeError, NodeOptions, RetryPolicy, StopFlag};
@@ -26,8 +26,17 @@ const MINUTES_A_DAY: u64 = 24 * 60;
 
 /// The index of the settings' network, open for writing, with the optional tables and the mining pools of the settings.
 pub(super) fn open_index(settings: &Settings) -> Result<Index, Failure> {
+    prepared(settings, || Index::open(&index_options(settings)))
+}
+
+/// The same, if files of it may not be complete on this machine.
+pub(super) fn open_partial_index(settings: &Settings, partial: &PartialFiles) -> Result<Index, Failure> {
+    prepared(settings, || Index::open_partial(&index_options(settings), partial))
+}
+
+fn prepared(settings: &Settings, open: impl FnOnce() -> Result<Index, IndexError>) -> Result<Index, Failure> {
     let pools = pools(settings)?;
-    let mut index = Index::open(&index_options(settings))?;
+    let mut index = open()?;
     index.set_pools(Arc::new(pools));
     index.switch_tables(optional_tables(settings))?;
     Ok(index)

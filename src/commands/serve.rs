@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use bitcoin::BlockHash;
 use btcgraph::api::{self, Features};
+use btcgraph::fleet::LazyJoin;
 use btcgraph::index::{Index, IndexError};
 use btcgraph::limits::Limits;
 use btcgraph::live::Live;
@@ -25,7 +26,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
 use super::failure::{Exit, Failure, OrExit};
-use super::fleet::{backup, publish};
+use super::fleet::{JoinMode, Joining, backup, publish};
 use super::metrics::{self, MetricSources};
 use super::{admin, fleet, logging, pieces, rates, verify, webhooks};
 
@@ -41,6 +42,9 @@ pub(super) struct ServeArguments {
     /// If there is no index yet, begin with the published blocks at this address, s3://BUCKET/PREFIX or file:///DIRECTORY
     #[arg(long, value_name = "URL")]
     from: Option<String>,
+    /// With --from: answer before all blocks are downloaded, and request what is missing when it is read
+    #[arg(long, requires = "from")]
+    lazy: bool,
 }
 
 /// The limits of requests that clients cause to the node.
@@ -56,17 +60,21 @@ pub(super) async fn run(
     stop: CancellationToken,
     arguments: ServeArguments,
 ) -> Result<(), Failure> {
-    if let Some(url) = &arguments.from
-        && fleet::join_and_wait(settings, &stop, url).await?.is_stopped()
-    {
-        return Ok(());
+    let mut lazy = None;
+    if let Some(url) = &arguments.from {
+        let mode = if arguments.lazy { JoinMode::Lazy } else { JoinMode::Whole };
+        match fleet::join_and_wait(settings, &stop, url, mode).await? {
+            Joining::Joined | Joining::Present(_) => {}
+            Joining::Lazily(begun) => lazy = Some(begun),
+            Joining::Stopped => return Ok(()),
+        }
     }
     let published = Published::with_node_limits(node_limits(settings)).with_longest_silence(settings.longest_silence());
     let live = Live::default();
     let limits = settings.limits;
     let options = options_of(&limits, &settings.server)?;
     let schema = api::schema(published.clone(), live.clone(), limits, features_of(settings)?);
-    let index = pieces::open_index(settings)?;
+    let index = open_index(settings, lazy.as_deref()).await?;
     // before there is anything that they could wait for
     let mut webhooks = webhooks::of(settings, &schema).await?;
     let node_metrics = Arc::<NodeMetrics>::default();
@@ -95,7 +103,7 @@ pub(super) async fn run(
 
     webhooks.start(stop.clone()).or_exit(Exit::Failed, "cannot deliver webhooks")?;
     let wake = Wake::default();
-    let checking = fleet::check_in_background(settings, &index, &stop);
+    let checking = fleet::check_in_background(settings, &index, lazy, &stop);
     let handlers = admin_of(settings, &wake, &published, options.draining.clone(), metrics.clone());
     let administering =
         tokio::spawn(until_it_ends(server::admin::serve(admin_socket, handlers, stop.clone()), stop.clone()));
@@ -154,6 +162,13 @@ pub(super) async fn run(
     delivered.await?;
     let checked = checking.await;
     followed.and(served?).and(administered?).and(checked)
+}
+
+/// The index, of which files may be missing if it was joined lazily.
+async fn open_index(settings: &Settings, lazy: Option<&LazyJoin>) -> Result<Index, Failure> {
+    let Some(lazy) = lazy else { return pieces::open_index(settings) };
+    let (settings, partial) = (settings.clone(), lazy.partial_files());
+    pieces::blocking(move || pieces::open_partial_index(&settings, &partial)).await
 }
 
 /// The mempool of the last run; `None` if its transactions spend outputs of frozen blocks that cannot be read now, as before

@@ -1,6 +1,6 @@
 //! Joins: an empty data directory becomes an index by the published blocks of another.
 
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -9,22 +9,25 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use super::checksums::BlockChecksums;
-use super::download::{WantedObject, download};
+use super::download::download;
 use super::error::FleetError;
 use super::files::lock;
 use super::joined::JoinedNote;
 use super::manifest::{MOST_BYTES, Manifest, PublishedGeneration};
 use super::names::{ContentHash, MANIFESTS, ManifestName};
+use super::partial::WantedObject;
 use super::progress::TransferProgress;
 use super::retire::manifests_in;
 use super::store::FleetStore;
-use crate::chain::{Height, wide};
-use crate::index::{Generation, Index, IndexOptions, JoinedFile, RequiredSpace, Salt, Tip, TxNum};
+use crate::chain::Height;
+use crate::index::{Generation, Index, IndexOptions, JoinedFile, PartialFile, RequiredSpace, Salt, Tip, TxNum};
 
 /// How often joining starts again with the newest manifest because an object was removed meanwhile.
 const ATTEMPTS: usize = 5;
 /// Of how many of the highest manifests the node is asked.
 const MOST_MANIFESTS: usize = 1_000;
+/// Memory for reading the totals of the highest block.
+const CHECK_CACHE: usize = 1 << 20;
 /// Space on the disk beside the objects.
 const RESERVE: u64 = 64 << 20;
 
@@ -55,34 +58,116 @@ pub struct JoinOutcome {
 ///
 /// Errors: [`FleetError`]. What was downloaded and verified stays beside the index, and is not requested again.
 pub async fn join(store: &FleetStore, options: &JoinOptions) -> Result<JoinOutcome, FleetError> {
-    let path = options.index.path.clone();
-    let of_index = options.index.clone();
-    let salt = tokio::task::spawn_blocking(move || salt_of_empty(&of_index)).await??;
-    let directory = joining_directory(&path);
-    fs::create_dir_all(&directory).map_err(FleetError::of_file("make the directory", &directory))?;
-    let lock = lock(&directory)?;
-    let mut attempt = 1;
-    let (name, manifest) = loop {
-        let fetched = fetch(store, options, salt.as_ref(), &directory).await;
-        match fetched {
-            Err(FleetError::Gone { object }) if attempt < ATTEMPTS => {
-                warn!(%object, "an object was removed meanwhile; starting again with the newest manifest");
-                attempt += 1;
-            }
-            fetched => break fetched?,
-        }
-    };
-    let (of_index, to_adopt, published) = (options.index.clone(), directory.clone(), name.clone());
-    let tip = tokio::task::spawn_blocking(move || adopt(of_index, &published, &manifest, &to_adopt)).await??;
-    drop(lock);
-    if let Err(error) = fs::remove_dir_all(&directory) {
-        warn!(%error, directory = %directory.display(), "cannot remove the directory of the download; remove it");
-    }
+    let joining = Joining::begin(options).await?;
+    let (name, manifest) = joining.retry_if_gone(async || fetch(store, options, &joining).await).await?;
+    let (of_index, directory, published) = (options.index.clone(), joining.directory.clone(), name.clone());
+    let parts = manifest.generations.iter().map(|generation| (part_of(generation, &directory), None)).collect();
+    let tip = tokio::task::spawn_blocking(move || adopt(of_index, &published, &manifest, parts)).await??;
+    drop(joining.lock);
+    remove(&directory);
     Ok(JoinOutcome { manifest: name, tip })
 }
 
+/// Joining an empty index, while no other process does.
+pub(super) struct Joining {
+    pub(super) directory: PathBuf,
+    pub(super) lock: File,
+    salt: Option<RequiredSalt>,
+}
+
+impl Joining {
+    /// Checks that the index is absent or has no blocks, and makes the directory of the download.
+    pub(super) async fn begin(options: &JoinOptions) -> Result<Self, FleetError> {
+        let of_index = options.index.clone();
+        let salt = tokio::task::spawn_blocking(move || salt_of_empty(&of_index)).await??;
+        let directory = joining_directory(&options.index.path);
+        fs::create_dir_all(&directory).map_err(FleetError::of_file("make the directory", &directory))?;
+        let lock = lock(&directory)?;
+        Ok(Self { directory, lock, salt })
+    }
+
+    /// Repeats this while an object of it is gone.
+    pub(super) async fn retry_if_gone<T>(
+        &self,
+        mut fetch: impl AsyncFnMut() -> Result<T, FleetError>,
+    ) -> Result<T, FleetError> {
+        for _ in 1..ATTEMPTS {
+            match fetch().await {
+                Err(FleetError::Gone { object }) => {
+                    warn!(%object, "an object was removed meanwhile; starting again with the newest manifest");
+                }
+                fetched => return fetched,
+            }
+        }
+        fetch().await
+    }
+
+    /// Chooses a manifest that can be joined here, and makes sure that its objects fit on the disk.
+    pub(super) async fn choose(
+        &self,
+        store: &FleetStore,
+        options: &JoinOptions,
+    ) -> Result<(ManifestName, Manifest), FleetError> {
+        let (name, manifest) = choose(store, options).await?;
+        if let Some(RequiredSalt { salt, holder, remedy }) = &self.salt
+            && manifest.salt() != Some(*salt)
+        {
+            return Err(FleetError::Salt { holder: holder.clone(), remedy });
+        }
+        let bytes = manifest.bytes();
+        let parts: Vec<_> =
+            manifest.generations.iter().map(|generation| part_of(generation, &self.directory)).collect();
+        for (generation, part) in manifest.generations.iter().zip(&parts) {
+            if let Some(object) = generation.object() {
+                Index::take_back(&options.index.path, &generation.stem, build_of(object), part)?;
+            }
+        }
+        if !parts.iter().any(|part| part.exists())
+            && let Some(shortage) = RequiredSpace::at(&self.directory, bytes.saturating_add(RESERVE)).shortage()
+        {
+            return Err(FleetError::DiskShortage(shortage));
+        }
+        info!(
+            manifest = %name,
+            height = manifest.height,
+            generations = manifest.generations.len(),
+            mib = bytes >> 20,
+            store = store.url(),
+            "joining"
+        );
+        Ok((name, manifest))
+    }
+}
+
+/// Removes the directory of a download that is complete.
+pub(super) fn remove(directory: &Path) {
+    if let Err(error) = fs::remove_dir_all(directory) {
+        warn!(%error, directory = %directory.display(), "cannot remove the directory of the download; remove it");
+    }
+}
+
+/// The object of a generation with its checksums, which are downloaded.
+async fn wanted(
+    store: &FleetStore,
+    name: &ManifestName,
+    generation: &PublishedGeneration,
+) -> Result<WantedObject, FleetError> {
+    let (object, sums) = objects_of(name, generation)?;
+    let content = store.read(&sums.object(), BlockChecksums::encoded_bytes(generation.bytes)).await?;
+    WantedObject::new(object, generation.bytes, sums, content)
+}
+
+/// The names of the object of a generation and of that of its checksums.
+pub(super) fn objects_of(
+    name: &ManifestName,
+    generation: &PublishedGeneration,
+) -> Result<(ContentHash, ContentHash), FleetError> {
+    let malformed = || FleetError::Malformed { object: name.object(), reason: "an object has no name".to_owned() };
+    generation.object().zip(generation.checksums()).ok_or_else(malformed)
+}
+
 /// Where objects are downloaded to.
-fn joining_directory(index: &Path) -> PathBuf {
+pub(super) fn joining_directory(index: &Path) -> PathBuf {
     index.with_extension("joining")
 }
 
@@ -117,70 +202,25 @@ fn salt_of_empty(options: &IndexOptions) -> Result<Option<RequiredSalt>, FleetEr
 async fn fetch(
     store: &FleetStore,
     options: &JoinOptions,
-    required: Option<&RequiredSalt>,
-    directory: &Path,
+    joining: &Joining,
 ) -> Result<(ManifestName, Manifest), FleetError> {
-    let (name, manifest) = choose(store, options).await?;
-    if let Some(RequiredSalt { salt, holder, remedy }) = required
-        && manifest.salt() != Some(*salt)
-    {
-        return Err(FleetError::Salt { holder: holder.clone(), remedy });
-    }
-    let bytes: u64 = manifest.generations.iter().map(|generation| generation.bytes).sum();
-    let parts: Vec<_> = manifest.generations.iter().map(|generation| part_of(generation, directory)).collect();
-    for (generation, part) in manifest.generations.iter().zip(&parts) {
-        if let Some(object) = generation.object() {
-            Index::take_back(&options.index.path, &generation.stem, build_of(object), part)?;
-        }
-    }
-    if !parts.iter().any(|part| part.exists())
-        && let Some(shortage) = RequiredSpace::at(directory, bytes.saturating_add(RESERVE)).shortage()
-    {
-        return Err(FleetError::DiskShortage(shortage));
-    }
-    info!(
-        manifest = %name,
-        height = manifest.height,
-        generations = manifest.generations.len(),
-        mib = bytes >> 20,
-        store = store.url(),
-        "joining"
-    );
-    let progress = Arc::new(TransferProgress::new("downloading", bytes));
-    for (generation, part) in manifest.generations.iter().zip(&parts) {
+    let (name, manifest) = joining.choose(store, options).await?;
+    let progress = Arc::new(TransferProgress::new("downloading", manifest.bytes()));
+    for generation in &manifest.generations {
         let wanted = wanted(store, &name, generation).await?;
-        download(store, &wanted, part, &progress, &options.stop).await?;
+        let part = part_of(generation, &joining.directory);
+        download(store, &wanted, &part, &progress, &options.stop).await?;
     }
     Ok((name, manifest))
 }
 
-/// The object of a generation with its checksums, which are downloaded.
-async fn wanted(
-    store: &FleetStore,
-    name: &ManifestName,
-    generation: &PublishedGeneration,
-) -> Result<WantedObject, FleetError> {
-    let malformed = || FleetError::Malformed { object: name.object(), reason: "an object has no name".to_owned() };
-    let (object, sums) = generation.object().zip(generation.checksums()).ok_or_else(malformed)?;
-    let (of_sums, expected) = (sums.object(), BlockChecksums::encoded_bytes(generation.bytes));
-    let content = store.read(&of_sums, expected).await?;
-    if wide(content.len()) != expected {
-        return Err(FleetError::Truncated { object: of_sums, found: wide(content.len()), expected });
-    }
-    if ContentHash::of(&content) != sums {
-        return Err(FleetError::Changed { object: of_sums, offset: 0 });
-    }
-    let sums = BlockChecksums::decode(content, generation.bytes).ok_or_else(malformed)?;
-    Ok(WantedObject { object, bytes: generation.bytes, sums: Arc::new(sums) })
-}
-
-fn part_of(generation: &PublishedGeneration, directory: &Path) -> PathBuf {
+pub(super) fn part_of(generation: &PublishedGeneration, directory: &Path) -> PathBuf {
     let name = generation.object().map(|object| object.to_string()).unwrap_or_default();
     directory.join(format!("{name}.part"))
 }
 
 /// Distinguishes the names of two files with the same blocks.
-fn build_of(object: ContentHash) -> u32 {
+pub(super) fn build_of(object: ContentHash) -> u32 {
     let [a, b, c, d, ..] = object.0;
     u32::from_be_bytes([a, b, c, d])
 }
@@ -245,20 +285,29 @@ async fn read(store: &FleetStore, name: &ManifestName, options: &JoinOptions) ->
     Ok(manifest)
 }
 
-/// Puts the verified files into force in an index with the salt of the manifest.
-fn adopt(options: IndexOptions, name: &ManifestName, manifest: &Manifest, directory: &Path) -> Result<Tip, FleetError> {
+/// Puts files into force in an index with the salt of the manifest: those of its generations, with the file itself for one of
+/// which bytes may be missing.
+pub(super) fn adopt(
+    options: IndexOptions,
+    name: &ManifestName,
+    manifest: &Manifest,
+    parts: Vec<(PathBuf, Option<Arc<dyn PartialFile>>)>,
+) -> Result<Tip, FleetError> {
     let malformed = |reason: &str| FleetError::Malformed { object: name.object(), reason: reason.to_owned() };
     let salt = manifest.salt().ok_or_else(|| malformed("it has no salt"))?;
     let mut files = Vec::new();
-    for generation in &manifest.generations {
+    for (generation, (path, partial)) in manifest.generations.iter().zip(parts) {
         let object = generation.object().ok_or_else(|| malformed("an object has no name"))?;
         let last = Tip { height: Height::from(generation.last), hash: generation.hash };
         let end = TxNum(generation.transactions);
-        files.push(JoinedFile { path: part_of(generation, directory), build: build_of(object), last, end });
+        files.push(JoinedFile { path, partial, build: build_of(object), last, end });
     }
     let last = files.last().ok_or_else(|| malformed("it has no generations"))?;
     // what the manifest says of the cut, before the index exists
-    let generation = Generation::open(&last.path, options.network, salt, 1 << 20)?;
+    let generation = match &last.partial {
+        Some(partial) => Generation::open_partial(&last.path, partial, options.network, salt, CHECK_CACHE)?,
+        None => Generation::open(&last.path, options.network, salt, CHECK_CACHE)?,
+    };
     let totals = generation.block(last.last.height)?.map(|block| block.running);
     if totals.map(|totals| (totals.utxo_count, totals.utxo_value)) != Some((manifest.utxo_count, manifest.utxo_value)) {
         return Err(malformed("its UTXO count or value is not that of its blocks"));

@@ -112,6 +112,11 @@ impl Manifest {
         })
     }
 
+    /// The bytes of the files of its generations.
+    pub(super) fn bytes(&self) -> u64 {
+        self.generations.iter().map(|generation| generation.bytes).sum()
+    }
+
     /// Its bytes, and its name. Equal manifests have equal names.
     pub(super) fn encode(&self) -> Result<(ManifestName, Vec<u8>), FleetError> {
         let malformed = |reason: String| FleetError::Malformed { object: "the new manifest".to_owned(), reason };

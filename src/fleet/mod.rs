@@ -1,8 +1,8 @@
 //! One index on many machines: a publisher uploads its frozen blocks to an object store, and other machines join from there.
 //!
 //! ```text
-//!   publisher: frozen files ─ checksums.rs ─ upload.rs ─► objects/<sha256>       ─ download.rs ─► joiner: Index::join
-//!              publish.rs ── manifest.rs ───────────────► manifests/<height>-…   ─ join.rs ─────►
+//!   publisher: frozen files ─ checksums.rs ─ upload.rs ─► objects/<sha256>       ─ partial.rs ──► joiner: Index::join
+//!              publish.rs ── manifest.rs ───────────────► manifests/<height>-…   ─ join.rs, lazy.rs ►
 //!              retire.rs ───────────────────────────────► retired/<height>-…
 //! ```
 //!
@@ -21,8 +21,10 @@ mod error;
 mod files;
 mod join;
 mod joined;
+mod lazy;
 mod manifest;
 mod names;
+mod partial;
 mod progress;
 mod publish;
 mod restore;
@@ -34,6 +36,7 @@ pub use backup::{BackupOutcome, BackupSource, back_up};
 pub use error::FleetError;
 pub use join::{JoinOptions, JoinOutcome, OnChain, join};
 pub use joined::{JoinedNote, TxidCheck};
+pub use lazy::LazyJoin;
 pub use manifest::{Manifest, PublishedGeneration};
 pub use names::ManifestName;
 pub use publish::{CutFile, PublishOptions, PublishOutcome, PublishedCut, publish};

@@ -33,8 +33,15 @@ impl TransferProgress {
             }
             bar
         });
+        let mut progress = Self::in_background(doing, all_bytes);
+        progress.bar = bar;
+        progress
+    }
+
+    /// Without a bar: the log goes on meanwhile.
+    pub(super) fn in_background(doing: &'static str, all_bytes: u64) -> Self {
         let now = Instant::now();
-        Self { doing, all_bytes, done_bytes: AtomicU64::new(0), began: now, logged: Mutex::new(now), bar }
+        Self { doing, all_bytes, done_bytes: AtomicU64::new(0), began: now, logged: Mutex::new(now), bar: None }
     }
 
     /// So many more bytes are done.

@@ -70,8 +70,12 @@ impl TableCopy<'_> {
 impl Snapshot {
     /// Writes its live tables to a new index file at `path`, durably. `Break` ends it, and removes the file.
     ///
-    /// Errors: [`IndexError::Interrupted`]; storage errors. The file is removed then.
+    /// Errors: [`IndexError::Interrupted`], `Downloading`; storage errors. The file is removed then.
     pub fn copy_to(&self, path: &Path, progress: CopyProgress<'_>) -> Result<(), IndexError> {
+        // the files that the copy names are not there yet
+        if self.generations.are_partial() {
+            return Err(IndexError::Downloading);
+        }
         remove_if_exists(path)?;
         let copied = self.write_copy(path, progress);
         if copied.is_err() {

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use bitcoin::{BlockHash, OutPoint, Txid};
 
 use super::optional::OptionalTable;
+use super::partial::Unfetched;
 use crate::chain::Height;
 use crate::chain::raw::RawError;
 
@@ -180,6 +181,12 @@ pub enum IndexError {
         /// The error of the operating system.
         source: std::io::Error,
     },
+    /// Bytes of a generation that are not on this machine yet cannot be fetched now.
+    #[error("a part of the frozen blocks is not on this machine yet: {0}. It is requested again when it is read again")]
+    Unfetched(#[source] Unfetched),
+    /// An operation needs generations that are still being downloaded.
+    #[error("the frozen blocks are not all on this machine yet: wait until the download is complete")]
+    Downloading,
     /// redb failed.
     #[error("the index database failed: {0}. Check the disk and the system's log, then run `btcgraph verify`")]
     Storage(#[source] Box<redb::Error>),
@@ -277,8 +284,9 @@ pub enum IndexError {
     },
     /// The index names a generation whose file is missing.
     #[error(
-        "the generation {path} is missing, without which the index cannot be read. Put the file back, or remove the index and \
-         import again (`btcgraph import`)", path = path.display()
+        "the generation {path} is missing, without which the index cannot be read. Put the file back; if it was being \
+         downloaded, start with the --from with which that began; or remove the index and import again (`btcgraph import`)",
+        path = path.display()
     )]
     GenerationMissing {
         /// The file.
@@ -378,6 +386,11 @@ impl IndexError {
     }
 
     fn storage(error: redb::Error) -> Self {
+        if let redb::Error::Io(io) = &error
+            && let Some(unfetched) = io.get_ref().and_then(|source| source.downcast_ref::<Unfetched>())
+        {
+            return Self::Unfetched(unfetched.clone());
+        }
         match error {
             redb::Error::Io(io) if is_full(io.kind()) => Self::DiskFull,
             redb::Error::Io(io) if io.kind() == ErrorKind::UnexpectedEof => {

@@ -27,6 +27,7 @@ use super::import::ImportOptions;
 use super::keys::Salt;
 use super::metrics::IndexMetrics;
 use super::optional::{OptionalTable, TableState};
+use super::partial::PartialFiles;
 use super::raw::{RawBlocks, RawSources};
 use super::snapshot::Snapshot;
 use crate::chain::pools::Pools;
@@ -95,18 +96,25 @@ impl Index {
         if !path.try_exists().map_err(file("look for", path))? {
             create(options)?;
         }
-        catch_damage(|| Self::open_there(options).map_err(IndexError::of_reading))
+        catch_damage(|| Self::open_there(options, &PartialFiles::new()).map_err(IndexError::of_reading))
     }
 
     /// Opens an existing index.
     ///
     /// Errors: as [`Index::open`]; [`IndexError::Absent`].
     pub fn open_existing(options: &IndexOptions) -> Result<Self, IndexError> {
-        let _turn = OpeningTurn::wait(&options.path);
-        catch_damage(|| Self::open_there(options).map_err(IndexError::of_reading))
+        Self::open_partial(options, &PartialFiles::new())
     }
 
-    fn open_there(options: &IndexOptions) -> Result<Self, IndexError> {
+    /// Opens an existing index of which these files may not be complete on this machine.
+    ///
+    /// Errors: as [`Index::open_existing`]; [`IndexError::Unfetched`].
+    pub fn open_partial(options: &IndexOptions, partial: &PartialFiles) -> Result<Self, IndexError> {
+        let _turn = OpeningTurn::wait(&options.path);
+        catch_damage(|| Self::open_there(options, partial).map_err(IndexError::of_reading))
+    }
+
+    fn open_there(options: &IndexOptions, partial: &PartialFiles) -> Result<Self, IndexError> {
         let path = &options.path;
         let mut has_generations = options.freezes;
         if path.try_exists().map_err(file("look for", path))? {
@@ -128,7 +136,7 @@ impl Index {
         builder.set_cache_size(cache_bytes);
         let database = builder.open(path).map_err(|error| IndexError::opening(path, error))?;
         let salt = check(options, &database.begin_read()?)?;
-        let mut index = Self::of(options, database, salt)?;
+        let mut index = Self::of_partial(options, database, salt, partial)?;
         index.cache_bytes = u64::try_from(cache_bytes).unwrap_or(u64::MAX);
         index.forget_lost_tables()?;
         Ok(index)
@@ -138,8 +146,17 @@ impl Index {
     ///
     /// Errors: as [`Generation::open`]; storage errors.
     pub(super) fn of(options: &IndexOptions, database: Database, salt: Salt) -> Result<Self, IndexError> {
+        Self::of_partial(options, database, salt, &PartialFiles::new())
+    }
+
+    fn of_partial(
+        options: &IndexOptions,
+        database: Database,
+        salt: Salt,
+        partial: &PartialFiles,
+    ) -> Result<Self, IndexError> {
         let path = options.path.as_path();
-        let generations = Arc::new(open_generations(options, &database.begin_read()?, salt)?);
+        let generations = Arc::new(open_generations(options, &database.begin_read()?, salt, partial)?);
         generations.keep_filters(filter_bytes(options.cache_bytes));
         Ok(Self {
             generations,
@@ -390,6 +407,7 @@ pub(super) fn open_generations(
     options: &IndexOptions,
     transaction: &ReadTransaction,
     salt: Salt,
+    partial: &PartialFiles,
 ) -> Result<Generations, IndexError> {
     let directory = generations_directory(&options.path);
     let derived = read_derived(&transaction.open_table(meta::TABLE)?)?;
@@ -398,10 +416,14 @@ pub(super) fn open_generations(
         let InForceRecord { name, last, end } = record;
         let cache = cache_of_generation(options.cache_bytes, at);
         let path = directory.join(&name);
-        if !path.try_exists().map_err(file("look for", &path))? {
+        let generation = if path.try_exists().map_err(file("look for", &path))? {
+            Generation::open(&path, options.network, salt, cache)?
+        } else if let Some(partial) = partial.get(&name) {
+            Generation::open_partial(&path, partial, options.network, salt, cache)?
+        } else {
             return Err(IndexError::GenerationMissing { path });
-        }
-        let generation = Arc::new(Generation::open(&path, options.network, salt, cache)?);
+        };
+        let generation = Arc::new(generation);
         let mut in_force = InForce { generation, name, last, end, derived: BTreeMap::new() };
         for derived in derived.iter().filter(|derived| derived.generation() == in_force.name) {
             // a table that cannot be read is built again

@@ -17,6 +17,7 @@ use super::hot::sweep::SweepCursor;
 use super::hot::update::Tip;
 use super::keys::TxNum;
 use super::open::{Index, cache_of_generation, file, flush_directory, generations_directory};
+use super::partial::PartialFile;
 use super::raw::RawSources;
 use super::snapshot::Snapshot;
 use crate::chain::Height;
@@ -44,10 +45,12 @@ pub struct FrozenFile {
 }
 
 /// A file that becomes a generation of an empty index.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct JoinedFile {
     /// Where it is now, on the disk of the index.
     pub path: PathBuf,
+    /// The file, if it may not be complete yet: it stays where it is then, until [`Index::put_in_place`] moves it.
+    pub partial: Option<Arc<dyn PartialFile>>,
     /// Distinguishes its name from that of another file with the same blocks.
     pub build: u32,
     /// Its highest block that counts.
@@ -59,9 +62,12 @@ pub struct JoinedFile {
 impl Snapshot {
     /// Its frozen blocks as files, `None` if no blocks are frozen.
     ///
-    /// Errors: storage errors.
+    /// Errors: storage errors; [`IndexError::Downloading`].
     pub fn frozen_files(&self) -> Result<Option<FrozenFiles>, IndexError> {
         let Some(cut) = self.frozen() else { return Ok(None) };
+        if self.generations.are_partial() {
+            return Err(IndexError::Downloading);
+        }
         let missing = || IndexError::corrupt("blocks", format!("the row at height {} is missing", cut.height));
         let totals = self.block(cut.height)?.ok_or_else(missing)?.running;
         let generations = self.generations.iter().map(|in_force| FrozenFile {
@@ -74,6 +80,12 @@ impl Snapshot {
             utxo_count: totals.utxo_count,
             utxo_value: totals.utxo_value,
         }))
+    }
+
+    /// The bytes of its frozen blocks that are not downloaded yet.
+    #[must_use]
+    pub fn missing_bytes(&self) -> u64 {
+        self.generations.missing_bytes()
     }
 }
 
@@ -91,10 +103,12 @@ impl Index {
             return Err(IndexError::NotNext { path, first: Height::GENESIS, tip });
         }
         drop(snapshot);
-        let open =
-            |path: &Path, at| Generation::open(path, network, salt, cache_of_generation(self.all_cache_bytes, at));
         let in_force = |at: usize, path: &Path, joined: &JoinedFile| -> Result<InForce, IndexError> {
-            let generation = Arc::new(open(path, at)?);
+            let cache = cache_of_generation(self.all_cache_bytes, at);
+            let generation = Arc::new(match &joined.partial {
+                Some(partial) => Generation::open_partial(path, partial, network, salt, cache)?,
+                None => Generation::open(path, network, salt, cache)?,
+            });
             let name = file_name(generation.range(), joined.build);
             Ok(InForce { generation, name, last: joined.last, end: joined.end, derived: BTreeMap::new() })
         };
@@ -109,7 +123,9 @@ impl Index {
         let mut placed = Vec::new();
         for (at, (joined, name)) in files.iter().zip(&names).enumerate() {
             let path = directory.join(name);
-            fs::rename(&joined.path, &path).map_err(file("move the generation to", &path))?;
+            if joined.partial.is_none() {
+                fs::rename(&joined.path, &path).map_err(file("move the generation to", &path))?;
+            }
             placed.push(in_force(at, &path, joined)?);
         }
         flush_directory(&directory)?;
@@ -127,12 +143,40 @@ impl Index {
     ///
     /// Errors: the file cannot be moved.
     pub fn take_back(index: &Path, stem: &str, build: u32, path: &Path) -> Result<(), IndexError> {
-        let placed = generations_directory(index).join(format!("{stem}-{build:08x}.redb"));
+        let placed = generations_directory(index).join(Self::generation_name(stem, build));
         match fs::rename(&placed, path) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                 Err(file("move the generation from", &placed)(error))
             }
             _ => Ok(()),
         }
+    }
+
+    /// The name of the file of a generation with these blocks and this build.
+    #[must_use]
+    pub fn generation_name(stem: &str, build: u32) -> String {
+        format!("{stem}-{build:08x}.redb")
+    }
+
+    /// Whether the generations of the index in this file have a file of this name.
+    #[must_use]
+    pub fn has_file(index: &Path, name: &str) -> bool {
+        generations_directory(index).join(name).exists()
+    }
+
+    /// Moves a complete file to the generations of the index in this file, durably. Its content must be durable.
+    ///
+    /// Errors: the file cannot be moved.
+    pub fn put_in_place(index: &Path, name: &str, path: &Path) -> Result<(), IndexError> {
+        let directory = generations_directory(index);
+        let placed = directory.join(name);
+        fs::rename(path, &placed).map_err(file("move the generation to", &placed))?;
+        flush_directory(&directory)
+    }
+
+    /// Whether bytes of its generations may be missing on this machine: then nothing is to read all of them.
+    #[must_use]
+    pub fn is_partial(&self) -> bool {
+        self.generations.are_partial()
     }
 }

@@ -74,12 +74,12 @@ pub enum SyncError {
 
 impl SyncError {
     /// Whether a retry may succeed: the node is unreachable, busy or behind the index, or its chain changed between
-    /// requests.
+    /// requests; or a part of the index cannot be fetched now.
     #[must_use]
     pub fn is_transient(&self) -> bool {
         match self {
             Self::Node(NodeError::BlockNotFound { .. })
-            | Self::Index(IndexError::NotOnTip { .. } | IndexError::RawUnavailable { .. })
+            | Self::Index(IndexError::NotOnTip { .. } | IndexError::RawUnavailable { .. } | IndexError::Unfetched(_))
             | Self::NodeBehind { .. }
             | Self::Awaited { .. } => true,
             Self::Node(error) => error.is_transient(),
@@ -90,6 +90,11 @@ impl SyncError {
             | Self::BlocksPruned { .. }
             | Self::Threads(_) => false,
         }
+    }
+
+    /// Whether a part of the index that is not on this machine yet cannot be fetched now.
+    pub(super) fn is_unfetched(&self) -> bool {
+        matches!(self, Self::Index(IndexError::Unfetched(_)))
     }
 
     /// Whether the only cause is that the service stops.

@@ -103,16 +103,13 @@ pub fn run(follow: Follow<'_>) -> Result<(), SyncError> {
 fn run_rounds(following: &mut SyncLoop<'_>) -> Result<(), SyncError> {
     let mut failures = 0;
     loop {
-        following.follow.index.ensure_flushing()?;
-        if !following.wait_for_disk_space()? {
-            return Ok(());
-        }
-        following.write_mempool_when_due()?;
-        following.close_overdue_record(Instant::now())?;
-        following.release_when_due()?;
-        following.freeze_when_due(TIP_SLICE)?;
-        following.derive_when_due(TIP_SLICE)?;
-        let pause = match following.round() {
+        let outcome = match following.prepare_round() {
+            Ok(true) => following.round(),
+            Ok(false) => return Ok(()),
+            Err(error) if error.is_unfetched() => Err(error),
+            Err(error) => return Err(error),
+        };
+        let pause = match outcome {
             Ok(RoundOutcome::InSync) if following.follow.until == Until::CaughtUp => {
                 following.forget_failures();
                 following.freeze_to_the_end()?;
@@ -254,6 +251,20 @@ impl<'a> SyncLoop<'a> {
 }
 
 impl SyncLoop<'_> {
+    /// Does what is due before a round. Returns false when the stop flag is raised.
+    fn prepare_round(&mut self) -> Result<bool, SyncError> {
+        self.follow.index.ensure_flushing()?;
+        if !self.wait_for_disk_space()? {
+            return Ok(false);
+        }
+        self.write_mempool_when_due()?;
+        self.close_overdue_record(Instant::now())?;
+        self.release_when_due()?;
+        self.freeze_when_due(TIP_SLICE)?;
+        self.derive_when_due(TIP_SLICE)?;
+        Ok(true)
+    }
+
     /// Looks for blocks, if there is a reason to, and then updates the mempool.
     fn round(&mut self) -> Result<RoundOutcome, SyncError> {
         let received = self.receive_signals();

@@ -3,6 +3,7 @@ use std::time::Duration;
 use bitcoin::hashes::Hash;
 
 use super::*;
+use crate::index::Unfetched;
 use crate::view::IndexingSpeed;
 
 fn on_the_wire(error: ApiError) -> serde_json::Value {
@@ -116,6 +117,15 @@ fn bytes_that_the_node_does_not_provide_are_no_fault_of_the_server() {
          retry later"
     );
     let expected = serde_json::json!({ "message": message, "extensions": { "code": "NODE_UNAVAILABLE" } });
+    assert_eq!(on_the_wire(error.into()), expected);
+}
+
+#[test]
+fn a_part_of_the_index_that_cannot_be_fetched_is_no_fault_of_the_index() {
+    let error = IndexError::Unfetched(Unfetched("http://store:9000".to_owned()));
+    let message =
+        "the server is still downloading its index, and could not fetch the part that this answer needs; retry later";
+    let expected = serde_json::json!({ "message": message, "extensions": { "code": "NOT_READY" } });
     assert_eq!(on_the_wire(error.into()), expected);
 }
 

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use btcgraph::chain::Height;
-use btcgraph::fleet::{self, FleetError, FleetStore, JoinOptions, JoinedNote, OnChain, TxidCheck};
-use btcgraph::index::{FrozenTxids, Index};
+use btcgraph::fleet::{self, FleetError, FleetStore, JoinOptions, JoinedNote, LazyJoin, OnChain, TxidCheck};
+use btcgraph::index::{FrozenTxids, Index, IndexError};
 use btcgraph::node::Node;
 use btcgraph::settings::Settings;
 use tokio_util::sync::CancellationToken;
@@ -42,16 +42,31 @@ async fn with_current_files<T>(
 pub(super) enum Joining {
     /// The index has the published blocks.
     Joined,
+    /// The index has them, and not all are on this machine yet.
+    Lazily(Box<LazyJoin>),
     /// A signal stopped it.
     Stopped,
     /// There is an index with blocks already, as this error says.
     Present(FleetError),
 }
 
-impl Joining {
-    pub(super) fn is_stopped(&self) -> bool {
-        matches!(self, Self::Stopped)
-    }
+/// When a join ends.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum JoinMode {
+    /// When all blocks are downloaded.
+    Whole,
+    /// When the index can be opened.
+    Lazy,
+}
+
+/// What a data directory has.
+enum Present {
+    /// No blocks.
+    Nothing,
+    /// All files of its blocks.
+    Whole,
+    /// An index of which files are missing.
+    Partial(IndexError),
 }
 
 /// The store at this address, with the credentials of this process.
@@ -68,9 +83,13 @@ pub(super) async fn join(
     stop: &CancellationToken,
     url: &str,
     asks_node: bool,
+    mode: JoinMode,
 ) -> Result<Joining, Failure> {
     let store = open_store(url, false)?;
     let index = pieces::index_options(settings);
+    if let Present::Partial(error) = present(settings).await? {
+        return resume(settings, stop, &store, error, mode).await;
+    }
     let on_chain = if asks_node {
         let (settings, flag) = (settings.clone(), pieces::stop_flag(stop));
         match pieces::blocking(move || pieces::connect(&settings, &flag)).await {
@@ -80,10 +99,20 @@ pub(super) async fn join(
     } else {
         None
     };
-    match fleet::join(&store, &JoinOptions { index, on_chain, stop: stop.clone() }).await {
-        Ok(joined) => {
+    let options = JoinOptions { index, on_chain, stop: stop.clone() };
+    let joined = match mode {
+        JoinMode::Whole => fleet::join(&store, &options).await.map(|joined| (Joining::Joined, joined)),
+        JoinMode::Lazy => tokio::select! {
+            begun = LazyJoin::begin(&store, &options) => {
+                begun.map(|(lazy, joined)| (Joining::Lazily(Box::new(lazy)), joined))
+            }
+            () = stop.cancelled() => Err(FleetError::Stopped),
+        },
+    };
+    match joined {
+        Ok((joining, joined)) => {
             info!(height = %joined.tip.height, hash = %joined.tip.hash, manifest = %joined.manifest, "joined: the index has the published blocks");
-            Ok(Joining::Joined)
+            Ok(joining)
         }
         Err(error @ FleetError::NotEmpty { .. }) => Ok(Joining::Present(error)),
         Err(_) if stop.is_cancelled() => {
@@ -99,13 +128,15 @@ pub(super) async fn join_and_wait(
     settings: &Settings,
     stop: &CancellationToken,
     url: &str,
+    mode: JoinMode,
 ) -> Result<Joining, Failure> {
-    if has_blocks(settings).await? {
+    if let Present::Whole = present(settings).await? {
         info!("the index has blocks already, so --from has no effect");
+        LazyJoin::remove_rest(&settings.index_file());
         return Ok(Joining::Joined);
     }
     loop {
-        match join(settings, stop, url, true).await {
+        match join(settings, stop, url, true, mode).await {
             Err(failure) if failure.exit() == Exit::Node => {
                 warn!(error = failure.message(), again_in = ?RETRY_PAUSE, "cannot join yet");
                 tokio::select! {
@@ -118,13 +149,41 @@ pub(super) async fn join_and_wait(
     }
 }
 
-/// Whether there is an index with blocks.
-async fn has_blocks(settings: &Settings) -> Result<bool, Failure> {
+/// Goes on with a download that began with `--lazy`. `missing` says which file the index lacks, in case there is none.
+async fn resume(
+    settings: &Settings,
+    stop: &CancellationToken,
+    store: &FleetStore,
+    missing: IndexError,
+    mode: JoinMode,
+) -> Result<Joining, Failure> {
+    let index = settings.index_file();
+    let resumed = tokio::select! {
+        resumed = LazyJoin::resume(store, &index) => resumed?,
+        () = stop.cancelled() => return Ok(Joining::Stopped),
+    };
+    let Some(lazy) = resumed else { return Err(missing.into()) };
+    if mode == JoinMode::Lazy {
+        return Ok(Joining::Lazily(Box::new(lazy)));
+    }
+    match lazy.complete(stop).await {
+        Ok(()) => Ok(Joining::Joined),
+        Err(FleetError::Stopped) => Ok(Joining::Stopped),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// What the data directory of the settings has.
+async fn present(settings: &Settings) -> Result<Present, Failure> {
     let options = pieces::index_options(settings);
     if !options.path.exists() {
-        return Ok(false);
+        return Ok(Present::Nothing);
     }
-    pieces::blocking(move || Ok(Index::open_existing(&options)?.snapshot()?.tip().is_some())).await
+    pieces::blocking(move || match Index::open_existing(&options) {
+        Err(error @ IndexError::GenerationMissing { .. }) => Ok(Present::Partial(error)),
+        index => Ok(if index?.snapshot()?.tip().is_some() { Present::Whole } else { Present::Nothing }),
+    })
+    .await
 }
 
 /// Asks the node whether it has a block in its main chain.
@@ -174,21 +233,32 @@ fn wrong_blocks(manifest: &str, index: &Path, mismatch: &impl std::fmt::Display)
     )
 }
 
-/// Compares the txids of an index that was joined while it is served, and stops the server if they differ.
+/// Completes the download of an index that was joined, compares its txids while it is served, and stops the server if they
+/// differ.
 pub(super) fn check_in_background(
     settings: &Settings,
     index: &Index,
+    lazy: Option<Box<LazyJoin>>,
     stop: &CancellationToken,
 ) -> impl Future<Output = Result<(), Failure>> + use<> {
     let (settings, txids, stop) = (settings.clone(), index.frozen_txids(), stop.clone());
-    let checking = tokio::spawn(pieces::blocking(move || {
-        let checked = check_txids(&settings, &txids, true, &stop);
-        if let Err(failure) = &checked {
-            error!("{}", failure.message());
-            stop.cancel();
+    let checking = tokio::spawn(async move {
+        // it reads all of them
+        if let Some(lazy) = lazy
+            && lazy.complete(&stop).await.is_err()
+        {
+            return Ok(());
         }
-        checked
-    }));
+        let check = move || {
+            let checked = check_txids(&settings, &txids, true, &stop);
+            if let Err(failure) = &checked {
+                error!("{}", failure.message());
+                stop.cancel();
+            }
+            checked
+        };
+        pieces::blocking(check).await
+    });
     async move { checking.await.unwrap_or_else(|error| Err(Failure::new(Exit::Failed, error))) }
 }
 

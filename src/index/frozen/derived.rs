@@ -5,7 +5,6 @@ use std::fmt;
 use std::path::Path;
 
 use bitcoin::{Network, Wtxid};
-use redb::{ReadOnlyDatabase, ReadOnlyTable, ReadTransaction, ReadableTableMetadata};
 
 use super::super::codec::{Decoder, Encoder};
 use super::super::damage::catch_damage;
@@ -17,6 +16,7 @@ use super::builder::Count;
 use super::facts::{FileFacts, GenerationRange};
 use super::generations::InForce;
 use super::retirable::RetirableFile;
+use super::table::{FrozenFile, FrozenTable};
 use super::tables::txid_prefixes::{self, CutBits};
 use super::tables::{address_prefixes, op_returns, wtxids};
 use super::versions::unknown_table;
@@ -103,17 +103,17 @@ impl fmt::Display for DerivedName {
 
 /// A packed table in a file of its own.
 pub(in crate::index) enum PackedTable {
-    Wtxids(ReadOnlyTable<&'static [u8; 6], &'static [u8]>),
-    AddressPrefixes(ReadOnlyTable<&'static [u8; 12], &'static [u8]>),
-    OpReturns(ReadOnlyTable<&'static [u8; 10], &'static [u8]>),
+    Wtxids(FrozenTable<&'static [u8; 6], &'static [u8]>),
+    AddressPrefixes(FrozenTable<&'static [u8; 12], &'static [u8]>),
+    OpReturns(FrozenTable<&'static [u8; 10], &'static [u8]>),
 }
 
 impl PackedTable {
-    fn open(table: OptionalTable, transaction: &ReadTransaction) -> Result<Self, IndexError> {
+    fn open(table: OptionalTable, opened: &FrozenFile) -> Result<Self, IndexError> {
         Ok(match table {
-            OptionalTable::Wtxids => Self::Wtxids(transaction.open_table(wtxids::TABLE)?),
-            OptionalTable::OpReturns => Self::OpReturns(transaction.open_table(op_returns::TABLE)?),
-            OptionalTable::AddressPrefixes => Self::AddressPrefixes(transaction.open_table(address_prefixes::TABLE)?),
+            OptionalTable::Wtxids => Self::Wtxids(opened.table(wtxids::TABLE)?),
+            OptionalTable::OpReturns => Self::OpReturns(opened.table(op_returns::TABLE)?),
+            OptionalTable::AddressPrefixes => Self::AddressPrefixes(opened.table(address_prefixes::TABLE)?),
         })
     }
 
@@ -129,8 +129,6 @@ impl PackedTable {
 /// An optional table of a generation, open for reading.
 pub(in crate::index) struct DerivedFile {
     packed: PackedTable,
-    /// Keeps the file open.
-    _database: ReadOnlyDatabase,
     pub(in crate::index) name: DerivedName,
     table: OptionalTable,
     range: GenerationRange,
@@ -164,7 +162,7 @@ impl DerivedFile {
         cache_bytes: usize,
     ) -> Result<Self, IndexError> {
         let path = directory.join(name.file());
-        let (facts, database, transaction) = FileFacts::open(&path, network, salt, cache_bytes)?;
+        let (facts, opened) = FileFacts::open(&path, network, salt, cache_bytes)?;
         let table = OptionalTable::named(&name.table);
         let table = table.ok_or_else(|| unknown_table(&path, &name.table, name.version))?;
         facts.check_versions(&path, &[table.versions()], &[])?;
@@ -173,8 +171,8 @@ impl DerivedFile {
         }
         let FileFacts { range, cut_bits, counts, .. } = facts;
         let file = RetirableFile::new(&path);
-        let (packed, name) = (PackedTable::open(table, &transaction)?, name.clone());
-        Ok(Self { packed, table, _database: database, name, range, cut_bits, counts, salt, file })
+        let (packed, name) = (PackedTable::open(table, &opened)?, name.clone());
+        Ok(Self { packed, table, name, range, cut_bits, counts, salt, file })
     }
 
     /// Whether it has all transactions of a generation up to its end.

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use bitcoin::hashes::Hash;
 use bitcoin::{BlockHash, Network};
-use redb::{Builder, DatabaseError, ReadOnlyDatabase, ReadTransaction, ReadableDatabase};
+use redb::{Builder, ReadTransaction, ReadableDatabase, TableError};
 
 use super::super::codec::{Decoder, Encoder};
 use super::super::error::IndexError;
@@ -14,6 +14,7 @@ use super::super::hot::tables::meta;
 use super::super::hot::update::Tip;
 use super::super::keys::{Salt, TxNum};
 use super::builder::Count;
+use super::table::FrozenFile;
 use super::tables;
 use super::tables::txid_prefixes::CutBits;
 use super::versions::{TableVersions, unknown_table};
@@ -188,20 +189,16 @@ impl FileFacts {
         network: Network,
         salt: Salt,
         cache_bytes: usize,
-    ) -> Result<(Self, ReadOnlyDatabase, ReadTransaction), IndexError> {
-        let mut builder = Builder::new();
-        builder.set_cache_size(cache_bytes);
-        let opened = match builder.open_read_only(path) {
-            // it is complete, and the process that built it was killed before it closed the file
-            Err(DatabaseError::RepairAborted) => {
-                builder.open(path).map(drop).and_then(|()| builder.open_read_only(path))
-            }
-            opened => opened,
-        };
-        let database = opened.map_err(|error| IndexError::opening(path, error))?;
-        let transaction = database.begin_read()?;
-        let facts = Self::read(path, &transaction, network, Some(salt))?;
-        Ok((facts, database, transaction))
+    ) -> Result<(Self, FrozenFile), IndexError> {
+        let file = FrozenFile::open(path, cache_bytes)?;
+        Ok((Self::of(&file, path, network, salt)?, file))
+    }
+
+    /// Those of an open file.
+    ///
+    /// Errors: as [`FileFacts::open`].
+    pub(super) fn of(file: &FrozenFile, path: &Path, network: Network, salt: Salt) -> Result<Self, IndexError> {
+        Self::read(path, file.transaction(), network, Some(salt))
     }
 
     /// `salt` is the one that it must have, `None` for any.
@@ -212,7 +209,10 @@ impl FileFacts {
         salt: Option<Salt>,
     ) -> Result<Self, IndexError> {
         let foreign = || IndexError::Foreign { path: path.to_path_buf() };
-        let facts = transaction.open_table(meta::TABLE).map_err(|_| foreign())?;
+        let facts = transaction.open_table(meta::TABLE).map_err(|error| match error {
+            TableError::Storage(error) => error.into(),
+            _ => foreign(),
+        })?;
         let fact =
             |name: &str| -> Result<Vec<u8>, IndexError> { Ok(facts.get(name)?.ok_or_else(foreign)?.value().to_vec()) };
         let number = |name: &str| -> Result<u32, IndexError> {

@@ -4,11 +4,10 @@ mod scan;
 
 use std::ops::Range;
 use std::path::Path;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use bitcoin::hashes::{Hash, HashEngine, hash160, sha256};
 use bitcoin::{BlockHash, Network, Txid};
-use redb::{ReadOnlyDatabase, ReadOnlyTable, TableHandle};
 use tracing::warn;
 
 use super::super::error::IndexError;
@@ -19,6 +18,7 @@ use super::super::hot::tables::history::HistoryRow;
 use super::super::hot::tables::unspent::{self, UnspentKey, UnspentRow};
 use super::super::hot::tables::{overwritten, p2pk, payouts, spends as live_spends};
 use super::super::keys::{OutputPosition, Position, Salt, ScriptKey, TxNum};
+use super::super::partial::PartialFile;
 use super::super::snapshot::{Occurrence, SpendingInput};
 use super::super::table_rows::TableRows;
 use super::builder::Count;
@@ -26,6 +26,7 @@ use super::facts::{FileFacts, GenerationRange};
 use super::largest_blocks::LargestBlocks;
 use super::recent::RecentTransactions;
 use super::retirable::RetirableFile;
+use super::table::{FrozenFile, FrozenTable};
 use super::tables::filters::{FilterKey, Filtered, Filters};
 use super::tables::positions::BlockOffset;
 use super::tables::spends::OutputState;
@@ -40,31 +41,31 @@ const RECENT_SHARE: usize = 8;
 
 /// A generation, open for reading. Safe to share between threads.
 pub struct Generation {
-    /// Keeps the file open.
-    _database: ReadOnlyDatabase,
     /// Unset while all may be there; `None` if they are damaged.
     filters: OnceLock<Option<Filters>>,
     /// The rows of the filters; `None` of one that has none.
-    filter_rows: Option<ReadOnlyTable<&'static [u8; 9], &'static [u8]>>,
+    filter_rows: Option<FrozenTable<&'static [u8; 9], &'static [u8]>>,
     pub(super) recent: RecentTransactions,
     pub(super) largest_blocks: LargestBlocks,
     range: GenerationRange,
     salt: Salt,
     cut_bits: CutBits,
     counts: Vec<(String, Count)>,
-    blocks: ReadOnlyTable<&'static [u8; 4], &'static [u8]>,
-    block_starts: ReadOnlyTable<&'static [u8; 4], &'static [u8; 8]>,
-    block_hashes: ReadOnlyTable<&'static [u8; 32], &'static [u8; 5]>,
-    txids: ReadOnlyTable<&'static [u8; 4], &'static [u8]>,
-    txid_prefixes: ReadOnlyTable<&'static [u8; 6], &'static [u8]>,
-    positions: ReadOnlyTable<&'static [u8; 4], &'static [u8]>,
-    spends: ReadOnlyTable<&'static live_spends::TxPoint, &'static [u8]>,
-    late_spends: ReadOnlyTable<&'static live_spends::TxPoint, &'static live_spends::TxPoint>,
-    overwritten: ReadOnlyTable<&'static live_spends::TxPoint, &'static [u8; 4]>,
-    history: ReadOnlyTable<&'static [u8; 14], &'static [u8]>,
-    unspent: ReadOnlyTable<&'static unspent::UnspentKeyBytes, &'static unspent::UnspentValue>,
-    payouts: ReadOnlyTable<&'static payouts::PayoutKey, ()>,
-    p2pk: ReadOnlyTable<&'static p2pk::P2pkKey, &'static [u8; 4]>,
+    blocks: FrozenTable<&'static [u8; 4], &'static [u8]>,
+    block_starts: FrozenTable<&'static [u8; 4], &'static [u8; 8]>,
+    block_hashes: FrozenTable<&'static [u8; 32], &'static [u8; 5]>,
+    txids: FrozenTable<&'static [u8; 4], &'static [u8]>,
+    txid_prefixes: FrozenTable<&'static [u8; 6], &'static [u8]>,
+    positions: FrozenTable<&'static [u8; 4], &'static [u8]>,
+    spends: FrozenTable<&'static live_spends::TxPoint, &'static [u8]>,
+    late_spends: FrozenTable<&'static live_spends::TxPoint, &'static live_spends::TxPoint>,
+    overwritten: FrozenTable<&'static live_spends::TxPoint, &'static [u8; 4]>,
+    history: FrozenTable<&'static [u8; 14], &'static [u8]>,
+    unspent: FrozenTable<&'static unspent::UnspentKeyBytes, &'static unspent::UnspentValue>,
+    payouts: FrozenTable<&'static payouts::PayoutKey, ()>,
+    p2pk: FrozenTable<&'static p2pk::P2pkKey, &'static [u8; 4]>,
+    /// The file, if it was not complete when it was opened.
+    partial: Option<Arc<dyn PartialFile>>,
     /// Last, because fields are dropped in this order: the file is closed before it is removed.
     file: RetirableFile,
 }
@@ -86,34 +87,60 @@ impl Generation {
     /// `WrongSalt` if it is of another kind, storage errors.
     pub fn open(path: &Path, network: Network, salt: Salt, cache_bytes: usize) -> Result<Self, IndexError> {
         let recent_bytes = cache_bytes / RECENT_SHARE;
-        let (facts, database, transaction) = FileFacts::open(path, network, salt, cache_bytes - recent_bytes)?;
+        let (facts, opened) = FileFacts::open(path, network, salt, cache_bytes - recent_bytes)?;
+        Self::of(path, (facts, opened), None, salt, cache_bytes)
+    }
+
+    /// Opens a generation of which bytes may be missing on this machine. `path` is its place once it is complete.
+    ///
+    /// Errors: as [`Generation::open`]; [`IndexError::Unfetched`], here and in all reads.
+    pub fn open_partial(
+        path: &Path,
+        partial: &Arc<dyn PartialFile>,
+        network: Network,
+        salt: Salt,
+        cache_bytes: usize,
+    ) -> Result<Self, IndexError> {
+        let recent_bytes = cache_bytes / RECENT_SHARE;
+        let opened = FrozenFile::open_partial(path, partial, cache_bytes - recent_bytes)?;
+        let facts = FileFacts::of(&opened, path, network, salt)?;
+        Self::of(path, (facts, opened), Some(Arc::clone(partial)), salt, cache_bytes)
+    }
+
+    fn of(
+        path: &Path,
+        (facts, opened): (FileFacts, FrozenFile),
+        partial: Option<Arc<dyn PartialFile>>,
+        salt: Salt,
+        cache_bytes: usize,
+    ) -> Result<Self, IndexError> {
         facts.check_versions(path, &tables::VERSIONS, &[tables::FILTERS])?;
         let FileFacts { range, cut_bits, counts, .. } = facts;
         let has_filters = counts.iter().any(|(table, _)| table == filters::NAME);
         Ok(Self {
             filters: OnceLock::new(),
-            filter_rows: has_filters.then(|| transaction.open_table(filters::TABLE)).transpose()?,
-            recent: RecentTransactions::new(recent_bytes),
+            filter_rows: has_filters.then(|| opened.table(filters::TABLE)).transpose()?,
+            recent: RecentTransactions::new(cache_bytes / RECENT_SHARE),
             largest_blocks: LargestBlocks::default(),
             range,
             salt,
             cut_bits,
             counts,
-            blocks: transaction.open_table(blocks::TABLE)?,
-            block_starts: transaction.open_table(block_starts::TABLE)?,
-            block_hashes: transaction.open_table(block_hashes::TABLE)?,
-            txids: transaction.open_table(txids::TABLE)?,
-            txid_prefixes: transaction.open_table(txid_prefixes::TABLE)?,
-            positions: transaction.open_table(positions::TABLE)?,
-            spends: transaction.open_table(spends::TABLE)?,
-            late_spends: transaction.open_table(late_spends::TABLE)?,
-            overwritten: transaction.open_table(overwritten::TABLE)?,
-            history: transaction.open_table(history::TABLE)?,
-            unspent: transaction.open_table(unspent::TABLE)?,
-            payouts: transaction.open_table(payouts::TABLE)?,
-            p2pk: transaction.open_table(p2pk::TABLE)?,
-            _database: database,
+            blocks: opened.table(blocks::TABLE)?,
+            block_starts: opened.table(block_starts::TABLE)?,
+            block_hashes: opened.table(block_hashes::TABLE)?,
+            txids: opened.table(txids::TABLE)?,
+            txid_prefixes: opened.table(txid_prefixes::TABLE)?,
+            positions: opened.table(positions::TABLE)?,
+            spends: opened.table(spends::TABLE)?,
+            late_spends: opened.table(late_spends::TABLE)?,
+            overwritten: opened.table(overwritten::TABLE)?,
+            history: opened.table(history::TABLE)?,
+            unspent: opened.table(unspent::TABLE)?,
+            payouts: opened.table(payouts::TABLE)?,
+            p2pk: opened.table(p2pk::TABLE)?,
             file: RetirableFile::new(path),
+            partial,
         })
     }
 
@@ -145,7 +172,17 @@ impl Generation {
 
     /// The bytes of its file, `None` if the file system does not report them.
     pub(super) fn file_bytes(&self) -> Option<u64> {
-        self.file.bytes()
+        self.partial.as_ref().map(|partial| partial.bytes()).or_else(|| self.file.bytes())
+    }
+
+    /// The bytes of its file that are missing on this machine.
+    pub(in crate::index) fn missing_bytes(&self) -> u64 {
+        self.partial.as_ref().map_or(0, |partial| partial.missing_bytes())
+    }
+
+    /// Whether bytes of its file may be missing on this machine.
+    pub(in crate::index) fn is_partial(&self) -> bool {
+        self.partial.as_ref().is_some_and(|partial| !partial.is_complete())
     }
 
     /// SHA-256 over all rows of each table, by its name. Reads the whole file.
@@ -154,7 +191,6 @@ impl Generation {
     pub fn checksums(&self) -> Result<Vec<(String, sha256::Hash)>, IndexError> {
         // destructured, so that the compiler reports a new table that is not listed here
         let Self {
-            _database: _,
             filters: _,
             filter_rows,
             recent: _,
@@ -176,6 +212,7 @@ impl Generation {
             unspent,
             payouts,
             p2pk,
+            partial: _,
             file: _,
         } = self;
         let mut checksums = vec![
@@ -346,6 +383,10 @@ impl Generation {
     /// Keeps its filters in memory from now on, unless they take more than so many bytes. Damaged ones are not used, as what
     /// they say follows from the other tables.
     pub(super) fn keep_filters(&self, most_bytes: u64) {
+        // of a file that is being downloaded they would be most of what opening it fetches
+        if self.is_partial() {
+            return;
+        }
         let Some(Count { bytes, .. }) = self.filter_count().filter(|count| count.bytes <= most_bytes) else { return };
         self.filters.get_or_init(|| match self.read_filters() {
             Ok(filters) => filters,
@@ -424,7 +465,7 @@ impl Generation {
 }
 
 fn checksum<const KEY: usize, V: redb::Value + 'static>(
-    table: &ReadOnlyTable<&'static [u8; KEY], V>,
+    table: &FrozenTable<&'static [u8; KEY], V>,
 ) -> Result<(String, sha256::Hash), IndexError> {
     let mut engine = sha256::Hash::engine();
     for row in table.range::<&[u8; KEY]>(..)? {

@@ -3,7 +3,7 @@
 
 use bitcoin::Txid;
 use bitcoin::hashes::Hash;
-use redb::{ReadOnlyTable, ReadableTableMetadata, TableHandle, Value};
+use redb::Value;
 
 use super::super::super::error::IndexError;
 use super::super::super::hot::tables::address_prefixes::{self, AddressCode};
@@ -21,6 +21,7 @@ use super::super::tables::spends::OutputState;
 use super::super::tables::txid_prefixes::{CutBits, CutHash};
 
 use super::super::derived::{DerivedFile, PackedTable};
+use super::super::table::FrozenTable;
 use super::super::tables::{entries, history, positions, spends, txid_prefixes, txids, wtxids};
 use super::Generation;
 
@@ -188,7 +189,7 @@ impl DerivedFile {
         (low, high): (AddressCode, AddressCode),
     ) -> Result<PackedEntries<AddressCode, TxNum>, IndexError> {
         let PackedTable::AddressPrefixes(table) = self.packed() else { return Ok(Box::new(std::iter::empty())) };
-        let found = entries::within::<12, 4>(address_prefixes::NAME, table, (low.0, high.0))?;
+        let found = entries::within::<12, 4, _>(address_prefixes::NAME, table, (low.0, high.0))?;
         Ok(Box::new(found.map(|entry| entry.map(|(code, txnum)| (AddressCode(code), TxNum::from_key(txnum))))))
     }
 
@@ -198,7 +199,7 @@ impl DerivedFile {
         (low, end): ([u8; 10], [u8; 10]),
     ) -> Result<impl DoubleEndedIterator<Item = PackedEntry<10, 5>> + use<>, IndexError> {
         let found = match self.packed() {
-            PackedTable::OpReturns(table) => Some(entries::within::<10, 5>(op_returns::NAME, table, (low, end))?),
+            PackedTable::OpReturns(table) => Some(entries::within::<10, 5, _>(op_returns::NAME, table, (low, end))?),
             _ => None,
         };
         let found = found.into_iter().flatten();
@@ -209,7 +210,7 @@ impl DerivedFile {
     pub(in crate::index) fn scan_entries(&self) -> Result<PackedEntries<Vec<u8>, ()>, IndexError> {
         fn whole<const KEY: usize, const VALUE: usize>(
             name: &'static str,
-            table: &ReadOnlyTable<&'static [u8; KEY], &'static [u8]>,
+            table: &FrozenTable<&'static [u8; KEY], &'static [u8]>,
         ) -> Result<PackedEntries<Vec<u8>, ()>, IndexError> {
             packed(table, move |first, row, found| {
                 entries::each::<KEY, VALUE>(name, first, row, |key, value| {
@@ -236,7 +237,7 @@ impl DerivedFile {
 /// The entries of a table of cut hashes.
 fn hashes(
     name: &'static str,
-    table: &ReadOnlyTable<&'static [u8; 6], &'static [u8]>,
+    table: &FrozenTable<&'static [u8; 6], &'static [u8]>,
 ) -> Result<PackedEntries<(CutHash, TxNum), ()>, IndexError> {
     packed(table, move |first, row, found| {
         txid_prefixes::each(name, CutHash::from_key(first), row, |hash, txnum| {
@@ -247,14 +248,14 @@ fn hashes(
 }
 
 fn count<const KEY: usize, V: Value + 'static>(
-    table: &ReadOnlyTable<&'static [u8; KEY], V>,
+    table: &FrozenTable<&'static [u8; KEY], V>,
 ) -> Result<(String, u64), IndexError> {
     Ok((table.name().to_owned(), table.len()?))
 }
 
 /// The rows of a table that has its live form.
 fn plain<const KEY: usize, V: Value + 'static, T: 'static>(
-    table: &ReadOnlyTable<&'static [u8; KEY], V>,
+    table: &FrozenTable<&'static [u8; KEY], V>,
     value: impl for<'v> Fn(V::SelfType<'v>) -> T + 'static,
 ) -> Result<PackedEntries<[u8; KEY], T>, IndexError> {
     let rows = table.range::<&[u8; KEY]>(..)?;
@@ -266,7 +267,7 @@ fn plain<const KEY: usize, V: Value + 'static, T: 'static>(
 
 /// The entries of a table whose rows have many, which `decode` appends to a list.
 fn packed<const KEY: usize, K: 'static, V: 'static>(
-    table: &ReadOnlyTable<&'static [u8; KEY], &'static [u8]>,
+    table: &FrozenTable<&'static [u8; KEY], &'static [u8]>,
     decode: impl Fn([u8; KEY], &[u8], &mut Vec<(K, V)>) -> Result<(), IndexError> + 'static,
 ) -> Result<PackedEntries<K, V>, IndexError> {
     let rows = table.range::<&[u8; KEY]>(..)?;

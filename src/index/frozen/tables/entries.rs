@@ -1,11 +1,10 @@
 //! Rows of entries with keys and values of fixed sizes, in the order of the keys: value of the first, then of each further
 //! entry the difference of its key (varint) ‖ its value. Several entries may have one key.
 
-use redb::ReadOnlyTable;
-
 use super::super::super::codec::{Decoder, put_varint_128};
 use super::super::super::error::IndexError;
 use super::super::page::{PackedRow, value_bytes};
+use super::super::table::StoredTable;
 
 /// Packs entries in the order of their keys, which have at most 16 bytes.
 pub(in crate::index) struct EntryPacker<const KEY: usize, const VALUE: usize> {
@@ -92,11 +91,15 @@ pub(in crate::index) type PackedEntry<const KEY: usize, const VALUE: usize> =
     Result<([u8; KEY], [u8; VALUE]), IndexError>;
 
 /// The entries with keys from `low` to `high`, read lazily from either end.
-pub(in crate::index) fn within<const KEY: usize, const VALUE: usize>(
+pub(in crate::index) fn within<
+    const KEY: usize,
+    const VALUE: usize,
+    T: StoredTable<&'static [u8; KEY], &'static [u8]>,
+>(
     name: &'static str,
-    table: &ReadOnlyTable<&'static [u8; KEY], &'static [u8]>,
+    table: &T,
     (low, high): ([u8; KEY], [u8; KEY]),
-) -> Result<impl DoubleEndedIterator<Item = PackedEntry<KEY, VALUE>> + use<KEY, VALUE>, IndexError> {
+) -> Result<impl DoubleEndedIterator<Item = PackedEntry<KEY, VALUE>> + use<KEY, VALUE, T>, IndexError> {
     // the row before may end with entries of the range
     let before = table.range::<&[u8; KEY]>(..&low)?.next_back().transpose()?;
     let begin = before.map_or(low, |(key, _)| *key.value());

@@ -9,7 +9,7 @@
 //! Graf and Lemire, "Binary Fuse Filters: Fast and Smaller Than Xor Filters", 2022.
 
 use bitcoin::hashes::{Hash, HashEngine, sha256};
-use redb::{ReadOnlyTable, TableDefinition};
+use redb::TableDefinition;
 use xorf::{BinaryFuse8, Descriptor, Filter};
 
 use super::super::super::codec::{Decoder, Encoder};
@@ -18,6 +18,7 @@ use super::super::super::hot::tables::spends::TxPoint;
 use super::super::super::keys::{Salt, ScriptKey};
 use super::super::builder::GenerationBuilder;
 use super::super::facts::GenerationRange;
+use super::super::table::StoredTable;
 use super::super::versions::TableVersions;
 use super::txid_prefixes::CutHash;
 use crate::chain::wide;
@@ -206,7 +207,7 @@ impl Filters {
     ///
     /// Errors: storage errors; [`IndexError::Corrupt`] if one is damaged or missing.
     pub(in crate::index) fn read(
-        table: &ReadOnlyTable<&'static [u8; KEY], &'static [u8]>,
+        table: &impl StoredTable<&'static [u8; KEY], &'static [u8]>,
         counted: u64,
         salt: Salt,
     ) -> Result<Self, IndexError> {

@@ -18,13 +18,14 @@
 //! A script whose entries do not fit a row continues in the next one, and totals stand before its first group in a
 //! generation if an older one has it: totals at any transaction take one seek. Values in sat.
 
-use redb::{ReadOnlyTable, ReadableTable, TableDefinition};
+use redb::TableDefinition;
 
 use super::super::super::codec::{Decoder, Encoder, put_varint, put_varint_128, varint_size};
 use super::super::super::error::IndexError;
 use super::super::super::hot::tables::history::{HistoryChange, HistoryKey, HistoryRow, key, split_key};
 use super::super::super::keys::{ScriptKey, TxNum};
 use super::super::page::{PackedRow, value_bytes};
+use super::super::table::StoredTable;
 use super::super::versions::TableVersions;
 
 pub(in crate::index) const TABLE: TableDefinition<'static, &HistoryKey, &[u8]> = TableDefinition::new("history");
@@ -398,7 +399,7 @@ fn of_script(first: HistoryKey, row: &[u8], script: ScriptKey) -> Result<Vec<(Tx
 
 /// The totals of a script after its last transaction before `before`.
 pub(in crate::index) fn totals(
-    table: &impl ReadableTable<&'static HistoryKey, &'static [u8]>,
+    table: &impl StoredTable<&'static HistoryKey, &'static [u8]>,
     script: ScriptKey,
     before: TxNum,
 ) -> Result<Option<(TxNum, HistoryRow)>, IndexError> {
@@ -416,11 +417,11 @@ pub(in crate::index) fn totals(
 }
 
 /// The transactions of a script within `txnums`, with the totals after each, oldest first, read lazily from either end.
-pub(in crate::index) fn read(
-    table: &ReadOnlyTable<&'static HistoryKey, &'static [u8]>,
+pub(in crate::index) fn read<T: StoredTable<&'static HistoryKey, &'static [u8]>>(
+    table: &T,
     script: ScriptKey,
     txnums: std::ops::Range<TxNum>,
-) -> Result<impl DoubleEndedIterator<Item = Result<(TxNum, HistoryRow), IndexError>> + use<>, IndexError> {
+) -> Result<impl DoubleEndedIterator<Item = Result<(TxNum, HistoryRow), IndexError>> + use<T>, IndexError> {
     let end = key(script, txnums.end.max(txnums.start));
     // its entries may begin in a row that begins with another script
     let begin = table.range::<&HistoryKey>(..=&key(script, txnums.start))?.next_back().transpose()?;

@@ -6,12 +6,13 @@
 use std::ops::Range;
 
 use bitcoin::consensus::encode::VarInt;
-use redb::{ReadableTable, TableDefinition};
+use redb::TableDefinition;
 
 use super::super::super::codec::{Decoder, Encoder, put_varint, varint_size};
 use super::super::super::error::IndexError;
 use super::super::super::keys::TxNum;
 use super::super::page::{PackedRow, value_bytes};
+use super::super::table::StoredTable;
 use super::super::versions::TableVersions;
 use crate::chain::raw::HEADER_SIZE;
 
@@ -89,7 +90,7 @@ impl PositionPacker {
 
 /// The position of a transaction, `None` if the table does not reach it.
 pub(in crate::index) fn read(
-    table: &impl ReadableTable<&'static [u8; 4], &'static [u8]>,
+    table: &impl StoredTable<&'static [u8; 4], &'static [u8]>,
     txnum: TxNum,
 ) -> Result<Option<BlockOffset>, IndexError> {
     let Some(row) = table.range::<&[u8; 4]>(..=&txnum.to_key())?.next_back().transpose()? else { return Ok(None) };
@@ -105,7 +106,7 @@ pub(in crate::index) fn read(
 
 /// Appends the positions of consecutive transactions to `found`, as far as the table reaches.
 pub(in crate::index) fn read_consecutive(
-    table: &impl ReadableTable<&'static [u8; 4], &'static [u8]>,
+    table: &impl StoredTable<&'static [u8; 4], &'static [u8]>,
     txnums: Range<TxNum>,
     found: &mut Vec<BlockOffset>,
 ) -> Result<(), IndexError> {

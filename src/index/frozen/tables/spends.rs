@@ -4,7 +4,7 @@
 //!
 //! A transaction whose outputs do not fit a row continues in the next, which begins with its next output.
 
-use redb::{ReadableTable, TableDefinition};
+use redb::TableDefinition;
 
 use super::super::super::codec::{Decoder, Encoder, put_varint, varint_size};
 use super::super::super::error::IndexError;
@@ -12,6 +12,7 @@ use super::super::super::hot::tables::spends::{TxPoint, split_tx_point, tx_point
 use super::super::super::keys::{Position, TxNum};
 use super::super::super::snapshot::SpendingInput;
 use super::super::page::{PackedRow, value_bytes};
+use super::super::table::StoredTable;
 use super::super::versions::TableVersions;
 
 pub(in crate::index) const TABLE: TableDefinition<'static, &TxPoint, &[u8]> = TableDefinition::new("spends");
@@ -124,7 +125,7 @@ impl SpendPacker {
 
 /// What became of an output, `None` if the table does not have it.
 pub(in crate::index) fn read(
-    table: &impl ReadableTable<&'static TxPoint, &'static [u8]>,
+    table: &impl StoredTable<&'static TxPoint, &'static [u8]>,
     outpoint: TxPoint,
 ) -> Result<Option<OutputState>, IndexError> {
     let Some(row) = table.range::<&TxPoint>(..=&outpoint)?.next_back().transpose()? else { return Ok(None) };

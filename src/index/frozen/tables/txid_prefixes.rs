@@ -4,12 +4,13 @@
 //! The hash is the keyed one of the live `txids`, cut to ten bits more than the number of transactions has: one look-up
 //! in about 1,024 meets a foreign transaction, and all compare the full txid.
 
-use redb::{ReadableTable, TableDefinition};
+use redb::TableDefinition;
 
 use super::super::super::codec::{Decoder, Encoder, put_varint, varint_size};
 use super::super::super::error::IndexError;
 use super::super::super::keys::{TxNum, TxidPrefix};
 use super::super::page::{PackedRow, value_bytes};
+use super::super::table::StoredTable;
 use super::super::versions::TableVersions;
 
 pub(in crate::index) const NAME: &str = "txid_prefixes";
@@ -122,7 +123,7 @@ impl TxidPrefixPacker {
 /// The transactions with this hash in a table of this name, oldest first.
 pub(in crate::index) fn read(
     name: &'static str,
-    table: &impl ReadableTable<&'static [u8; 6], &'static [u8]>,
+    table: &impl StoredTable<&'static [u8; 6], &'static [u8]>,
     hash: CutHash,
 ) -> Result<Vec<TxNum>, IndexError> {
     let mut found = Vec::new();

@@ -11,6 +11,7 @@ use super::super::super::codec::{Decoder, Encoder};
 use super::super::super::error::IndexError;
 use super::super::super::keys::TxNum;
 use super::super::page::{PackedRow, value_bytes};
+use super::super::table::StoredTable;
 use super::super::versions::TableVersions;
 
 pub(in crate::index) const TABLE: TableDefinition<'static, &[u8; 4], &[u8]> = TableDefinition::new("txids");
@@ -76,7 +77,7 @@ pub(in crate::index) fn read(
 /// The txid of a transaction at or above the first of the table, `None` if the table does not reach it. As all rows but the last
 /// are full, the key of its row is known.
 pub(in crate::index) fn read_row_of(
-    table: &impl ReadableTable<&'static [u8; 4], &'static [u8]>,
+    table: &impl StoredTable<&'static [u8; 4], &'static [u8]>,
     first: TxNum,
     txnum: TxNum,
 ) -> Result<Option<Txid>, IndexError> {
@@ -87,7 +88,7 @@ pub(in crate::index) fn read_row_of(
 
 /// Appends the txids of consecutive transactions to `found`, as far as the table reaches.
 pub(in crate::index) fn read_consecutive(
-    table: &impl ReadableTable<&'static [u8; 4], &'static [u8]>,
+    table: &impl StoredTable<&'static [u8; 4], &'static [u8]>,
     first: TxNum,
     txnums: Range<TxNum>,
     found: &mut Vec<Txid>,

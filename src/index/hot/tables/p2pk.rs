@@ -2,9 +2,10 @@
 //! of an address; each has a history of its own and no address.
 
 use bitcoin::hashes::{Hash, hash160};
-use redb::{AccessGuard, ReadOnlyTable, TableDefinition};
+use redb::{AccessGuard, TableDefinition};
 
 use super::super::super::error::IndexError;
+use super::super::super::frozen::StoredTable;
 use super::super::super::keys::{ScriptKey, TxNum};
 use super::{join, split};
 
@@ -23,7 +24,7 @@ pub(in crate::index) fn split_key(key: &P2pkKey) -> (hash160::Hash, ScriptKey) {
 
 /// The rows of a public key with this HASH160.
 pub(in crate::index) fn read(
-    table: &ReadOnlyTable<&'static P2pkKey, &'static [u8; 4]>,
+    table: &impl StoredTable<&'static P2pkKey, &'static [u8; 4]>,
     key_hash: hash160::Hash,
 ) -> Result<Vec<(ScriptKey, TxNum)>, IndexError> {
     let (from, to) = (key(key_hash, ScriptKey([0; 10])), key(key_hash, ScriptKey([0xff; 10])));

@@ -2,9 +2,10 @@
 
 use std::ops::Range;
 
-use redb::{ReadOnlyTable, TableDefinition};
+use redb::TableDefinition;
 
 use super::super::super::error::IndexError;
+use super::super::super::frozen::StoredTable;
 use super::super::super::keys::ScriptKey;
 use super::{join, split};
 use crate::chain::Height;
@@ -23,11 +24,11 @@ pub(in crate::index) fn split_key(key: &PayoutKey) -> (ScriptKey, Height) {
 }
 
 /// Heights of the rows of a script, within `heights`, lowest first.
-pub(in crate::index) fn read(
-    table: &ReadOnlyTable<&'static PayoutKey, ()>,
+pub(in crate::index) fn read<T: StoredTable<&'static PayoutKey, ()>>(
+    table: &T,
     script: ScriptKey,
     heights: Range<Height>,
-) -> Result<impl DoubleEndedIterator<Item = Result<Height, IndexError>> + use<>, IndexError> {
+) -> Result<impl DoubleEndedIterator<Item = Result<Height, IndexError>> + use<T>, IndexError> {
     let (from, to) = (key(script, heights.start), key(script, heights.end.max(heights.start)));
     let rows = table.range::<&PayoutKey>(&from..&to)?;
     Ok(rows.map(|row| Ok(split_key(row?.0.value()).1)))

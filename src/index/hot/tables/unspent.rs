@@ -2,9 +2,10 @@
 
 use std::ops::Range;
 
-use redb::{ReadOnlyTable, TableDefinition};
+use redb::TableDefinition;
 
 use super::super::super::error::IndexError;
+use super::super::super::frozen::StoredTable;
 use super::super::super::keys::{OutputPosition, Position, ScriptKey, TxNum};
 use super::spends::TxPoint;
 use super::{join, split, split_tx_point, tx_point};
@@ -70,11 +71,11 @@ impl UnspentRow {
 }
 
 /// The rows of a script at these positions, oldest first.
-pub(in crate::index) fn read(
-    table: &ReadOnlyTable<&'static UnspentKeyBytes, &'static UnspentValue>,
+pub(in crate::index) fn read<T: StoredTable<&'static UnspentKeyBytes, &'static UnspentValue>>(
+    table: &T,
     script: ScriptKey,
     positions: Range<OutputPosition>,
-) -> Result<impl DoubleEndedIterator<Item = Result<(UnspentKey, UnspentRow), IndexError>> + use<>, IndexError> {
+) -> Result<impl DoubleEndedIterator<Item = Result<(UnspentKey, UnspentRow), IndexError>> + use<T>, IndexError> {
     let key = |at: OutputPosition| {
         // no row has a larger number: the range continues with the next transaction
         Position::new(at.vout).map_or_else(

@@ -6,6 +6,7 @@ mod bucket;
 mod directory;
 mod faults;
 mod interrupted;
+mod lazy;
 mod retiring;
 mod s3;
 mod stage;

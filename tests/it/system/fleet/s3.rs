@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
@@ -72,7 +72,9 @@ struct Flakiness {
     failed: AtomicUsize,
     /// What a request must have in its first line to get no answer; empty for none.
     stalled: Mutex<String>,
-    /// The first lines of the requests that were passed on.
+    /// Requests of more bytes than this get no answer; 0 for none.
+    held_above: AtomicU64,
+    /// The first lines of the requests that were passed on, each with the range that it asks for.
     passed: Mutex<Vec<String>>,
 }
 
@@ -107,6 +109,11 @@ impl FlakyProxy {
         what.clone_into(&mut self.shared.stalled.lock().unwrap());
     }
 
+    /// Gives requests no answer that are for more bytes of an object than this, which is not 0; 0 passes all on again.
+    pub(super) fn hold_above(&self, bytes: u64) {
+        self.shared.held_above.store(bytes, Ordering::Relaxed);
+    }
+
     /// How many requests were passed on that have this in their first line.
     pub(super) fn passed(&self, what: &str) -> usize {
         self.shared.passed.lock().unwrap().iter().filter(|line| line.contains(what)).count()
@@ -115,6 +122,12 @@ impl FlakyProxy {
     pub(super) fn failed(&self) -> usize {
         self.shared.failed.load(Ordering::Relaxed)
     }
+}
+
+/// How many bytes `bytes=0-9` asks for.
+fn bytes_of(range: &str) -> u64 {
+    let bounds = range.trim().strip_prefix("bytes=").and_then(|bounds| bounds.split_once('-'));
+    bounds.map_or(0, |(first, last)| last.parse::<u64>().unwrap() + 1 - first.parse::<u64>().unwrap())
 }
 
 /// One request, after which the connection is closed.
@@ -135,10 +148,13 @@ fn serve(mut client: TcpStream, target: u16, shared: &Flakiness) {
         return;
     }
     thread::sleep(Duration::from_millis(shared.delay.load(Ordering::Relaxed).into()));
-    let first = text.lines().next().unwrap_or_default().to_owned();
+    let range = text.lines().find_map(|line| line.to_ascii_lowercase().strip_prefix("range: ").map(str::to_owned));
+    let bytes = range.as_deref().map_or(0, bytes_of);
+    let first = format!("{} {}", text.lines().next().unwrap_or_default(), range.unwrap_or_default());
     loop {
         let stalled = shared.stalled.lock().unwrap().clone();
-        if stalled.is_empty() || !first.contains(&stalled) {
+        let held_above = shared.held_above.load(Ordering::Relaxed);
+        if (stalled.is_empty() || !first.contains(&stalled)) && (held_above == 0 || bytes <= held_above) {
             break;
         }
         thread::sleep(Duration::from_millis(20));
