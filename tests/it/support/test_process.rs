@@ -48,11 +48,16 @@ impl TestProcess {
 
     /// Stops it, and starts another one at the same address with the same variables; `meanwhile` runs while there is none.
     pub(crate) fn restart(&mut self, node: &RealNode, directory: &Path, meanwhile: impl FnOnce()) {
+        self.restart_on(&login(node), directory, meanwhile);
+    }
+
+    /// Restarts it as [`TestProcess::restart`] does, on the node that these flags describe.
+    pub(crate) fn restart_on(&mut self, node: &[OsString], directory: &Path, meanwhile: impl FnOnce()) {
         assert!(self.stop().success());
         meanwhile();
         let variables = std::mem::take(&mut self.variables);
         let variables: Vec<_> = variables.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
-        *self = Self::start_to(&self.address, &login(node), directory, &variables, Stdio::null());
+        *self = Self::start_to(&self.address, node, directory, &variables, Stdio::null());
     }
 
     fn start_to(listen: &str, node: &[OsString], directory: &Path, variables: &[(&str, &str)], log: Stdio) -> Self {

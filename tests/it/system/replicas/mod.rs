@@ -4,7 +4,9 @@
 mod balanced;
 mod cached;
 mod proxies;
+mod rolling;
 
+use std::ffi::OsString;
 use std::path::Path;
 use std::process::Command;
 use std::sync::{Arc, Mutex};
@@ -25,6 +27,7 @@ struct Fleet {
     replicas: Vec<TestProcess>,
     directories: Vec<TempDir>,
     world: Arc<Mutex<World>>,
+    login: Vec<OsString>,
     _node: SimNode,
 }
 
@@ -35,17 +38,22 @@ impl Fleet {
         chain.mine_empty(10).unwrap();
         let world = Arc::new(Mutex::new(World::new(chain)));
         let node = SimNode::start(world.clone(), SimNodeOptions::default()).unwrap();
-        let login: Vec<_> = ["--rpc-url", &node.url(), "--rpc-user", "user", "--rpc-password", "password"]
+        let login: Vec<OsString> = ["--rpc-url", &node.url(), "--rpc-user", "user", "--rpc-password", "password"]
             .iter()
             .map(std::convert::Into::into)
             .collect();
         let directories: Vec<_> = polls.iter().map(|_| tempfile::tempdir().unwrap()).collect();
-        let variables = [("BTCGRAPH_SERVER__METRICS", "true"), ("BTCGRAPH_CACHE__DEPTH", "4")];
+        let variables = [
+            ("BTCGRAPH_SERVER__METRICS", "true"),
+            ("BTCGRAPH_CACHE__DEPTH", "4"),
+            // as docs/replicas.md has it
+            ("BTCGRAPH_SERVER__MAX_WAITING", "1000"),
+        ];
         let replicas = polls.iter().zip(&directories).map(|(poll, directory)| {
             let variables = [&variables[..], &[("BTCGRAPH_NODE__POLL_SECONDS", *poll)]].concat();
             TestProcess::start_on(&login, directory.path(), &variables)
         });
-        let fleet = Self { replicas: replicas.collect(), directories, world, _node: node };
+        let fleet = Self { replicas: replicas.collect(), directories, world, login: login.clone(), _node: node };
         for replica in &fleet.replicas {
             wait_for("the replica to be ready", PATIENCE, || {
                 (status(&replica.address, "/health/ready") == 200).then_some(())
@@ -68,6 +76,18 @@ impl Fleet {
     fn drain(&self, replica: usize) {
         let drained = btcgraph(self.directories[replica].path(), &["drain"]).status().unwrap();
         assert!(drained.success());
+    }
+
+    /// Replaces a replica by a new process at its address, as an operator does who upgrades it.
+    fn replace(&mut self, replica: usize) {
+        self.drain(replica);
+        // HAProxy asks every second
+        std::thread::sleep(Duration::from_secs(3));
+        self.replicas[replica].restart_on(&self.login, self.directories[replica].path(), || {});
+        wait_for("the new process to be ready", PATIENCE, || {
+            (status(&self.replicas[replica].address, "/health/ready") == 200).then_some(())
+        });
+        std::thread::sleep(Duration::from_secs(3));
     }
 
     /// How many requests over HTTP each replica executed.

@@ -25,12 +25,20 @@ impl Drop for Proxy {
 }
 
 /// HAProxy in front of three replicas, or of fewer; `None`, and a line in the skips, without HAProxy.
+#[track_caller]
 pub(super) fn haproxy(replicas: &[&str]) -> Option<Proxy> {
+    // as many as an ordinary user may have files open
+    haproxy_for(replicas, 200)
+}
+
+/// HAProxy for so many connections, each of which takes two files.
+#[track_caller]
+pub(super) fn haproxy_for(replicas: &[&str], connections: usize) -> Option<Proxy> {
     let program = tool("haproxy")?;
     let directory = tempfile::tempdir().unwrap();
     let address = format!("127.0.0.1:{}", free_port());
-    // as many as an ordinary user may have files open
-    let changed = configuration("haproxy.cfg", &[("127.0.0.1:8000", &address), ("maxconn 20000", "maxconn 200")]);
+    let most = format!("maxconn {connections}");
+    let changed = configuration("haproxy.cfg", &[("127.0.0.1:8000", &address), ("maxconn 20000", &most)]);
     let addressed: Vec<_> = changed.lines().filter_map(|line| with_address(line, replicas)).collect();
     let file = directory.path().join("haproxy.cfg");
     std::fs::write(&file, addressed.join("\n") + "\n").unwrap();
