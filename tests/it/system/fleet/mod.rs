@@ -5,6 +5,7 @@ mod backups;
 mod bucket;
 mod directory;
 mod faults;
+mod full_disk;
 mod interrupted;
 mod lazy;
 mod retiring;
