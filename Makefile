@@ -1,6 +1,6 @@
 # What a developer and CI run. Needs a Rust toolchain; each target sets up the rest by itself.
 
-.PHONY: help demo playground test lint release package machine mutants bench bench-import audit
+.PHONY: help demo playground test lint release package machine fleet mutants bench bench-import audit
 
 help: ## This list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1	\2/p' Makefile
@@ -31,6 +31,9 @@ package: ## A Debian package of the program with man pages, completions and a se
 
 machine: ## The examples that build and install the program, on throw-away machines (docs/testing.md); needs root on Debian; an hour or two
 	scripts/machine.sh
+
+fleet: ## An index on many machines, with Garage as the store: kills, outages, full disks, figures (docs/operations.md); an hour
+	scripts/fleet.sh
 
 mutants: ## Whether a test notices each change to connecting and disconnecting blocks, by cargo-mutants (docs/testing.md); hours
 	scripts/mutants.sh
