@@ -129,7 +129,7 @@ fn spread(figures: &[u64]) -> String {
 
 /// An index of which nothing is downloaded but what is read.
 struct Lazy {
-    lazy: LazyJoin,
+    joined: LazyJoin,
     schema: Schema,
     _index: Index,
 }
@@ -138,18 +138,18 @@ impl Lazy {
     fn begin(runtime: &Runtime, store: &FleetStore, maker: &IndexMaker, directory: &Path) -> Result<Self> {
         let options = IndexOptions { path: directory.join("index.redb"), salt: None, ..maker.options() };
         let join = JoinOptions { index: options.clone(), on_chain: None, stop: CancellationToken::new() };
-        let (lazy, _) = runtime.block_on(LazyJoin::begin(store, &join))?;
-        let index = Index::open_partial(&options, &lazy.partial_files())?;
+        let (joined, _) = runtime.block_on(LazyJoin::begin(store, &join))?;
+        let index = Index::open_partial(&options, &joined.partial_files())?;
         read_frozen_blocks(&index, &maker.node, Some(maker.blocks_dir.clone()))?;
         let head = Head::after(None, Arc::new(index.snapshot()?), MempoolSnapshot::default());
         let published = Published::default();
         published.publish(Arc::new(head.context("there are blocks")?));
         let schema = api::schema(published, Live::default(), Limits::default(), Features::default());
-        Ok(Self { lazy, schema, _index: index })
+        Ok(Self { joined, schema, _index: index })
     }
 
     fn requests(&self) -> u64 {
-        self.lazy.requests()
+        self.joined.requests()
     }
 
     /// The requests for the page of an address, and how many times as long it took as that of the index that has its files.

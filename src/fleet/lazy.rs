@@ -128,7 +128,9 @@ impl LazyJoin {
         remove(&directory);
         info!("the download is complete: all published blocks are on this machine");
         // what waited for it begins only now that nothing is left to be moved
-        files.iter().for_each(|file| file.object.set_complete());
+        for file in &files {
+            file.object.set_complete();
+        }
         Ok(())
     }
 }
@@ -178,7 +180,7 @@ impl LazyNote {
             content => content.map_err(&failed)?,
         };
         let Self { name, manifest } = serde_json::from_slice(&content).map_err(|error| failed(error.into()))?;
-        Ok(Some((name.parse().map_err(|_| failed(ErrorKind::InvalidData.into()))?, manifest)))
+        Ok(Some((name.parse().map_err(|()| failed(ErrorKind::InvalidData.into()))?, manifest)))
     }
 }
 

@@ -156,7 +156,10 @@ struct Claim {
 impl Claim {
     async fn run(self) -> Result<(), FleetError> {
         let fetched = self.shared.fetch(&self.blocks).await;
-        self.give_up(fetched.as_ref().map(|()| ()).map_err(|error| Unfetched(error.to_string())));
+        self.give_up(match &fetched {
+            Ok(()) => Ok(()),
+            Err(error) => Err(Unfetched(error.to_string())),
+        });
         fetched
     }
 

@@ -250,7 +250,9 @@ fn forget_others(directory: &Path, files: &[CutFile]) {
     for entry in entries.flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
         let known = KNOWN_SUFFIXES.iter().find_map(|suffix| name.strip_suffix(suffix));
-        if known.is_some_and(|of_file| of_file.ends_with(".redb") && !is_of_cut(of_file)) {
+        if known.is_some_and(|of_file| {
+            Path::new(of_file).extension().is_some_and(|kind| kind == "redb") && !is_of_cut(of_file)
+        }) {
             // what stays is small and computed from the file itself
             let _ = fs::remove_file(entry.path());
         }

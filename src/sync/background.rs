@@ -110,9 +110,9 @@ mod tests {
         let mut pause = |is_costly| {
             let now = Instant::now();
             if is_costly {
-                retry.postpone_longer(&"error", "")
+                retry.postpone_longer(&"error", "");
             } else {
-                retry.postpone(&"error", "")
+                retry.postpone(&"error", "");
             }
             assert!(retry.is_waiting() && retry.has_failed());
             retry.at.unwrap().duration_since(now).as_secs() / 60

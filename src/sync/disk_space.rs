@@ -55,34 +55,34 @@ impl SyncLoop<'_> {
         let Some(shortage) = required_space.shortage() else { return };
         self.merger.stop(&shortage);
         if !self.merger.is_running() {
-            self.remove_build("merging", &self.follow.index.merging_path());
+            remove_build("merging", &self.follow.index.merging_path());
         }
         let Some(shortage) = required_space.shortage() else { return };
         // it continues with what it has read so far
         self.deriver.stop(&shortage);
         self.freezer.stop(&shortage);
         if !self.freezer.is_running() {
-            self.remove_build("freezing", &self.follow.index.freezing_path());
+            remove_build("freezing", &self.follow.index.freezing_path());
         }
         let Some(shortage) = required_space.shortage() else { return };
         let missing = shortage.needed_bytes.saturating_sub(shortage.free_bytes);
         let tables = self.follow.index.unfinished_tables_path();
         let is_enough = Index::bytes_of_build(&tables).is_ok_and(|bytes| bytes >= missing);
         if is_enough && !self.deriver.is_running() {
-            self.remove_build("building optional tables", &tables);
+            remove_build("building optional tables", &tables);
         }
     }
+}
 
-    /// Removes a file or a directory of a build, if it is there.
-    fn remove_build(&self, doing: &str, path: &Path) {
-        if !path.exists() {
-            return;
+/// Removes a file or a directory of a build, if it is there.
+fn remove_build(doing: &str, path: &Path) {
+    if !path.exists() {
+        return;
+    }
+    match Index::remove_build(path) {
+        Ok(()) => {
+            info!(doing, "the disk of the index is short: what work in the background has built so far is removed");
         }
-        match Index::remove_build(path) {
-            Ok(()) => {
-                info!(doing, "the disk of the index is short: what work in the background has built so far is removed")
-            }
-            Err(error) => warn!(%error, doing, "cannot remove what work in the background has built so far"),
-        }
+        Err(error) => warn!(%error, doing, "cannot remove what work in the background has built so far"),
     }
 }

@@ -172,7 +172,7 @@ impl DerivedFile {
         let FileFacts { range, cut_bits, counts, .. } = facts;
         let file = RetirableFile::new(&path);
         let (packed, name) = (PackedTable::open(table, &opened)?, name.clone());
-        Ok(Self { packed, table, name, range, cut_bits, counts, salt, file })
+        Ok(Self { packed, name, table, range, cut_bits, counts, salt, file })
     }
 
     /// Whether it has all transactions of a generation up to its end.

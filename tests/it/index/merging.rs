@@ -230,8 +230,8 @@ fn files_of(history: &History) -> Vec<PathBuf> {
 fn a_merge_that_fails_leaves_no_files() {
     let mut history = two_with_tables(98);
     let before = files_of(&history);
-    // at each step of building the tables
-    let mut step = 0;
+    // at some steps of building the tables
+    let mut round = 0;
     let due = loop {
         let due = history.indexed.index.merge_of(0..2).unwrap().unwrap();
         let (stop, mut steps, mut tables) = (Arc::default(), 0, Vec::new());
@@ -239,16 +239,16 @@ fn a_merge_that_fails_leaves_no_files() {
             if tables.last().is_none_or(|last| last != table) {
                 tables.push(table.to_owned());
             }
-            stop.store(steps == step * 40, Ordering::Relaxed);
+            stop.store(steps == round * 40, Ordering::Relaxed);
             steps += 1;
         });
         if built.is_ok() {
-            assert!(step > 3 && tables == ["wtxids", "address_prefixes", "op_returns"], "{step} {tables:?}");
+            assert!(round > 3 && tables == ["wtxids", "address_prefixes", "op_returns"], "{round} {tables:?}");
             break due;
         }
         assert!(matches!(built, Err(IndexError::Interrupted)), "{built:?}");
-        assert_eq!(files_of(&history), before, "step {step}");
-        step += 1;
+        assert_eq!(files_of(&history), before, "round {round}");
+        round += 1;
     };
     // what was built is damaged, or needs tables that were switched on later
     fs::write(history.indexed.index.merging_path(), b"no database").unwrap();

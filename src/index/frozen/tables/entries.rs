@@ -152,7 +152,7 @@ mod tests {
                 .filter(|(number, _)| (low..=high).contains(number))
                 .map(|(number, value)| (key(*number), value.to_be_bytes()))
                 .collect();
-            let found = || within::<12, 4>("entries", &table, (key(low), key(high))).unwrap();
+            let found = || within::<12, 4, _>("entries", &table, (key(low), key(high))).unwrap();
             prop_assert_eq!(&found().collect::<Result<Vec<_>, _>>().unwrap(), &expected);
             let mut backwards: Vec<_> = found().rev().collect::<Result<_, _>>().unwrap();
             backwards.reverse();

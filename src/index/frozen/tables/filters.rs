@@ -65,29 +65,33 @@ pub(in crate::index) struct FilterKey(u64);
 
 impl FilterKey {
     /// The key as filters have it.
-    fn salted(self, Salt([a, b, c, d, e, f, g, h, ..]): Salt) -> u64 {
-        self.0 ^ u64::from_be_bytes([a, b, c, d, e, f, g, h])
+    fn salted(self, Salt(salt): Salt) -> u64 {
+        self.0 ^ number(&salt[..8])
     }
 }
 
 impl From<CutHash> for FilterKey {
     fn from(hash: CutHash) -> Self {
-        let [a, b, c, d, e, f] = hash.to_key();
-        Self(u64::from_be_bytes([0, 0, a, b, c, d, e, f]))
+        Self(number(&hash.to_key()))
     }
 }
 
 impl From<ScriptKey> for FilterKey {
     /// Scripts that differ in what is left out alone share a key.
-    fn from(ScriptKey([a, b, c, d, e, f, g, h, ..]): ScriptKey) -> Self {
-        Self(u64::from_be_bytes([a, b, c, d, e, f, g, h]))
+    fn from(ScriptKey(key): ScriptKey) -> Self {
+        Self(number(&key[..8]))
     }
 }
 
 impl From<TxPoint> for FilterKey {
-    fn from([a, b, c, d, e, f, g]: TxPoint) -> Self {
-        Self(u64::from_be_bytes([0, a, b, c, d, e, f, g]))
+    fn from(outpoint: TxPoint) -> Self {
+        Self(number(&outpoint))
     }
+}
+
+/// The number that at most 8 bytes are, the highest first.
+fn number(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
 
 /// Makes the filters of one kind from keys that come in order.
@@ -154,8 +158,9 @@ fn write(of: Filtered, salt: Salt, keys: &[FilterKey], builder: &mut GenerationB
 }
 
 fn row_key(of: Filtered, FilterKey(first): FilterKey) -> [u8; KEY] {
-    let [a, b, c, d, e, f, g, h] = first.to_be_bytes();
-    [of.code(), a, b, c, d, e, f, g, h]
+    let mut key = [of.code(); KEY];
+    key[1..].copy_from_slice(&first.to_be_bytes());
+    key
 }
 
 fn encode(key: &[u8; KEY], BinaryFuse8 { descriptor, fingerprints }: &BinaryFuse8) -> Vec<u8> {
@@ -191,8 +196,9 @@ fn checksum(key: &[u8; KEY], body: &[u8]) -> [u8; 8] {
     let mut engine = sha256::Hash::engine();
     engine.input(key);
     engine.input(body);
-    let [a, b, c, d, e, f, g, h, ..] = sha256::Hash::from_engine(engine).to_byte_array();
-    [a, b, c, d, e, f, g, h]
+    let mut sum = [0; 8];
+    sum.copy_from_slice(&sha256::Hash::from_engine(engine).to_byte_array()[..8]);
+    sum
 }
 
 /// The filters of a generation, in memory.

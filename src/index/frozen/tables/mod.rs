@@ -114,12 +114,14 @@ pub(super) fn truncate_all(transaction: &WriteTransaction, rows: impl Fn(&str) -
 
 #[cfg(test)]
 mod tests {
-    use std::ops::Deref;
+    use std::borrow::Borrow;
+    use std::ops::{Deref, RangeBounds};
 
     use redb::backends::InMemoryBackend;
-    use redb::{Database, ReadOnlyTable, ReadableDatabase};
+    use redb::{AccessGuard, Database, Range, ReadOnlyTable, ReadableDatabase, StorageError};
 
     use super::super::page::PackedRow;
+    use super::super::table::StoredTable;
     use super::*;
 
     #[test]
@@ -152,6 +154,24 @@ mod tests {
 
         fn deref(&self) -> &Self::Target {
             &self.table
+        }
+    }
+
+    impl<const KEY: usize> StoredTable<&'static [u8; KEY], &'static [u8]> for Stored<KEY> {
+        type Rows = Range<'static, &'static [u8; KEY], &'static [u8]>;
+
+        fn get<'a>(
+            &self,
+            key: impl Borrow<&'a [u8; KEY]>,
+        ) -> Result<Option<AccessGuard<'static, &'static [u8]>>, StorageError> {
+            self.table.get(key)
+        }
+
+        fn range<'a, KR: Borrow<&'a [u8; KEY]> + 'a>(
+            &self,
+            range: impl RangeBounds<KR> + 'a,
+        ) -> Result<Self::Rows, StorageError> {
+            self.table.range(range)
         }
     }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Child;
 use std::sync::Arc;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use async_graphql::{Executor, Request};
 use btcgraph::api::{self, Features, Schema};
@@ -14,6 +14,7 @@ use btcgraph::fleet::{FleetError, FleetStore, JoinOptions, LazyJoin};
 use btcgraph::index::{Index, IndexError, IndexOptions};
 use btcgraph::limits::Limits;
 use btcgraph::live::Live;
+use btcgraph::mempool::MempoolSnapshot;
 use btcgraph::sim::{Hostile, SimChain};
 use btcgraph::sync::read_frozen_blocks;
 use btcgraph::view::{Head, Published};
@@ -96,7 +97,7 @@ fn index_options(directory: &Path) -> IndexOptions {
 
 fn schema_of(index: &Index, stage: &Stage) -> Result<Schema, IndexError> {
     read_frozen_blocks(index, &client(&stage.node), None).unwrap();
-    let head = Head::after(None, Arc::new(index.snapshot()?), Default::default());
+    let head = Head::after(None, Arc::new(index.snapshot()?), MempoolSnapshot::default());
     let published = Published::default();
     published.publish(Arc::new(head.unwrap()));
     Ok(api::schema(published, Live::default(), Limits::default(), Features::default()))
@@ -279,19 +280,17 @@ impl Drop for Served {
 
 #[test]
 fn a_server_answers_and_follows_before_it_has_all_blocks_and_goes_on_after_a_kill() {
-    let Some(server) = S3Server::start() else { return };
+    let Some(store) = S3Server::start() else { return };
     let stage = stage();
-    publish_to(&server, &stage);
-    let proxy = FlakyProxy::start(&server);
+    publish_to(&store, &stage);
+    let proxy = FlakyProxy::start(&store);
     // what readers ask for is passed on, the download is not
     proxy.hold_above(256 << 10);
     let directory = tempfile::tempdir().unwrap();
     let joining = directory.path().join("regtest/index.joining");
     for round in 0..2 {
-        let began = Instant::now();
         let mut served = Served::start(&stage, &proxy.endpoint(), directory.path(), &["--lazy"]);
         served.wait_for_height(stage.height());
-        assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
         // the txids are compared, and generations merged, when all are there
         stage.mine(1);
         served.wait_for_height(stage.height());
@@ -323,10 +322,10 @@ fn a_server_answers_and_follows_before_it_has_all_blocks_and_goes_on_after_a_kil
 
 #[test]
 fn a_start_without_lazy_completes_the_download_first() {
-    let Some(server) = S3Server::start() else { return };
+    let Some(store) = S3Server::start() else { return };
     let stage = stage();
-    publish_to(&server, &stage);
-    let proxy = FlakyProxy::start(&server);
+    publish_to(&store, &stage);
+    let proxy = FlakyProxy::start(&store);
     proxy.hold_above(256 << 10);
     let directory = tempfile::tempdir().unwrap();
     Served::start(&stage, &proxy.endpoint(), directory.path(), &["--lazy"]).kill();
@@ -341,10 +340,10 @@ fn a_start_without_lazy_completes_the_download_first() {
 
 #[test]
 fn a_server_reports_what_it_cannot_fetch_and_has_it_once_the_store_is_back() {
-    let Some(server) = S3Server::start() else { return };
+    let Some(store) = S3Server::start() else { return };
     let stage = stage();
-    publish_to(&server, &stage);
-    let proxy = FlakyProxy::start(&server);
+    publish_to(&store, &stage);
+    let proxy = FlakyProxy::start(&store);
     proxy.hold_above(256 << 10);
     let directory = tempfile::tempdir().unwrap();
     let mut served = Served::start(&stage, &proxy.endpoint(), directory.path(), &["--lazy"]);
