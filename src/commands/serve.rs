@@ -9,7 +9,7 @@ use std::time::Duration;
 use bitcoin::BlockHash;
 use btcgraph::api::{self, Features};
 use btcgraph::fleet::LazyJoin;
-use btcgraph::index::{Index, IndexError};
+use btcgraph::index::{Index, IndexError, Patience};
 use btcgraph::limits::Limits;
 use btcgraph::live::Live;
 use btcgraph::mempool::MempoolSnapshot;
@@ -126,7 +126,7 @@ pub(super) async fn run(
         while mempool.is_none() {
             mempool = load_mempool(&index, &settings)?;
             if mempool.is_none() {
-                warn!("the node does not have the outputs that the mempool of the last run spends; asking again");
+                warn!("outputs that the mempool of the last run spends cannot be read now; asking again");
                 if flag.sleep(RETRY_PAUSE).is_err() {
                     return Ok(());
                 }
@@ -168,14 +168,14 @@ pub(super) async fn run(
 async fn open_index(settings: &Settings, lazy: Option<&LazyJoin>) -> Result<Index, Failure> {
     let Some(lazy) = lazy else { return pieces::open_index(settings) };
     let (settings, partial) = (settings.clone(), lazy.partial_files());
-    pieces::blocking(move || pieces::open_partial_index(&settings, &partial)).await
+    pieces::blocking(move || Patience::ENDLESS.scope(|| pieces::open_partial_index(&settings, &partial))).await
 }
 
 /// The mempool of the last run; `None` if its transactions spend outputs of frozen blocks that cannot be read now, as before
-/// the node is connected.
+/// the node is connected, or while the store of a lazy join does not answer.
 fn load_mempool(index: &Index, settings: &Settings) -> Result<Option<PersistentMempool>, IndexError> {
     match PersistentMempool::load(index, pieces::mempool_limits(settings)) {
-        Err(IndexError::RawUnavailable { .. }) => Ok(None),
+        Err(IndexError::RawUnavailable { .. } | IndexError::Unfetched(_)) => Ok(None),
         loaded => loaded.map(Some),
     }
 }

@@ -9,13 +9,12 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use super::checksums::BlockChecksums;
-use super::download::download;
+use super::download::{WantedObject, download};
 use super::error::FleetError;
 use super::files::lock;
 use super::joined::JoinedNote;
 use super::manifest::{MOST_BYTES, Manifest, PublishedGeneration};
 use super::names::{ContentHash, MANIFESTS, ManifestName};
-use super::partial::WantedObject;
 use super::progress::TransferProgress;
 use super::retire::manifests_in;
 use super::store::FleetStore;

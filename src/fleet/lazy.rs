@@ -19,13 +19,13 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use super::checksums::BlockChecksums;
-use super::download::verify_whole;
+use super::download::{WantedObject, verify_whole};
 use super::error::FleetError;
 use super::files::{flush, lock, write_whole};
 use super::join::{JoinOptions, JoinOutcome, Joining, adopt, build_of, joining_directory, objects_of, part_of, remove};
 use super::manifest::{Manifest, PublishedGeneration};
 use super::names::ManifestName;
-use super::partial::{Pace, PartialObject, WantedObject};
+use super::partial::{Pace, PartialObject};
 use super::progress::TransferProgress;
 use super::store::FleetStore;
 use crate::index::{Index, PartialFile, PartialFiles};
@@ -62,11 +62,13 @@ impl LazyJoin {
                 let (name, manifest) = joining.choose(store, options).await?;
                 let directory = &joining.directory;
                 LazyNote::write(&name, &manifest, directory)?;
-                let files = files_of(store, &options.index.path, directory, &name, &manifest).await?;
+                let files = files_of(store, &options.index.path, &name, &manifest, &options.stop).await?;
                 Ok((name, manifest, files))
             })
             .await?;
+        // without the note the index could not be opened
         flush(&joining.directory)?;
+        flush(joining.directory.parent().unwrap_or(Path::new(".")))?;
         let parts = files.iter().map(|file| (file.part.clone(), Some(file.partial()))).collect();
         let (of_index, published) = (options.index.clone(), name.clone());
         let tip = tokio::task::spawn_blocking(move || adopt(of_index, &published, &manifest, parts)).await??;
@@ -77,11 +79,15 @@ impl LazyJoin {
     /// Goes on with the download of the index in this file. `None` if none was begun there.
     ///
     /// Errors: another process goes on with it; the store fails; a file cannot be read or written.
-    pub async fn resume(store: &FleetStore, index: &Path) -> Result<Option<Self>, FleetError> {
+    pub async fn resume(
+        store: &FleetStore,
+        index: &Path,
+        stop: &CancellationToken,
+    ) -> Result<Option<Self>, FleetError> {
         let directory = joining_directory(index);
         let Some((name, manifest)) = LazyNote::read(&directory)? else { return Ok(None) };
         let lock = lock(&directory)?;
-        let files = files_of(store, index, &directory, &name, &manifest).await?;
+        let files = files_of(store, index, &name, &manifest, stop).await?;
         info!(manifest = %name, height = manifest.height, missing = files.len(), "going on with the download");
         Ok(Some(Self { index: index.to_path_buf(), directory, files, lock }))
     }
@@ -113,10 +119,12 @@ impl LazyJoin {
     pub async fn complete(self, stop: &CancellationToken) -> Result<(), FleetError> {
         let Self { index, directory, files, lock } = self;
         for file in &files {
-            while let Err(error) = file.complete(&index, stop).await {
-                if stop.is_cancelled() {
-                    return Err(FleetError::Stopped);
-                }
+            loop {
+                let completed = tokio::select! {
+                    completed = file.complete(&index, stop) => completed,
+                    () = stop.cancelled() => return Err(FleetError::Stopped),
+                };
+                let Err(error) = completed else { break };
                 warn!(%error, again_in = ?RETRY_PAUSE, "the download is interrupted; what is missing is requested when it is read");
                 tokio::select! {
                     () = tokio::time::sleep(RETRY_PAUSE) => {}
@@ -188,10 +196,11 @@ impl LazyNote {
 async fn files_of(
     store: &FleetStore,
     index: &Path,
-    directory: &Path,
     name: &ManifestName,
     manifest: &Manifest,
+    stop: &CancellationToken,
 ) -> Result<Vec<LazyFile>, FleetError> {
+    let directory = joining_directory(index);
     let progress = Arc::new(TransferProgress::in_background("downloading", manifest.bytes()));
     let (mut fetches, mut files, is_failing) = (JoinSet::new(), Vec::new(), Arc::default());
     for (at, generation) in manifest.generations.iter().enumerate() {
@@ -201,13 +210,12 @@ async fn files_of(
             progress.add(generation.bytes);
             continue;
         }
-        let (store, directory, name, generation) =
-            (store.clone(), directory.to_path_buf(), name.clone(), generation.clone());
-        let (progress, is_failing) = (Arc::clone(&progress), Arc::clone(&is_failing));
+        let (store, directory, name, generation) = (store.clone(), directory.clone(), name.clone(), generation.clone());
+        let (progress, is_failing, stop) = (Arc::clone(&progress), Arc::clone(&is_failing), stop.clone());
         fetches.spawn(async move {
             let (wanted, part) =
                 (wanted(&store, &directory, &name, &generation).await?, part_of(&generation, &directory));
-            let object = PartialObject::open(&store, wanted, &part, &progress, &is_failing)?;
+            let object = PartialObject::open(&store, wanted, &part, &progress, (&is_failing, &stop))?;
             Ok::<_, FleetError>((at, LazyFile { name: file, part, object }))
         });
     }

@@ -21,14 +21,15 @@ use parking_lot::{Condvar, Mutex};
 use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
+use tracing::warn;
 
-use super::checksums::{BLOCK, BlockChecksums};
+use super::checksums::BLOCK;
+use super::download::WantedObject;
 use super::error::FleetError;
-use super::names::ContentHash;
 use super::progress::TransferProgress;
 use super::store::FleetStore;
 use crate::chain::wide;
-use crate::index::{PartialFile, Unfetched};
+use crate::index::{PartialFile, Patience, Unfetched};
 
 /// Blocks of a request for a reader: what it reads next is often beside it, and a request takes longer than its bytes.
 const READER_BLOCKS: usize = 4;
@@ -44,6 +45,9 @@ const PATIENCE_WITH_OTHERS: Duration = Duration::from_millis(500);
 const ATTEMPTS: usize = 2;
 /// The pause before missing blocks are looked for again that readers are fetching, or before readers are looked for again.
 const PAUSE: Duration = Duration::from_millis(10);
+/// The pause of a thread that waits endlessly, and the interval between two lines of the log meanwhile.
+const RETRY_PAUSE: Duration = Duration::from_millis(200);
+const LOG_INTERVAL: Duration = Duration::from_secs(30);
 /// How often filling pauses for readers before it goes on beside them.
 const PAUSES: usize = 20;
 
@@ -61,34 +65,6 @@ impl Pace {
     pub(super) const ALONE: Self = Self { blocks: 64, concurrent: 8 };
     /// Readers wait for what is being fetched.
     pub(super) const BESIDE_READERS: Self = Self { blocks: 16, concurrent: 4 };
-}
-
-/// An object that is downloaded.
-#[derive(Clone)]
-pub(super) struct WantedObject {
-    pub(super) object: ContentHash,
-    pub(super) bytes: u64,
-    pub(super) sums: Arc<BlockChecksums>,
-}
-
-impl WantedObject {
-    /// An object of so many bytes whose checksums are the content of the object `sums`.
-    ///
-    /// Errors: [`FleetError::Truncated`], `Changed`.
-    pub(super) fn new(
-        object: ContentHash,
-        bytes: u64,
-        sums: ContentHash,
-        content: Vec<u8>,
-    ) -> Result<Self, FleetError> {
-        let (found, expected) = (wide(content.len()), BlockChecksums::encoded_bytes(bytes));
-        let has_name = ContentHash::of(&content) == sums;
-        match BlockChecksums::decode(content, bytes) {
-            None => Err(FleetError::Truncated { object: sums.object(), found, expected }),
-            Some(_) if !has_name => Err(FleetError::Changed { object: sums.object(), offset: 0 }),
-            Some(decoded) => Ok(Self { object, bytes, sums: Arc::new(decoded) }),
-        }
-    }
 }
 
 /// An object, as far as it is in a file. Cheap to clone.
@@ -109,6 +85,7 @@ struct Shared {
     readers: AtomicUsize,
     /// Whether a reader waited in vain, and the store has not answered since. Objects of a store share it.
     is_failing: Arc<AtomicBool>,
+    stop: CancellationToken,
     /// Requests of ranges so far.
     requests: AtomicU64,
     progress: Arc<TransferProgress>,
@@ -186,7 +163,7 @@ impl Drop for Claim {
 
 impl PartialObject {
     /// The object in this file, which is made if it does not exist. `is_failing` is for all objects of the store that readers
-    /// wait for. Must be called within a runtime of tokio.
+    /// wait for; `stop` ends endless waiting. Must be called within a runtime of tokio.
     ///
     /// Errors: the file cannot be opened; the disk has no space.
     pub(super) fn open(
@@ -194,7 +171,7 @@ impl PartialObject {
         wanted: WantedObject,
         path: &Path,
         progress: &Arc<TransferProgress>,
-        is_failing: &Arc<AtomicBool>,
+        (is_failing, stop): (&Arc<AtomicBool>, &CancellationToken),
     ) -> Result<Self, FleetError> {
         let opened = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path);
         let file = opened.map_err(FleetError::of_file("make", path))?;
@@ -211,6 +188,7 @@ impl PartialObject {
             blocks: Mutex::new(Blocks { are_there: vec![false; missing], missing, fetches: BTreeMap::new() }),
             readers: AtomicUsize::new(0),
             is_failing: Arc::clone(is_failing),
+            stop: stop.clone(),
             requests: AtomicU64::new(0),
             progress: Arc::clone(progress),
             runtime: Handle::current(),
@@ -235,9 +213,12 @@ impl PartialObject {
             let (mut next, mut running) = (0, JoinSet::new());
             loop {
                 while running.len() < pace.concurrent && next < all {
-                    shared.yield_to_readers().await;
                     let blocks = next..all.min(next + pace.blocks);
                     next = blocks.end;
+                    if !shared.blocks.lock().are_there[blocks.clone()].contains(&false) {
+                        continue;
+                    }
+                    shared.yield_to_readers().await;
                     for claim in shared.claim(blocks.clone(), &blocks, None) {
                         running.spawn(claim.run());
                     }
@@ -302,8 +283,31 @@ impl Shared {
         claims
     }
 
-    /// Has blocks fetched that are missing, and waits for them.
+    /// Has blocks fetched that are missing, and waits for them as long as the patience of the thread lasts.
     fn require(self: &Arc<Self>, wanted: &Range<usize>) -> Result<(), Unfetched> {
+        let mut logged: Option<Instant> = None;
+        loop {
+            let required = self.require_soon(wanted);
+            let Err(error) = &required else { return required };
+            if !Patience::current().is_endless() || self.stop.is_cancelled() {
+                return required;
+            }
+            if logged.is_none_or(|logged| logged.elapsed() >= LOG_INTERVAL) {
+                warn!(%error, "following the node waits for a part of the index that is not on this machine yet");
+                logged = Some(Instant::now());
+            }
+            std::thread::sleep(RETRY_PAUSE);
+        }
+    }
+
+    /// Has blocks fetched that are missing, and waits for them for a moment.
+    fn require_soon(self: &Arc<Self>, wanted: &Range<usize>) -> Result<(), Unfetched> {
+        if self.may_have_more.load(Ordering::Relaxed)
+            && self.recognise(wanted.clone()).is_ok_and(|left| left.is_empty())
+        {
+            // of an earlier process, also if the store does not answer
+            return Ok(());
+        }
         let is_failing = self.is_failing.load(Ordering::Relaxed);
         let until = Instant::now() + if is_failing { BRIEF_PATIENCE } else { READER_PATIENCE };
         let all = self.blocks.lock().are_there.len();

@@ -81,7 +81,7 @@ pub use open::{Index, IndexOptions};
 pub use optional::address_prefixes::{AddressCandidate, AddressCandidates};
 pub use optional::op_returns::OpReturnPosition;
 pub use optional::{NamedTable, OptionalTable, OptionalTables};
-pub use partial::{PartialFile, PartialFiles, Unfetched};
+pub use partial::{PartialFile, PartialFiles, Patience, Unfetched};
 pub use published::{FrozenFile, FrozenFiles, JoinedFile};
 pub use raw::{RawBlocks, RawFiles, RawProgress, RawStorage};
 pub use snapshot::{Occurrence, Snapshot, SpendingInput, StoredTransaction, WantedTransaction};

@@ -19,7 +19,7 @@ use super::progress::{CatchUpProgress, FEW, are_few};
 use super::reorg::{Record, ReorgChange, first_seen_above};
 use crate::chain::Height;
 use crate::chain::network::genesis_hash;
-use crate::index::{IndexError, ObservedBlock, ParsedBlock, Snapshot, Tip, Update};
+use crate::index::{IndexError, ObservedBlock, ParsedBlock, Patience, Snapshot, Tip, Update};
 use crate::live::ChainEvent;
 use crate::mempool::Mempool;
 use crate::node::ChainInfo;
@@ -56,7 +56,9 @@ impl ChainChange {
         let mut height = update.tip().map_or_else(Default::default, |tip| tip.height.next());
         let earlier = self.mempool.take();
         let post_state = thread::scope(|scope| {
-            let compute = |state: &PreBlockState<'_>| state.post_block_state(batch, height, earlier);
+            let patience = Patience::current();
+            let compute =
+                move |state: &PreBlockState<'_>| patience.scope(|| state.post_block_state(batch, height, earlier));
             let thread = pre_state
                 .map(|state| thread::Builder::new().name("mempool".into()).spawn_scoped(scope, move || compute(state)));
             let thread = thread.transpose().map_err(SyncError::Threads)?;
@@ -341,21 +343,33 @@ impl SyncLoop<'_> {
             return Ok(());
         }
         let mut chain = Arc::new(self.follow.index.snapshot()?);
-        let mut is_known = false;
-        if let Some(mempool_sync) = &mut self.mempool_sync {
-            let before = self.chain.as_deref();
-            if let Some(record) = self.record.as_ref().filter(|_| !change.disconnected.is_empty()) {
-                mempool_sync.set_freed_first_seen(&record.reorg.first_seen);
-            }
-            is_known =
-                mempool_sync.follow_chain(self.follow.node, before, &chain, change.mempool, &change.disconnected)?;
-        }
-        if is_known && self.finish_reorg(&chain)? {
-            chain = Arc::new(self.follow.index.snapshot()?);
+        // the index has changed: a failure of the mempool must not leave the chain before that published
+        let followed = self.follow_chain(&mut chain, change);
+        if followed.is_err()
+            && let Some(mempool_sync) = &mut self.mempool_sync
+        {
+            mempool_sync.mark_behind();
+            self.follow.published.change_state(|state| SyncState { mempool_in_sync: false, ..state });
         }
         self.abandon_when_due()?;
         self.announce(&chain, events);
-        Ok(self.follow.index.flush_soon()?)
+        self.follow.index.flush_soon()?;
+        followed
+    }
+
+    /// Applies a chain change to the mempool, and ends the record of a reorganisation. `chain` becomes the state after that.
+    fn follow_chain(&mut self, chain: &mut Arc<Snapshot>, change: ChainChange) -> Result<(), SyncError> {
+        let Some(mempool_sync) = &mut self.mempool_sync else { return Ok(()) };
+        let before = self.chain.as_deref();
+        if let Some(record) = self.record.as_ref().filter(|_| !change.disconnected.is_empty()) {
+            mempool_sync.set_freed_first_seen(&record.reorg.first_seen);
+        }
+        let is_known =
+            mempool_sync.follow_chain(self.follow.node, before, chain, change.mempool, &change.disconnected)?;
+        if is_known && self.finish_reorg(chain)? {
+            *chain = Arc::new(self.follow.index.snapshot()?);
+        }
+        Ok(())
     }
 
     fn limits(&self) -> PipelineLimits {

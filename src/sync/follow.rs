@@ -17,7 +17,7 @@ use super::raw_storage::RawMover;
 use super::reorg::Record;
 use super::wake::Wake;
 use super::withheld::Withheld;
-use crate::index::{Index, RequiredSpace, Snapshot};
+use crate::index::{Index, Patience, RequiredSpace, Snapshot};
 use crate::live::{ChainEvent, Event, Live};
 use crate::node::{Node, NodeError, NodeSignal, ReceivedSignal, Signals};
 use crate::view::{Head, Published, SyncState};
@@ -80,6 +80,10 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 ///
 /// Errors: [`SyncError`]; with [`Until::Stopped`] only errors that no retry solves.
 pub fn run(follow: Follow<'_>) -> Result<(), SyncError> {
+    Patience::ENDLESS.scope(|| follow_node(follow))
+}
+
+fn follow_node(follow: Follow<'_>) -> Result<(), SyncError> {
     let mut following = SyncLoop::new(follow);
     following.publish_chain()?;
     following.resume_record()?;

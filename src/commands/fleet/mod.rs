@@ -159,7 +159,7 @@ async fn resume(
 ) -> Result<Joining, Failure> {
     let index = settings.index_file();
     let resumed = tokio::select! {
-        resumed = LazyJoin::resume(store, &index) => resumed?,
+        resumed = LazyJoin::resume(store, &index, stop) => resumed?,
         () = stop.cancelled() => return Ok(Joining::Stopped),
     };
     let Some(lazy) = resumed else { return Err(missing.into()) };

@@ -9,6 +9,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::super::damage::catch_damage;
 use super::super::error::IndexError;
+use super::super::partial::Patience;
 
 /// Threads of a pool: a disk answers some reads at once, and more threads than processors wait for it together.
 const READERS: usize = 8;
@@ -51,7 +52,8 @@ impl Readers {
             }
         }
         if !rest.is_empty() {
-            let read = |item: &T| catch_damage(|| read(item));
+            let patience = Patience::current();
+            let read = |item: &T| patience.scope(|| catch_damage(|| read(item)));
             let read = self
                 .pool()?
                 .install(|| rest.par_iter().with_min_len(share).map(read).collect::<Result<Vec<_>, IndexError>>())?;
