@@ -57,7 +57,7 @@ pub struct JoinOutcome {
 ///
 /// Errors: [`FleetError`]. What was downloaded and verified stays beside the index, and is not requested again.
 pub async fn join(store: &FleetStore, options: &JoinOptions) -> Result<JoinOutcome, FleetError> {
-    let joining = Joining::begin(options).await?;
+    let joining = JoinTarget::begin(options).await?;
     let (name, manifest) = joining.retry_if_gone(async || fetch(store, options, &joining).await).await?;
     let (of_index, directory, published) = (options.index.clone(), joining.directory.clone(), name.clone());
     let parts = manifest.generations.iter().map(|generation| (part_of(generation, &directory), None)).collect();
@@ -67,14 +67,14 @@ pub async fn join(store: &FleetStore, options: &JoinOptions) -> Result<JoinOutco
     Ok(JoinOutcome { manifest: name, tip })
 }
 
-/// Joining an empty index, while no other process does.
-pub(super) struct Joining {
+/// An empty index that this process alone joins.
+pub(super) struct JoinTarget {
     pub(super) directory: PathBuf,
     pub(super) lock: File,
     salt: Option<RequiredSalt>,
 }
 
-impl Joining {
+impl JoinTarget {
     /// Checks that the index is absent or has no blocks, and makes the directory of the download.
     pub(super) async fn begin(options: &JoinOptions) -> Result<Self, FleetError> {
         let of_index = options.index.clone();
@@ -201,7 +201,7 @@ fn salt_of_empty(options: &IndexOptions) -> Result<Option<RequiredSalt>, FleetEr
 async fn fetch(
     store: &FleetStore,
     options: &JoinOptions,
-    joining: &Joining,
+    joining: &JoinTarget,
 ) -> Result<(ManifestName, Manifest), FleetError> {
     let (name, manifest) = joining.choose(store, options).await?;
     let progress = Arc::new(TransferProgress::new("downloading", manifest.bytes()));

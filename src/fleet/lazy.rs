@@ -22,7 +22,9 @@ use super::checksums::BlockChecksums;
 use super::download::{WantedObject, verify_whole};
 use super::error::FleetError;
 use super::files::{flush, lock, write_whole};
-use super::join::{JoinOptions, JoinOutcome, Joining, adopt, build_of, joining_directory, objects_of, part_of, remove};
+use super::join::{
+    JoinOptions, JoinOutcome, JoinTarget, adopt, build_of, joining_directory, objects_of, part_of, remove,
+};
 use super::manifest::{Manifest, PublishedGeneration};
 use super::names::ManifestName;
 use super::partial::{Pace, PartialObject};
@@ -56,7 +58,7 @@ impl LazyJoin {
     ///
     /// Errors: as [`join`](super::join).
     pub async fn begin(store: &FleetStore, options: &JoinOptions) -> Result<(Self, JoinOutcome), FleetError> {
-        let joining = Joining::begin(options).await?;
+        let joining = JoinTarget::begin(options).await?;
         let (name, manifest, files) = joining
             .retry_if_gone(async || {
                 let (name, manifest) = joining.choose(store, options).await?;

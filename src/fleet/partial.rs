@@ -96,17 +96,17 @@ struct Blocks {
     are_there: Vec<bool>,
     missing: usize,
     /// Those that are being fetched.
-    fetches: BTreeMap<usize, Arc<Fetch>>,
+    fetches: BTreeMap<usize, Arc<BlockFetch>>,
 }
 
 /// Blocks that are being fetched, for those who wait for them.
 #[derive(Default)]
-struct Fetch {
+struct BlockFetch {
     result: Mutex<Option<Result<(), Unfetched>>>,
     ended: Condvar,
 }
 
-impl Fetch {
+impl BlockFetch {
     fn end(&self, result: Result<(), Unfetched>) {
         self.result.lock().get_or_insert(result);
         self.ended.notify_all();
@@ -127,7 +127,7 @@ impl Fetch {
 struct Claim {
     shared: Arc<Shared>,
     blocks: Range<usize>,
-    fetch: Arc<Fetch>,
+    fetch: Arc<BlockFetch>,
 }
 
 impl Claim {
@@ -264,9 +264,14 @@ impl PartialObject {
 impl Shared {
     /// Claims the blocks of `wanted` that are neither there nor being fetched by others than `except`, and those beside them
     /// within `around`.
-    fn claim(self: &Arc<Self>, wanted: Range<usize>, around: &Range<usize>, except: Option<&Arc<Fetch>>) -> Vec<Claim> {
+    fn claim(
+        self: &Arc<Self>,
+        wanted: Range<usize>,
+        around: &Range<usize>,
+        except: Option<&Arc<BlockFetch>>,
+    ) -> Vec<Claim> {
         let mut blocks = self.blocks.lock();
-        let is_excepted = |fetch: &Arc<Fetch>| except.is_some_and(|except| Arc::ptr_eq(fetch, except));
+        let is_excepted = |fetch: &Arc<BlockFetch>| except.is_some_and(|except| Arc::ptr_eq(fetch, except));
         let mut claims: Vec<Claim> = Vec::new();
         for block in wanted {
             let is_free =
@@ -276,7 +281,7 @@ impl Shared {
             }
             let first = (around.start..block).rev().take_while(is_free).last().unwrap_or(block);
             let end = (block..around.end).take_while(is_free).last().unwrap_or(block) + 1;
-            let fetch = Arc::<Fetch>::default();
+            let fetch = Arc::<BlockFetch>::default();
             blocks.fetches.extend((first..end).map(|block| (block, Arc::clone(&fetch))));
             claims.push(Claim { shared: Arc::clone(self), blocks: first..end, fetch });
         }
@@ -313,7 +318,7 @@ impl Shared {
         let all = self.blocks.lock().are_there.len();
         let around =
             wanted.start / READER_BLOCKS * READER_BLOCKS..all.min(wanted.end.div_ceil(READER_BLOCKS) * READER_BLOCKS);
-        let (mut own, mut slow): (Vec<Arc<Fetch>>, _) = (Vec::new(), None);
+        let (mut own, mut slow): (Vec<Arc<BlockFetch>>, _) = (Vec::new(), None);
         loop {
             if is_failing && self.blocks.lock().fetches.len() > PROBED_BLOCKS {
                 return Err(Unfetched("the store does not answer".to_owned()));

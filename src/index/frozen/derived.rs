@@ -16,7 +16,7 @@ use super::builder::Count;
 use super::facts::{FileFacts, GenerationRange};
 use super::generations::InForce;
 use super::retirable::RetirableFile;
-use super::table::{FrozenFile, FrozenTable};
+use super::table::{FrozenTable, PackedFile};
 use super::tables::txid_prefixes::{self, CutBits};
 use super::tables::{address_prefixes, op_returns, wtxids};
 use super::versions::unknown_table;
@@ -109,7 +109,7 @@ pub(in crate::index) enum PackedTable {
 }
 
 impl PackedTable {
-    fn open(table: OptionalTable, opened: &FrozenFile) -> Result<Self, IndexError> {
+    fn open(table: OptionalTable, opened: &PackedFile) -> Result<Self, IndexError> {
         Ok(match table {
             OptionalTable::Wtxids => Self::Wtxids(opened.table(wtxids::TABLE)?),
             OptionalTable::OpReturns => Self::OpReturns(opened.table(op_returns::TABLE)?),

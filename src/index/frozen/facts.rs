@@ -14,7 +14,7 @@ use super::super::hot::tables::meta;
 use super::super::hot::update::Tip;
 use super::super::keys::{Salt, TxNum};
 use super::builder::Count;
-use super::table::FrozenFile;
+use super::table::PackedFile;
 use super::tables;
 use super::tables::txid_prefixes::CutBits;
 use super::versions::{TableVersions, unknown_table};
@@ -189,15 +189,15 @@ impl FileFacts {
         network: Network,
         salt: Salt,
         cache_bytes: usize,
-    ) -> Result<(Self, FrozenFile), IndexError> {
-        let file = FrozenFile::open(path, cache_bytes)?;
+    ) -> Result<(Self, PackedFile), IndexError> {
+        let file = PackedFile::open(path, cache_bytes)?;
         Ok((Self::of(&file, path, network, salt)?, file))
     }
 
     /// Those of an open file.
     ///
     /// Errors: as [`FileFacts::open`].
-    pub(super) fn of(file: &FrozenFile, path: &Path, network: Network, salt: Salt) -> Result<Self, IndexError> {
+    pub(super) fn of(file: &PackedFile, path: &Path, network: Network, salt: Salt) -> Result<Self, IndexError> {
         Self::read(path, file.transaction(), network, Some(salt))
     }
 

@@ -26,7 +26,7 @@ use super::facts::{FileFacts, GenerationRange};
 use super::largest_blocks::LargestBlocks;
 use super::recent::RecentTransactions;
 use super::retirable::RetirableFile;
-use super::table::{FrozenFile, FrozenTable};
+use super::table::{FrozenTable, PackedFile};
 use super::tables::filters::{FilterKey, Filtered, Filters};
 use super::tables::positions::BlockOffset;
 use super::tables::spends::OutputState;
@@ -102,14 +102,14 @@ impl Generation {
         cache_bytes: usize,
     ) -> Result<Self, IndexError> {
         let recent_bytes = cache_bytes / RECENT_SHARE;
-        let opened = FrozenFile::open_partial(path, partial, cache_bytes - recent_bytes)?;
+        let opened = PackedFile::open_partial(path, partial, cache_bytes - recent_bytes)?;
         let facts = FileFacts::of(&opened, path, network, salt)?;
         Self::of(path, (facts, opened), Some(Arc::clone(partial)), salt, cache_bytes)
     }
 
     fn of(
         path: &Path,
-        (facts, opened): (FileFacts, FrozenFile),
+        (facts, opened): (FileFacts, PackedFile),
         partial: Option<Arc<dyn PartialFile>>,
         salt: Salt,
         cache_bytes: usize,

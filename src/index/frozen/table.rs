@@ -63,12 +63,12 @@ impl<K: Key + 'static, V: Value + 'static> StoredTable<K, V> for ReadOnlyTable<K
 }
 
 /// An open file of packed tables.
-pub(in crate::index) struct FrozenFile {
+pub(in crate::index) struct PackedFile {
     file: Arc<OpenFile>,
     transaction: ReadTransaction,
 }
 
-impl FrozenFile {
+impl PackedFile {
     /// Opens a file, of which at most `cache_bytes` of pages are kept in memory. Repairs a complete file that was not closed.
     ///
     /// Errors: storage errors.

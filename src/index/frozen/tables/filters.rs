@@ -253,13 +253,17 @@ mod tests {
     use super::super::super::super::keys::TxNum;
     use super::*;
     use crate::chain::Height;
-    use crate::sim::Rng;
 
     const SALT: Salt = Salt([7; 16]);
 
     fn range(first: u32) -> GenerationRange {
         let last = Tip { height: Height::from(9), hash: bitcoin::BlockHash::all_zeros() };
         GenerationRange { first: Height::GENESIS, last, txnums: (TxNum(first), TxNum(first + 1)) }
+    }
+
+    /// A number that looks random.
+    fn random(seed: u8, at: usize) -> u64 {
+        number(&sha256::Hash::hash(&[&[seed][..], &at.to_be_bytes()].concat()).to_byte_array()[..8])
     }
 
     /// The rows of filters of these keys of a generation with this first transaction.
@@ -290,15 +294,14 @@ mod tests {
 
     #[test]
     fn all_keys_may_be_there_and_few_others() {
-        let mut rng = Rng::new(7);
-        let mut sorted = |count: usize| {
-            let mut keys: Vec<_> = (0..count).map(|_| rng.below(u64::MAX)).collect();
+        let sorted = |seed: u8, count: usize| {
+            let mut keys: Vec<_> = (0..count).map(|at| random(seed, at)).collect();
             keys.sort_unstable();
             keys
         };
         // one filter and its last key in the next, several, and keys that follow each other
-        let txids = sorted(KEYS + 1);
-        let (late, scripts) = ((1_000..1_300).collect::<Vec<_>>(), sorted(3 * KEYS - 5));
+        let txids = sorted(1, KEYS + 1);
+        let (late, scripts) = ((1_000..1_300).collect::<Vec<_>>(), sorted(2, 3 * KEYS - 5));
         let kinds = [(Filtered::Txids, txids), (Filtered::LateSpends, late), (Filtered::Scripts, scripts)];
         let rows = packed(5, &kinds);
         assert_eq!(rows.iter().map(|(key, _)| key[0]).collect::<Vec<_>>(), [0, 0, 1, 2, 2, 2]);
@@ -306,7 +309,7 @@ mod tests {
         for (of, keys) in &kinds {
             assert!(keys.iter().all(|key| filters.may_have(*of, FilterKey(*key))), "{of:?}");
         }
-        let found = (0..40_000).filter(|_| filters.may_have(Filtered::Scripts, FilterKey(rng.below(u64::MAX)))).count();
+        let found = (0..40_000).filter(|at| filters.may_have(Filtered::Scripts, FilterKey(random(3, *at)))).count();
         assert!((60..320).contains(&found), "{found} of 40,000");
         let bytes: usize = rows.iter().filter(|(key, _)| key[0] == 2).map(|(_, row)| row.len()).sum();
         assert!(8 * bytes < 10 * 3 * KEYS, "{bytes}");
