@@ -80,7 +80,7 @@ struct Shared {
     may_have_more: AtomicBool,
     /// Whether it is complete and in its place.
     is_complete: AtomicBool,
-    blocks: Mutex<Blocks>,
+    blocks: Mutex<BlockStates>,
     /// Readers that wait.
     readers: AtomicUsize,
     /// Whether a reader waited in vain, and the store has not answered since. Objects of a store share it.
@@ -92,7 +92,7 @@ struct Shared {
     runtime: Handle,
 }
 
-struct Blocks {
+struct BlockStates {
     are_there: Vec<bool>,
     missing: usize,
     /// Those that are being fetched.
@@ -185,7 +185,7 @@ impl PartialObject {
             file,
             may_have_more: AtomicBool::new(may_have_more),
             is_complete: AtomicBool::new(false),
-            blocks: Mutex::new(Blocks { are_there: vec![false; missing], missing, fetches: BTreeMap::new() }),
+            blocks: Mutex::new(BlockStates { are_there: vec![false; missing], missing, fetches: BTreeMap::new() }),
             readers: AtomicUsize::new(0),
             is_failing: Arc::clone(is_failing),
             stop: stop.clone(),
