@@ -56,7 +56,7 @@ impl LazyJoin {
     /// Makes an index of the newest published blocks that the node has in its main chain, without downloading more than that
     /// takes.
     ///
-    /// Errors: as [`join`](super::join).
+    /// Errors: as [`join`](fn@super::join).
     pub async fn begin(store: &FleetStore, options: &JoinOptions) -> Result<(Self, JoinOutcome), FleetError> {
         let joining = JoinTarget::begin(options).await?;
         let (name, manifest, files) = joining
