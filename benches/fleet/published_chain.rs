@@ -15,7 +15,7 @@ use crate::garage::Garage;
 use crate::payer::Payer;
 use crate::simulated;
 
-/// Empty blocks on top, and how often so many are mined: the node keeps ten that nobody has requested.
+/// Empty blocks on top, and how often so many are mined: the node keeps ten that were not requested.
 const GROWTH: usize = 9;
 const GROWTHS: usize = 2;
 /// All but so few blocks are frozen, so often.

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   reader ─ PartialFile::read ─┐ blocks that are missing,         ┌ in the file, from an earlier process ─┐
-//!   filler ─ fill ──────────────┴ and that nobody fetches ─► Claim ┴ in the store ─────────────────────────┴─ verified ─► there
+//!   filler ─ fill ──────────────┴ that no other is at ─────► Claim ┴ in the store ─────────────────────────┴─ verified ─► there
 //! ```
 //!
 //! A block is there once this process has compared it with its checksum, so that no record of them has to survive a crash.
@@ -61,7 +61,7 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// Nobody reads meanwhile.
+    /// No reader waits meanwhile.
     pub(super) const ALONE: Self = Self { blocks: 64, concurrent: 8 };
     /// Readers wait for what is being fetched.
     pub(super) const BESIDE_READERS: Self = Self { blocks: 16, concurrent: 4 };

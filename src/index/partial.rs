@@ -23,7 +23,7 @@ pub struct Patience {
 }
 
 impl Patience {
-    /// A moment, after which the read fails: somebody waits for the answer.
+    /// A moment, after which the read fails: a client waits for the answer.
     pub const SHORT: Self = Self { is_endless: false };
     /// Until it is there or the process stops: a change of the chain that began must not fail halfway.
     pub const ENDLESS: Self = Self { is_endless: true };

@@ -26,7 +26,7 @@ pub(super) struct Unchanged<B> {
     watch: Box<WatchReads>,
 }
 
-/// Is told of each read before it: its bytes, and the length of the file. An error ends the read.
+/// Called before each read with its bytes and the length of the file. An error ends the read.
 type WatchReads = dyn Fn(usize, u64) -> io::Result<()> + Send + Sync;
 
 impl<B: StorageBackend> fmt::Debug for Unchanged<B> {

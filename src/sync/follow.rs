@@ -110,6 +110,7 @@ fn run_rounds(following: &mut SyncLoop<'_>) -> Result<(), SyncError> {
         let outcome = match following.prepare_round() {
             Ok(true) => following.round(),
             Ok(false) => return Ok(()),
+            // the process stops: following waits for what is missing otherwise
             Err(error) if error.is_unfetched() => Err(error),
             Err(error) => return Err(error),
         };

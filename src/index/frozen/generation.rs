@@ -2,7 +2,9 @@
 
 mod scan;
 
+use std::iter::Flatten;
 use std::ops::Range;
+use std::option::IntoIter;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
@@ -368,10 +370,16 @@ impl Generation {
         script: ScriptKey,
         txnums: Range<TxNum>,
     ) -> Result<impl DoubleEndedIterator<Item = Result<(TxNum, HistoryRow), IndexError>> + use<>, IndexError> {
-        let rows = self
-            .may_have(Filtered::Scripts, script)
-            .then(|| history::read(&self.history, script, txnums))
-            .transpose()?;
+        self.rows_of(script, || history::read(&self.history, script, txnums))
+    }
+
+    /// Rows of a script, which are read only if one of its transactions may have paid or spent it.
+    fn rows_of<R: IntoIterator>(
+        &self,
+        script: ScriptKey,
+        read: impl FnOnce() -> Result<R, IndexError>,
+    ) -> Result<Flatten<IntoIter<R>>, IndexError> {
+        let rows = self.may_have(Filtered::Scripts, script).then(read).transpose()?;
         Ok(rows.into_iter().flatten())
     }
 
@@ -420,11 +428,7 @@ impl Generation {
         script: ScriptKey,
         positions: Range<OutputPosition>,
     ) -> Result<impl DoubleEndedIterator<Item = Result<(UnspentKey, UnspentRow), IndexError>> + use<>, IndexError> {
-        let rows = self
-            .may_have(Filtered::Scripts, script)
-            .then(|| unspent::read(&self.unspent, script, positions))
-            .transpose()?;
-        Ok(rows.into_iter().flatten())
+        self.rows_of(script, || unspent::read(&self.unspent, script, positions))
     }
 
     /// Whether it has a row of this output in `unspent`.
@@ -451,11 +455,7 @@ impl Generation {
         script: ScriptKey,
         heights: Range<Height>,
     ) -> Result<impl DoubleEndedIterator<Item = Result<Height, IndexError>> + use<>, IndexError> {
-        let rows = self
-            .may_have(Filtered::Scripts, script)
-            .then(|| payouts::read(&self.payouts, script, heights))
-            .transpose()?;
-        Ok(rows.into_iter().flatten())
+        self.rows_of(script, || payouts::read(&self.payouts, script, heights))
     }
 
     /// The P2PK scripts whose public key has this HASH160 and that one of its transactions paid, each with the first.

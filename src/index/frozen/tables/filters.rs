@@ -1,6 +1,6 @@
 //! `filters`: what is filtered (1) ‖ its first key (8) → a binary fuse filter of up to 65,536 keys: checksum of key and row (8) ‖
 //! seed (8) ‖ length of a segment (4) ‖ segments but the last two, in places (4) ‖ a fingerprint of 8 bits for each place. The
-//! keys in it are combined with the salt, so that nobody can choose some of which no filter can be made.
+//! keys in it are combined with the salt, so that no keys can be chosen of which no filter can be made.
 //!
 //! A filter says of a key that it is not there, or that it may be: the latter also of one in 256 that are not there. Each later
 //! generation has filters of its cut hashes of txids, of the scripts in `history` and of the outputs in `late_spends`, so that a

@@ -4,7 +4,6 @@ use std::fs;
 use std::path::Path;
 use std::process::Child;
 use std::sync::Arc;
-use std::thread;
 use std::time::Duration;
 
 use async_graphql::{Executor, Request};
@@ -314,7 +313,6 @@ fn a_server_answers_and_follows_before_it_has_all_blocks_and_goes_on_after_a_kil
     });
     served.wait_for_height(stage.height());
     served.kill();
-    thread::sleep(Duration::from_millis(100));
     run(stage.program(directory.path(), &["import"])).assert_success();
     stage.import(&[]).assert_success();
     assert_eq!(stage.rows(directory.path()), stage.rows(stage.publisher.path()));
