@@ -47,6 +47,11 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 const PATIENCE: Duration = Duration::from_mins(2);
 /// The explorer's page of an address, as it sends it.
 const LEDGER: &str = include_str!("../playground/src/explorer/pages/ledger.generated.ts");
+/// The page of a wallet: what an address has, and its newest transactions.
+const STATEMENT: &str = "query ($address: String!, $first: Int!) { address(address: $address) {
+    stats { txCount received spent utxoCount }
+    balance { confirmed }
+    transactions(first: $first) { nodes { received spent transaction { txid block { height time } } } pageInfo { endCursor } } } }";
 
 #[derive(Parser)]
 struct Arguments {
@@ -94,22 +99,29 @@ fn main() -> Result<()> {
     println!("the server answers for an address {:.2} s after its start", first.as_secs_f64());
 
     let (starts, pages) = addresses.split_at(arguments.starts);
-    let (mut opening, mut cold, mut last) = (Vec::new(), Vec::new(), None);
-    for (at, address) in starts.iter().enumerate() {
-        let lazy = Lazy::begin(&runtime, &store, &maker, &directory.path().join(format!("lazy-{at}")))?;
-        opening.push(lazy.requests());
-        cold.push(lazy.page(&runtime, &opened, address)?);
-        ensure!(lazy.page(&runtime, &opened, address)?.0 == 0, "a page that was read is on this machine");
-        last = Some(lazy);
+    for (name, query) in
+        [("a statement of an address", STATEMENT), ("the explorer's page of an address", explorer_page())]
+    {
+        println!("{name}:");
+        let (mut opening, mut cold, mut last) = (Vec::new(), Vec::new(), None);
+        for address in starts {
+            // the one before is closed, and its directory removed
+            drop(last.take());
+            let lazy = Lazy::begin(&runtime, &store, &maker)?;
+            opening.push(lazy.requests());
+            cold.push(lazy.page(&runtime, &opened, query, address)?);
+            ensure!(lazy.page(&runtime, &opened, query, address)?.0 == 0, "a page that was read is on this machine");
+            last = Some(lazy);
+        }
+        opening.sort_unstable();
+        println!("  requests until an index is open: {}", spread(&opening));
+        print("its first page", cold);
+        let lazy = last.context("at least one index is opened")?;
+        let all =
+            || pages.iter().map(|address| lazy.page(&runtime, &opened, query, address)).collect::<Result<Vec<_>>>();
+        print("pages of further addresses", all()?);
+        print("the same pages again", all()?);
     }
-    opening.sort_unstable();
-    println!("requests until an index is open: {}", spread(&opening));
-    print("its first page of an address", cold);
-    let lazy = last.context("at least one index is opened")?;
-    let further = pages.iter().map(|address| lazy.page(&runtime, &opened, address)).collect::<Result<Vec<_>>>()?;
-    print("pages of further addresses", further.clone());
-    let again = pages.iter().map(|address| lazy.page(&runtime, &opened, address)).collect::<Result<Vec<_>>>()?;
-    print("the same pages again", again);
     Ok(())
 }
 
@@ -118,7 +130,7 @@ fn print(name: &str, pages: Vec<(u64, f64)>) {
     requests.sort_unstable();
     times.sort_by(f64::total_cmp);
     let median = times.get(times.len() / 2).copied().unwrap_or_default();
-    println!("{name}: requests {}, {median:.1} times as long as with the files", spread(&requests));
+    println!("  {name}: requests {}, {median:.1} times as long as with the files", spread(&requests));
 }
 
 /// Median and maximum of sorted figures.
@@ -132,11 +144,13 @@ struct Lazy {
     joined: LazyJoin,
     schema: Schema,
     _index: Index,
+    _directory: tempfile::TempDir,
 }
 
 impl Lazy {
-    fn begin(runtime: &Runtime, store: &FleetStore, maker: &IndexMaker, directory: &Path) -> Result<Self> {
-        let options = IndexOptions { path: directory.join("index.redb"), salt: None, ..maker.options() };
+    fn begin(runtime: &Runtime, store: &FleetStore, maker: &IndexMaker) -> Result<Self> {
+        let directory = tempfile::tempdir_in(maker.path.parent().context("the index is in a directory")?)?;
+        let options = IndexOptions { path: directory.path().join("index.redb"), salt: None, ..maker.options() };
         let join = JoinOptions { index: options.clone(), on_chain: None, stop: CancellationToken::new() };
         let (joined, _) = runtime.block_on(LazyJoin::begin(store, &join))?;
         let index = Index::open_partial(&options, &joined.partial_files())?;
@@ -145,7 +159,7 @@ impl Lazy {
         let published = Published::default();
         published.publish(Arc::new(head.context("there are blocks")?));
         let schema = api::schema(published, Live::default(), Limits::default(), Features::default());
-        Ok(Self { joined, schema, _index: index })
+        Ok(Self { joined, schema, _index: index, _directory: directory })
     }
 
     fn requests(&self) -> u64 {
@@ -153,25 +167,27 @@ impl Lazy {
     }
 
     /// The requests for the page of an address, and how many times as long it took as that of the index that has its files.
-    fn page(&self, runtime: &Runtime, opened: &Opened, address: &str) -> Result<(u64, f64)> {
-        ask(runtime, &opened.schema, address)?;
-        let baseline = ask(runtime, &opened.schema, address)?;
+    fn page(&self, runtime: &Runtime, opened: &Opened, query: &str, address: &str) -> Result<(u64, f64)> {
+        ask(runtime, &opened.schema, query, address)?;
+        let baseline = ask(runtime, &opened.schema, query, address)?;
         let before = self.requests();
-        let taken = ask(runtime, &self.schema, address)?;
+        let taken = ask(runtime, &self.schema, query, address)?;
         Ok((self.requests() - before, taken.as_secs_f64() / baseline.as_secs_f64()))
     }
 }
 
-fn page_of(address: &str) -> (&'static str, Value) {
+fn explorer_page() -> &'static str {
     let page = LEDGER.split("export const AddressPageDocument").nth(1).and_then(|export| export.split('`').nth(1));
-    let variables = json!({ "address": address, "first": 25, "group": "DAY", "range": { "lastBlocks": 52_560 } });
-    (page.unwrap_or_default(), variables)
+    page.unwrap_or_default()
+}
+
+fn variables_of(address: &str) -> Value {
+    json!({ "address": address, "first": 25, "group": "DAY", "range": { "lastBlocks": 52_560 } })
 }
 
 /// What the page of an address takes.
-fn ask(runtime: &Runtime, schema: &Schema, address: &str) -> Result<Duration> {
-    let (page, variables) = page_of(address);
-    let request = Request::new(page).variables(Variables::from_json(variables));
+fn ask(runtime: &Runtime, schema: &Schema, query: &str, address: &str) -> Result<Duration> {
+    let request = Request::new(query).variables(Variables::from_json(variables_of(address)));
     let started = Instant::now();
     let answer = runtime.block_on(schema.execute(request));
     ensure!(answer.errors.is_empty(), "{:?}", answer.errors);
@@ -206,8 +222,7 @@ fn first_answer(node: &str, store: &str, directory: &Path, address: &str) -> Res
         .arg(&port)
         .stderr(Stdio::null())
         .spawn()?;
-    let (query, variables) = page_of(address);
-    let body = json!({ "query": query, "variables": variables }).to_string();
+    let body = json!({ "query": explorer_page(), "variables": variables_of(address) }).to_string();
     let taken = loop {
         let answer = std::fs::read_to_string(&port).ok().and_then(|port| {
             let url = format!("http://127.0.0.1:{port}/graphql");

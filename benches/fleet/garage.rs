@@ -39,6 +39,10 @@ impl Garage {
         for node in 0..count {
             garage.restart_process(node)?;
         }
+        if count == 1 {
+            garage.wait_for_nodes()?;
+            return Ok(garage);
+        }
         let identifiers = (0..count).map(|node| garage.run(node, &["node", "id", "-q"])).collect::<Result<Vec<_>>>()?;
         for identifier in identifiers.iter().skip(1) {
             garage.run(0, &["node", "connect", identifier])?;
@@ -98,7 +102,7 @@ impl Garage {
     }
 
     fn restart_process(&mut self, node: usize) -> Result<()> {
-        let program = self.program.clone();
+        let (program, is_alone) = (self.program.clone(), self.nodes.len() == 1);
         let node = &mut self.nodes[node];
         let log = File::options().create(true).append(true).open(&node.log)?;
         // in place of another machine, it takes what the others leave of this one
@@ -109,7 +113,12 @@ impl Garage {
             .arg("-c")
             .arg(&node.configuration)
             .arg("server")
-            .env("RUST_LOG", "garage=info");
+            .envs([("RUST_LOG", "garage=info"), ("GARAGE_RPC_SECRET", RPC_SECRET)]);
+        if is_alone {
+            // as compose.yaml has it
+            server.args(["--single-node", "--default-bucket"]).env("GARAGE_DEFAULT_BUCKET", BUCKET);
+            server.env("GARAGE_DEFAULT_ACCESS_KEY", KEY).env("GARAGE_DEFAULT_SECRET_KEY", SECRET);
+        }
         server.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
         node.process = Some(server.spawn().context("cannot start Garage")?);
         let began = Instant::now();
@@ -141,7 +150,7 @@ impl Garage {
     /// Runs a command of Garage on a node. Returns what it printed.
     fn run(&self, node: usize, arguments: &[&str]) -> Result<String> {
         let mut command = Command::new(&self.program);
-        command.arg("-c").arg(&self.nodes[node].configuration).args(arguments);
+        command.arg("-c").arg(&self.nodes[node].configuration).args(arguments).env("GARAGE_RPC_SECRET", RPC_SECRET);
         let output = command.stdin(Stdio::null()).output()?;
         if !output.status.success() {
             bail!("garage {} fails: {}", arguments.join(" "), String::from_utf8_lossy(&output.stderr));
@@ -165,11 +174,20 @@ impl GarageNode {
         let (rpc, s3) = (free_port()?, free_port()?);
         let configuration = directory.join("garage.toml");
         let path = directory.display();
-        let text = format!(
-            "metadata_dir = \"{path}/meta\"\ndata_dir = \"{path}/data\"\nreplication_factor = {count}\n\
-             rpc_bind_addr = \"127.0.0.1:{rpc}\"\nrpc_public_addr = \"127.0.0.1:{rpc}\"\nrpc_secret = \"{RPC_SECRET}\"\n\
-             [s3_api]\ns3_region = \"{REGION}\"\napi_bind_addr = \"127.0.0.1:{s3}\"\nroot_domain = \".s3.localhost\"\n"
-        );
+        let mut text = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/packaging/compose/garage.toml"))?;
+        let (data, factor) = (path.to_string(), format!("replication_factor = {count}"));
+        let (rpc_address, s3_address) = (format!("127.0.0.1:{rpc}"), format!("127.0.0.1:{s3}"));
+        let changes = [
+            ("/var/lib/garage", &data),
+            ("replication_factor = 1", &factor),
+            ("[::]:3901", &rpc_address),
+            ("127.0.0.1:3901", &rpc_address),
+            ("[::]:3900", &s3_address),
+        ];
+        for (from, to) in changes {
+            ensure!(text.contains(from), "garage.toml has no {from}");
+            text = text.replace(from, to);
+        }
         fs::write(&configuration, text)?;
         Ok(Self { configuration, log: directory.join("log"), rpc, s3, process: None })
     }

@@ -72,7 +72,7 @@ pub(super) async fn run(
     let published = Published::with_node_limits(node_limits(settings)).with_longest_silence(settings.longest_silence());
     let live = Live::default();
     let limits = settings.limits;
-    let options = options_of(&limits, &settings.server)?;
+    let options = server::Options { waits_for_store: lazy.is_some(), ..options_of(&limits, &settings.server)? };
     let schema = api::schema(published.clone(), live.clone(), limits, features_of(settings)?);
     let index = open_index(settings, lazy.as_deref()).await?;
     // before there is anything that they could wait for
@@ -330,6 +330,7 @@ fn options_of(limits: &Limits, settings: &ServerSettings) -> Result<server::Opti
         allowed_operations,
         public_metrics: settings.metrics,
         draining: Draining::default(),
+        waits_for_store: false,
     })
 }
 

@@ -47,7 +47,7 @@ impl WantedObject {
 
 /// Downloads what a file lacks of an object, and verifies all of it.
 ///
-/// Errors: as [`PartialObject::fill`].
+/// Errors: as [`PartialObject::fill`] and [`verify_whole`].
 pub(super) async fn download(
     store: &FleetStore,
     wanted: &WantedObject,
@@ -62,7 +62,7 @@ pub(super) async fn download(
 
 /// Compares the whole file with the name of the object, and makes it durable.
 ///
-/// Errors: [`FleetError::Changed`], `Stopped`; the file cannot be read or flushed.
+/// Errors: [`FleetError::Misnamed`], `Stopped`; the file cannot be read or flushed.
 pub(super) async fn verify_whole(
     object: &PartialObject,
     path: &Path,
@@ -83,7 +83,7 @@ pub(super) async fn verify_whole(
             }
         }
         if ContentHash(whole.finalize().into()) != name {
-            return Err(FleetError::Changed { object: name.object(), offset: 0 });
+            return Err(FleetError::Misnamed { object: name.object() });
         }
         file.sync_all().map_err(FleetError::of_file("flush", &path))
     })

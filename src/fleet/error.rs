@@ -87,6 +87,15 @@ pub enum FleetError {
         /// The first byte of the block that differs.
         offset: u64,
     },
+    /// An object agrees with its checksums block by block, and not with its name.
+    #[error(
+        "{object} has blocks with the right checksums and another content than its name says: run the command again, and if it \
+         fails again, remove the object and its checksums from the store and publish again"
+    )]
+    Misnamed {
+        /// Its name.
+        object: String,
+    },
     /// A manifest cannot be read.
     #[error("{object} is not a valid manifest: {reason}; remove it from the store and publish again")]
     Malformed {
@@ -249,6 +258,20 @@ impl FleetError {
         move |source| Self::File { doing, path: path.to_path_buf(), source }
     }
 
+    /// Whether the same may succeed later without a change on this machine: the store may answer again, or have the object
+    /// again, or the disk may have space.
+    pub(super) fn can_pass(&self) -> bool {
+        match self {
+            Self::Store { .. }
+            | Self::Denied { .. }
+            | Self::Gone { .. }
+            | Self::Truncated { .. }
+            | Self::Changed { .. } => true,
+            Self::File { source, .. } => source.kind() == io::ErrorKind::StorageFull,
+            _ => false,
+        }
+    }
+
     /// Whether a file is gone: the server that has the index open merged it with others meanwhile, and names another one now.
     #[must_use]
     pub fn is_of_missing_file(&self) -> bool {
@@ -270,5 +293,19 @@ mod tests {
         let (path, source) = (PathBuf::from("/index.frozen/0-9-ab-1.redb"), io::ErrorKind::NotFound.into());
         assert!(FleetError::from(IndexError::File { doing: "open", path, source }).is_of_missing_file());
         assert!(!FleetError::NothingFrozen.is_of_missing_file());
+    }
+
+    #[test]
+    fn what_the_store_lacks_may_come_back_and_a_file_that_cannot_be_read_does_not() {
+        let object = || "objects/ab".to_owned();
+        let of_file = |kind: io::ErrorKind| FleetError::of_file("write", Path::new("/ab.part"))(kind.into());
+        let passing = [
+            FleetError::Gone { object: object() },
+            FleetError::Changed { object: object(), offset: 65_536 },
+            of_file(io::ErrorKind::StorageFull),
+        ];
+        assert!(passing.iter().all(FleetError::can_pass));
+        let lasting = [FleetError::Misnamed { object: object() }, of_file(io::ErrorKind::Other), FleetError::Stopped];
+        assert!(!lasting.iter().any(FleetError::can_pass));
     }
 }

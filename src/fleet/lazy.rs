@@ -114,34 +114,54 @@ impl LazyJoin {
         self.files.iter().map(|file| file.object.requests()).sum()
     }
 
-    /// Downloads what is missing, the oldest generation first, and moves each to its place when it is complete. Goes on after
-    /// failures, which are logged.
+    /// Downloads what is missing, the oldest generation first, and moves each to its place when it is complete. What was
+    /// downloaded before a failure is not requested again.
     ///
-    /// Errors: [`FleetError::Stopped`].
+    /// Errors: as [`join`](fn@super::join).
     pub async fn complete(self, stop: &CancellationToken) -> Result<(), FleetError> {
-        let Self { index, directory, files, lock } = self;
-        for file in &files {
-            loop {
-                let completed = tokio::select! {
-                    completed = file.complete(&index, stop) => completed,
-                    () = stop.cancelled() => return Err(FleetError::Stopped),
-                };
-                let Err(error) = completed else { break };
-                warn!(%error, again_in = ?RETRY_PAUSE, "the download is interrupted; what is missing is requested when it is read");
-                tokio::select! {
-                    () = tokio::time::sleep(RETRY_PAUSE) => {}
-                    () = stop.cancelled() => return Err(FleetError::Stopped),
+        for file in &self.files {
+            or_stopped(stop, file.complete(&self.index, Pace::ALONE, stop)).await?;
+        }
+        self.end();
+        Ok(())
+    }
+
+    /// [`LazyJoin::complete`] while the index is read. Goes on after failures that may pass, which are logged.
+    ///
+    /// Errors: [`FleetError::Stopped`], `Misnamed`; a file cannot be read or written.
+    pub async fn complete_beside_readers(self, stop: &CancellationToken) -> Result<(), FleetError> {
+        for file in &self.files {
+            while let Err(error) = or_stopped(stop, file.complete(&self.index, Pace::BESIDE_READERS, stop)).await {
+                if !error.can_pass() {
+                    return Err(error);
                 }
+                warn!(%error, again_in = ?RETRY_PAUSE, "the download is interrupted; what is missing is requested when it is read");
+                or_stopped(stop, async { Ok(tokio::time::sleep(RETRY_PAUSE).await) }).await?;
             }
         }
-        drop(lock);
-        remove(&directory);
+        self.end();
+        Ok(())
+    }
+
+    fn end(self) {
+        drop(self.lock);
+        remove(&self.directory);
         info!("the download is complete: all published blocks are on this machine");
         // what waited for it begins only now that nothing is left to be moved
-        for file in &files {
+        for file in &self.files {
             file.object.set_complete();
         }
-        Ok(())
+    }
+}
+
+/// What this returns, unless `stop` is cancelled before.
+async fn or_stopped<T>(
+    stop: &CancellationToken,
+    work: impl Future<Output = Result<T, FleetError>>,
+) -> Result<T, FleetError> {
+    tokio::select! {
+        done = work => done,
+        () = stop.cancelled() => Err(FleetError::Stopped),
     }
 }
 
@@ -150,12 +170,16 @@ impl LazyFile {
         Arc::new(self.object.clone())
     }
 
-    async fn complete(&self, index: &Path, stop: &CancellationToken) -> Result<(), FleetError> {
-        self.object.fill(Pace::BESIDE_READERS, stop).await?;
-        if let Err(error) = verify_whole(&self.object, &self.part, stop).await {
-            // a block that differs now is requested again
-            self.object.forget();
-            return Err(error);
+    async fn complete(&self, index: &Path, pace: Pace, stop: &CancellationToken) -> Result<(), FleetError> {
+        self.object.fill(pace, stop).await?;
+        match verify_whole(&self.object, &self.part, stop).await {
+            Err(FleetError::Misnamed { .. }) => {
+                // a block that changed on the disk is requested again
+                self.object.forget();
+                self.object.fill(pace, stop).await?;
+                verify_whole(&self.object, &self.part, stop).await?;
+            }
+            verified => verified?,
         }
         // readers have the file open, under any name
         Ok(Index::put_in_place(index, &self.name, &self.part)?)

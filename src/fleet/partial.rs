@@ -29,16 +29,16 @@ use super::error::FleetError;
 use super::progress::TransferProgress;
 use super::store::FleetStore;
 use crate::chain::wide;
-use crate::index::{PartialFile, Patience, Unfetched};
+use crate::index::{PartialFile, Patience, Unfetched, reserve};
 
-/// Blocks of a request for a reader: what it reads next is often beside it, and a request takes longer than its bytes.
-const READER_BLOCKS: usize = 4;
+/// Bytes of a request for a reader, at least and at most: see [`reader_blocks`].
+const READER_BYTES: (u64, u64) = (256 << 10, 2 << 20);
 /// How long a reader waits for the store.
 const READER_PATIENCE: Duration = Duration::from_secs(5);
 /// How long it waits after a reader waited in vain, until the store answers again: an answer needs many blocks.
 const BRIEF_PATIENCE: Duration = Duration::from_millis(10);
-/// How many blocks are being fetched at most for readers until then.
-const PROBED_BLOCKS: usize = 8 * READER_BLOCKS;
+/// How many requests are at most running until then, so that readers notice when it does.
+const PROBES: usize = 8;
 /// How long it waits for what others fetch before it is requested for this one: a large request may be slow.
 const PATIENCE_WITH_OTHERS: Duration = Duration::from_millis(500);
 /// How often a range is requested that does not match its checksums: it may have been damaged on the way.
@@ -86,6 +86,8 @@ struct Shared {
     /// Whether a reader waited in vain, and the store has not answered since. Objects of a store share it.
     is_failing: Arc<AtomicBool>,
     stop: CancellationToken,
+    /// Blocks of a request for a reader.
+    reader_blocks: usize,
     /// Requests of ranges so far.
     requests: AtomicU64,
     progress: Arc<TransferProgress>,
@@ -128,11 +130,21 @@ struct Claim {
     shared: Arc<Shared>,
     blocks: Range<usize>,
     fetch: Arc<BlockFetch>,
+    fetcher: Fetcher,
+}
+
+/// Who has blocks fetched.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fetcher {
+    /// Waits for them.
+    Reader,
+    /// Goes through the object.
+    Filler,
 }
 
 impl Claim {
     async fn run(self) -> Result<(), FleetError> {
-        let fetched = self.shared.fetch(&self.blocks).await;
+        let fetched = self.shared.fetch(&self.blocks, self.fetcher).await;
         self.give_up(match &fetched {
             Ok(()) => Ok(()),
             Err(error) => Err(Unfetched(error.to_string())),
@@ -176,8 +188,10 @@ impl PartialObject {
         let opened = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path);
         let file = opened.map_err(FleetError::of_file("make", path))?;
         let may_have_more = file.metadata().map_err(FleetError::of_file("read", path))?.len() > 0;
-        file.set_len(wanted.bytes).map_err(FleetError::of_file("make space for", path))?;
+        // what else is on the disk cannot take the space of what is missing
+        reserve(&file, wanted.bytes).map_err(FleetError::of_file("make space for", path))?;
         let missing = usize::try_from(wanted.bytes.div_ceil(wide(BLOCK))).unwrap_or(usize::MAX);
+        let reader_blocks = reader_blocks(wanted.bytes);
         Ok(Self(Arc::new(Shared {
             store: store.clone(),
             wanted,
@@ -187,6 +201,7 @@ impl PartialObject {
             is_complete: AtomicBool::new(false),
             blocks: Mutex::new(BlockStates { are_there: vec![false; missing], missing, fetches: BTreeMap::new() }),
             readers: AtomicUsize::new(0),
+            reader_blocks,
             is_failing: Arc::clone(is_failing),
             stop: stop.clone(),
             requests: AtomicU64::new(0),
@@ -219,7 +234,7 @@ impl PartialObject {
                         continue;
                     }
                     shared.yield_to_readers().await;
-                    for claim in shared.claim(blocks.clone(), &blocks, None) {
+                    for claim in shared.claim(blocks.clone(), &blocks, Fetcher::Filler, None) {
                         running.spawn(claim.run());
                     }
                 }
@@ -268,6 +283,7 @@ impl Shared {
         self: &Arc<Self>,
         wanted: Range<usize>,
         around: &Range<usize>,
+        fetcher: Fetcher,
         except: Option<&Arc<BlockFetch>>,
     ) -> Vec<Claim> {
         let mut blocks = self.blocks.lock();
@@ -283,7 +299,7 @@ impl Shared {
             let end = (block..around.end).take_while(is_free).last().unwrap_or(block) + 1;
             let fetch = Arc::<BlockFetch>::default();
             blocks.fetches.extend((first..end).map(|block| (block, Arc::clone(&fetch))));
-            claims.push(Claim { shared: Arc::clone(self), blocks: first..end, fetch });
+            claims.push(Claim { shared: Arc::clone(self), blocks: first..end, fetch, fetcher });
         }
         claims
     }
@@ -316,14 +332,14 @@ impl Shared {
         let is_failing = self.is_failing.load(Ordering::Relaxed);
         let until = Instant::now() + if is_failing { BRIEF_PATIENCE } else { READER_PATIENCE };
         let all = self.blocks.lock().are_there.len();
-        let around =
-            wanted.start / READER_BLOCKS * READER_BLOCKS..all.min(wanted.end.div_ceil(READER_BLOCKS) * READER_BLOCKS);
+        let window = self.reader_blocks;
+        let around = wanted.start / window * window..all.min(wanted.end.div_ceil(window) * window);
         let (mut own, mut slow): (Vec<Arc<BlockFetch>>, _) = (Vec::new(), None);
         loop {
-            if is_failing && self.blocks.lock().fetches.len() > PROBED_BLOCKS {
+            if is_failing && self.blocks.lock().fetches.len() > PROBES * window {
                 return Err(Unfetched("the store does not answer".to_owned()));
             }
-            for claim in self.claim(wanted.clone(), &around, slow.as_ref()) {
+            for claim in self.claim(wanted.clone(), &around, Fetcher::Reader, slow.as_ref()) {
                 own.push(Arc::clone(&claim.fetch));
                 self.runtime.spawn(claim.run());
             }
@@ -347,15 +363,15 @@ impl Shared {
     }
 
     /// Fetches blocks, each from the file if it is there.
-    async fn fetch(self: &Arc<Self>, blocks: &Range<usize>) -> Result<(), FleetError> {
+    async fn fetch(self: &Arc<Self>, blocks: &Range<usize>, fetcher: Fetcher) -> Result<(), FleetError> {
         let missing = if self.may_have_more.load(Ordering::Relaxed) {
             let (shared, blocks) = (Arc::clone(self), blocks.clone());
-            on_a_thread(blocks.len(), move || shared.recognise(blocks)).await?
+            fetcher.work(move || shared.recognise(blocks)).await?
         } else {
             vec![blocks.clone()]
         };
         for blocks in missing {
-            self.request(blocks).await?;
+            self.request(blocks, fetcher).await?;
         }
         Ok(())
     }
@@ -377,13 +393,13 @@ impl Shared {
     }
 
     /// Requests blocks from the store, and writes them to the file if they match their checksums.
-    async fn request(self: &Arc<Self>, blocks: Range<usize>) -> Result<(), FleetError> {
+    async fn request(self: &Arc<Self>, blocks: Range<usize>, fetcher: Fetcher) -> Result<(), FleetError> {
         let (object, range) = (self.wanted.object.object(), self.bytes_of(&blocks));
         let mut attempt = 1;
         loop {
             self.requests.fetch_add(1, Ordering::Relaxed);
             let content = self.store.read_range(&object, range.clone()).await?;
-            match self.write(&blocks, content).await? {
+            match self.write(&blocks, content, fetcher).await? {
                 None => {
                     self.is_failing.store(false, Ordering::Relaxed);
                     return Ok(());
@@ -397,8 +413,13 @@ impl Shared {
     }
 
     /// Writes blocks to the file, unless their content differs from their checksums, and then returns where it does.
-    async fn write(self: &Arc<Self>, blocks: &Range<usize>, content: Vec<u8>) -> Result<Option<u64>, FleetError> {
-        let (shared, blocks, count) = (Arc::clone(self), blocks.clone(), blocks.len());
+    async fn write(
+        self: &Arc<Self>,
+        blocks: &Range<usize>,
+        content: Vec<u8>,
+        fetcher: Fetcher,
+    ) -> Result<Option<u64>, FleetError> {
+        let (shared, blocks) = (Arc::clone(self), blocks.clone());
         let write = move || {
             let range = shared.bytes_of(&blocks);
             if wide(content.len()) != range.end - range.start {
@@ -411,7 +432,7 @@ impl Shared {
             shared.add(&blocks);
             Ok(None)
         };
-        on_a_thread(count, write).await
+        fetcher.work(write).await
     }
 
     /// These blocks are there.
@@ -444,12 +465,27 @@ impl Shared {
     }
 }
 
-/// Works on so many blocks, on a thread of its own if they are many: the threads for that may all be of readers that wait for few.
-async fn on_a_thread<T: Send + 'static>(
-    blocks: usize,
-    work: impl FnOnce() -> Result<T, FleetError> + Send + 'static,
-) -> Result<T, FleetError> {
-    if blocks <= READER_BLOCKS { work() } else { tokio::task::spawn_blocking(work).await? }
+impl Fetcher {
+    /// Works on blocks, for the filler on a thread for that: all of these threads may be of readers that wait.
+    async fn work<T: Send + 'static>(
+        self,
+        work: impl FnOnce() -> Result<T, FleetError> + Send + 'static,
+    ) -> Result<T, FleetError> {
+        match self {
+            Self::Reader => work(),
+            Self::Filler => tokio::task::spawn_blocking(work).await?,
+        }
+    }
+}
+
+/// Blocks of a request for a reader of an object of so many bytes, a power of two. What is read next is often beside it, and a
+/// request takes longer than its bytes; but in a large object it is mostly far away, and bytes beside it are read in vain.
+fn reader_blocks(bytes: u64) -> usize {
+    const SMALL: u64 = 64;
+    const LARGE: u64 = 1 << 50;
+    let (least, most) = READER_BYTES;
+    let wanted = (bytes / SMALL).min(LARGE / bytes.max(1)).clamp(least, most);
+    usize::try_from(wanted.div_ceil(wide(BLOCK))).unwrap_or(1).next_power_of_two()
 }
 
 impl std::fmt::Debug for PartialObject {
@@ -489,5 +525,17 @@ impl PartialFile for PartialObject {
         }
         let read = shared.file.read_exact_at(out, offset);
         read.map_err(|error| Unfetched(format!("cannot read {}: {error}", shared.path.display())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn readers_request_less_of_objects_that_are_small_or_large() {
+        let mib = |mib: u64| reader_blocks(mib << 20) * BLOCK;
+        assert_eq!((reader_blocks(0) * BLOCK, mib(4), mib(32), mib(64)), (256 << 10, 256 << 10, 512 << 10, 1 << 20));
+        assert_eq!((mib(128), mib(512), mib(1 << 10), mib(128 << 10)), (2 << 20, 2 << 20, 1 << 20, 256 << 10));
     }
 }

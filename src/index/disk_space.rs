@@ -4,6 +4,8 @@
 //! while there is too little it writes nothing, and the index can still be read.
 
 use std::fmt;
+use std::fs::File;
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -109,6 +111,20 @@ impl fmt::Display for DiskShortage {
         let (needed, free) = (self.needed_bytes.div_ceil(1 << 20), self.free_bytes >> 20);
         write!(f, "{needed} MiB must be free on the disk of the index, and {free} MiB are: free some space")
     }
+}
+
+/// Makes a file so many bytes long, and takes their space on the disk if its file system can.
+///
+/// Errors: the disk has less space; the file cannot be changed.
+pub fn reserve(file: &File, bytes: u64) -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    if bytes > 0 {
+        match rustix::fs::fallocate(file, rustix::fs::FallocateFlags::empty(), 0, bytes) {
+            Ok(()) | Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    file.set_len(bytes)
 }
 
 /// The bytes that this user can still write to the disk of this file.

@@ -9,13 +9,15 @@ use bitcoin::{BlockHash, Network, Txid};
 use super::error::IndexError;
 use super::frozen::Generations;
 use super::hot::update::{Tip, check_previous};
-use super::open::Index;
+use super::open::{Index, filter_bytes};
 use crate::chain::{Height, merkle};
 
 /// The txids of the frozen blocks, which live blocks and their changes do not touch.
 pub struct FrozenTxids {
     generations: Arc<Generations>,
     network: Network,
+    /// The memory for filters, in bytes.
+    filter_bytes: u64,
 }
 
 /// A frozen block that is not of the chain that its index claims to have.
@@ -34,7 +36,8 @@ impl Index {
     /// The txids of its frozen blocks.
     #[must_use]
     pub fn frozen_txids(&self) -> FrozenTxids {
-        FrozenTxids { generations: Arc::clone(&self.generations), network: self.network }
+        let (generations, filter_bytes) = (Arc::clone(&self.generations), filter_bytes(self.all_cache_bytes));
+        FrozenTxids { generations, network: self.network, filter_bytes }
     }
 }
 
@@ -43,6 +46,11 @@ impl FrozenTxids {
     #[must_use]
     pub fn last(&self) -> Option<Tip> {
         self.generations.last()
+    }
+
+    /// Keeps the filters in memory of generations that were not complete when they were opened, and are now.
+    pub fn keep_filters(&self) {
+        self.generations.keep_filters(self.filter_bytes);
     }
 
     /// Compares all of them, and calls `progress` with the height after each block; `Break` ends the comparison. Returns the

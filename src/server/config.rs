@@ -33,6 +33,8 @@ pub struct Options {
     pub public_metrics: bool,
     /// Whether it shows itself as not ready.
     pub draining: Draining,
+    /// Whether reads of the index may wait for a store of published blocks, which takes a thread each.
+    pub waits_for_store: bool,
 }
 
 impl Default for Options {
@@ -49,6 +51,7 @@ impl Default for Options {
             ready_blocks: 1,
             public_metrics: false,
             draining: Draining::default(),
+            waits_for_store: false,
         }
     }
 }

@@ -112,14 +112,16 @@ impl Record {
     }
 
     /// Writes the outcome of the transactions.
-    pub(super) fn finish(mut self, update: &mut Update<'_>, outcome: ReorgOutcome) -> Result<(), IndexError> {
-        self.reorg.outcome = Some(outcome);
-        self.reorg.first_seen = Vec::new();
-        update.amend_reorg(self.number, &self.reorg)
+    pub(super) fn finish(&self, update: &mut Update<'_>, outcome: ReorgOutcome) -> Result<(), IndexError> {
+        let Reorg { at, fork, disconnected, connected, .. } = &self.reorg;
+        let (disconnected, connected) = (disconnected.clone(), connected.clone());
+        let reorg =
+            Reorg { at: *at, fork: *fork, disconnected, connected, outcome: Some(outcome), first_seen: Vec::new() };
+        update.amend_reorg(self.number, &reorg)
     }
 
     /// Closes the record without an outcome.
-    pub(super) fn abandon(self, update: &mut Update<'_>) -> Result<(), IndexError> {
+    pub(super) fn abandon(&self, update: &mut Update<'_>) -> Result<(), IndexError> {
         self.finish(update, ReorgOutcome::default())
     }
 
@@ -163,11 +165,13 @@ impl SyncLoop<'_> {
         if self.record.is_none() || !self.write_changes(Instant::now() + timeout)?.is_all {
             return Ok(false);
         }
-        let (Some(record), Some(mempool_sync)) = (self.record.take(), &mut self.mempool_sync) else { return Ok(false) };
+        let (Some(record), Some(mempool_sync)) = (&self.record, &mut self.mempool_sync) else { return Ok(false) };
+        // the chain cannot always be read: the record stays until its outcome is written
         let outcome = mempool_sync.outcome(chain, &record.reorg.left().collect::<Vec<_>>())?;
         let mut update = self.follow.index.update()?;
         record.finish(&mut update, outcome)?;
         update.commit_non_durable()?;
+        self.record = None;
         self.follow.index.flush_soon()?;
         mempool_sync.set_freed_first_seen(&[]);
         Ok(true)
@@ -186,10 +190,11 @@ impl SyncLoop<'_> {
         if !is_overdue || !self.write_changes(Instant::now() + WRITE_TIMEOUT)?.is_all {
             return Ok(());
         }
-        let Some(record) = self.record.take() else { return Ok(()) };
+        let Some(record) = &self.record else { return Ok(()) };
         let mut update = self.follow.index.update()?;
         record.abandon(&mut update)?;
         update.commit_non_durable()?;
+        self.record = None;
         self.follow.index.flush_soon()?;
         if let Some(mempool_sync) = &mut self.mempool_sync {
             mempool_sync.set_freed_first_seen(&[]);

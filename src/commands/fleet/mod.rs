@@ -234,7 +234,7 @@ fn wrong_blocks(manifest: &str, index: &Path, mismatch: &impl std::fmt::Display)
 }
 
 /// Completes the download of an index that was joined, compares its txids while it is served, and stops the server if they
-/// differ.
+/// differ, or if the download cannot be completed on this machine.
 pub(super) fn check_in_background(
     settings: &Settings,
     index: &Index,
@@ -243,21 +243,31 @@ pub(super) fn check_in_background(
 ) -> impl Future<Output = Result<(), Failure>> + use<> {
     let (settings, txids, stop) = (settings.clone(), index.frozen_txids(), stop.clone());
     let checking = tokio::spawn(async move {
-        // it reads all of them
-        if let Some(lazy) = lazy
-            && lazy.complete(&stop).await.is_err()
-        {
-            return Ok(());
-        }
-        let check = move || {
-            let checked = check_txids(&settings, &txids, true, &stop);
-            if let Err(failure) = &checked {
-                error!("{}", failure.message());
-                stop.cancel();
-            }
-            checked
+        let is_lazy = lazy.is_some();
+        let completed = match lazy {
+            Some(lazy) => lazy.complete_beside_readers(&stop).await,
+            None => Ok(()),
         };
-        pieces::blocking(check).await
+        let checked = match completed {
+            Err(FleetError::Stopped) => return Ok(()),
+            Err(error) => Err(error.into()),
+            Ok(()) => {
+                let stop = stop.clone();
+                let check = move || {
+                    if is_lazy {
+                        txids.keep_filters();
+                    }
+                    // it reads all of them
+                    check_txids(&settings, &txids, true, &stop)
+                };
+                pieces::blocking(check).await
+            }
+        };
+        if let Err(failure) = &checked {
+            error!("{}", failure.message());
+            stop.cancel();
+        }
+        checked
     });
     async move { checking.await.unwrap_or_else(|error| Err(Failure::new(Exit::Failed, error))) }
 }

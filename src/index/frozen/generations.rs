@@ -106,7 +106,12 @@ pub(in crate::index) struct Generations {
 
 impl Generations {
     pub(in crate::index) fn new(in_force: Vec<InForce>, raw: RawSources) -> Self {
-        Self { in_force, raw: Arc::new(raw), ..Self::default() }
+        let of_files = Self { in_force, raw: Arc::new(raw), ..Self::default() };
+        if of_files.are_partial() {
+            let readers = || Arc::new(Readers::of_partial_files());
+            return Self { readers: readers(), answer_readers: readers(), ..of_files };
+        }
+        of_files
     }
 
     /// Whether they follow each other from the genesis block up to the tip of the index or below it.

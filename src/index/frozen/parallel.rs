@@ -13,6 +13,8 @@ use super::super::partial::Patience;
 
 /// Threads of a pool: a disk answers some reads at once, and more threads than processors wait for it together.
 const READERS: usize = 8;
+/// Threads of a pool that waits for a store, which answers later than a disk and more at once.
+const STORE_READERS: usize = 32;
 /// Items in memory that are not worth another thread.
 const SHARE: usize = 4;
 /// Items that are worth all threads, even if nothing waits for a disk.
@@ -23,10 +25,24 @@ const SLOW: Duration = Duration::from_micros(60);
 const WAITING_ITEMS: u32 = 2;
 
 /// The threads that read at many places. They are started when they are first needed.
-#[derive(Debug, Default)]
-pub(super) struct Readers(OnceLock<ThreadPool>);
+#[derive(Debug)]
+pub(super) struct Readers {
+    pool: OnceLock<ThreadPool>,
+    threads: usize,
+}
+
+impl Default for Readers {
+    fn default() -> Self {
+        Self { pool: OnceLock::new(), threads: READERS }
+    }
+}
 
 impl Readers {
+    /// Those that read files of which bytes are missing on this machine.
+    pub(super) fn of_partial_files() -> Self {
+        Self { threads: STORE_READERS, ..Self::default() }
+    }
+
     /// The results of reads for many items, in their order. Each thread reads for items next to each other. Few items are read by
     /// the caller while they are in memory: handing them to threads would take longer.
     ///
@@ -63,12 +79,12 @@ impl Readers {
     }
 
     fn pool(&self) -> Result<&ThreadPool, IndexError> {
-        if let Some(pool) = self.0.get() {
+        if let Some(pool) = self.pool.get() {
             return Ok(pool);
         }
-        let builder = ThreadPoolBuilder::new().num_threads(READERS).thread_name(|_| "read".into());
+        let builder = ThreadPoolBuilder::new().num_threads(self.threads).thread_name(|_| "read".into());
         let pool = builder.build().map_err(|error| IndexError::Threads(std::io::Error::other(error)))?;
-        Ok(self.0.get_or_init(|| pool))
+        Ok(self.pool.get_or_init(|| pool))
     }
 }
 

@@ -21,7 +21,9 @@
 //! ```
 
 use std::io;
+use std::num::NonZero;
 use std::sync::Arc;
+use std::thread::available_parallelism;
 use std::time::Duration;
 
 use async_graphql::ServerError;
@@ -157,11 +159,20 @@ impl<T> Drop for AbortOnDrop<T> {
 /// times as much by a program without optimisation.
 const STACK: usize = 8 << 20;
 
+/// The most threads beside those of the cores, for executions that wait for a store.
+const MOST_WAITING: usize = 64;
+
 impl ExecutionPool {
-    /// Starts as many threads as there are cores. Errors: the operating system refuses.
-    pub(crate) fn start(limits: &Limits) -> io::Result<Self> {
-        let runtime =
-            Builder::new_multi_thread().thread_name("execution").thread_stack_size(STACK).enable_all().build()?;
+    /// Starts as many threads as there are cores; and if reads of the index wait for a store of published blocks, one for each slot
+    /// beside them, so that executions that wait do not keep others from their threads. Errors: the operating system refuses.
+    pub(crate) fn start(limits: &Limits, waits_for_store: bool) -> io::Result<Self> {
+        let mut builder = Builder::new_multi_thread();
+        builder.thread_name("execution").thread_stack_size(STACK).enable_all();
+        if waits_for_store {
+            let cores = available_parallelism().map_or(1, NonZero::get);
+            builder.worker_threads(cores + limits.executions.saturating_mul(2).min(MOST_WAITING));
+        }
+        let runtime = builder.build()?;
         Ok(Self { threads: Threads(Some(runtime)), slots: Arc::new(PoolSlots::new(limits)) })
     }
 
@@ -209,10 +220,34 @@ mod tests {
     use super::*;
 
     fn pool(at_once: usize, waiting: usize, timeout: Duration) -> Arc<ExecutionPool> {
-        Arc::new(ExecutionPool::start(&Limits { executions: at_once, waiting, timeout, ..Limits::default() }).unwrap())
+        let limits = Limits { executions: at_once, waiting, timeout, ..Limits::default() };
+        Arc::new(ExecutionPool::start(&limits, false).unwrap())
     }
 
     const LONG: Duration = Duration::from_secs(20);
+
+    #[tokio::test]
+    async fn executions_that_wait_for_a_store_leave_threads_to_others() {
+        let limits = Limits { executions: 16, ..Limits::default() };
+        let pool = Arc::new(ExecutionPool::start(&limits, true).unwrap());
+        let (answer, answered) = std::sync::mpsc::channel::<()>();
+        let answered = Arc::new(std::sync::Mutex::new(answered));
+        // each keeps its thread, as a read of a missing block does, until the last one has run
+        let waiting: Vec<_> = (0..15)
+            .map(|_| {
+                let (pool, answered) = (pool.clone(), answered.clone());
+                tokio::spawn(async move { pool.run(async move { answered.lock().unwrap().recv().is_ok() }).await })
+            })
+            .collect();
+        while pool.load().0 < waiting.len() {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(pool.run(future::ready(16)).await.unwrap(), 16);
+        waiting.iter().for_each(|_| answer.send(()).unwrap());
+        for waiting in waiting {
+            assert!(waiting.await.unwrap().unwrap());
+        }
+    }
 
     #[tokio::test]
     async fn executions_beyond_the_slots_wait_and_beyond_the_queue_are_refused() {

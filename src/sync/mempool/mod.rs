@@ -64,6 +64,8 @@ const INFO_INTERVAL: Duration = Duration::from_secs(5);
 const STEP_TRANSACTIONS: usize = 2_000;
 /// The most bytes of transactions requested in one step.
 const STEP_BYTES: usize = 16 << 20;
+/// How long a step requests transactions: what they spend may have to be fetched, if the index was joined lazily.
+const STEP_TIME: Duration = Duration::from_secs(2);
 /// Transactions in one request.
 const BATCH: usize = 100;
 /// The most transactions to fetch while the node does not answer; the next list has them, too.
@@ -299,10 +301,11 @@ impl<'a> MempoolSync<'a> {
     /// Requests queued transactions, as many as one step publishes, and adds them.
     fn fetch(&mut self, node: &Node, chain: &Snapshot, now: u64) -> Result<(), SyncError> {
         let height = chain.tip().map_or(Height::GENESIS, |tip| tip.height);
-        let (mut requested, mut bytes) = (0, 0_usize);
+        let (mut requested, mut bytes, begun) = (0, 0_usize, Instant::now());
         while !self.to_fetch.is_empty()
             && requested < STEP_TRANSACTIONS
             && bytes < STEP_BYTES
+            && begun.elapsed() < STEP_TIME
             && !node.stop().is_raised()
         {
             let batch = self.to_fetch.take_first(BATCH);
@@ -314,12 +317,16 @@ impl<'a> MempoolSync<'a> {
                     self.to_fetch.push(txid, note);
                 }
             })?;
-            for mut incoming in fetched {
+            let mut fetched = fetched.into_iter();
+            while let Some(mut incoming) = fetched.next() {
                 bytes = bytes.saturating_add(incoming.size());
                 if let Some(earlier) = self.freed.get(&incoming.txid) {
                     incoming.first_seen = incoming.first_seen.min(*earlier);
                 }
-                self.add_with_orphans(chain, height, incoming, now)?;
+                if let Err(error) = self.add_with_orphans(chain, height, incoming, now) {
+                    self.request_again(fetched);
+                    return Err(error.into());
+                }
             }
             for txid in txids.into_iter().filter(|txid| self.mempool.get(txid).is_none()) {
                 self.unresolved.record_failure(txid);
@@ -329,7 +336,14 @@ impl<'a> MempoolSync<'a> {
         Ok(())
     }
 
-    /// Adds a transaction and its orphans.
+    /// Requests transactions once more, with the times and causes that they have.
+    fn request_again(&mut self, those: impl IntoIterator<Item = Incoming>) {
+        for Incoming { txid, cause, first_seen, .. } in those {
+            self.to_fetch.push(txid, FetchRequest { cause, first_seen });
+        }
+    }
+
+    /// Adds a transaction and its orphans. Those that an error of the index keeps out are requested again.
     fn add_with_orphans(
         &mut self,
         chain: &Snapshot,
@@ -345,7 +359,16 @@ impl<'a> MempoolSync<'a> {
                 // its descendants left with it, and may be in the node's mempool
                 self.request_list();
             }
-            match incoming.add(self.mempool, chain, height, now)? {
+            let added = incoming.add(self.mempool, chain, height, now);
+            let outcome = match added {
+                Ok(outcome) => outcome,
+                Err(error) => {
+                    next.push(incoming);
+                    self.request_again(next);
+                    return Err(error);
+                }
+            };
+            match outcome {
                 AddOutcome::Added => next.extend(self.orphans.take(&txid)),
                 // a rejected one counts as unresolved
                 AddOutcome::Known | AddOutcome::Rejected => {}

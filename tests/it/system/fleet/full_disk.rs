@@ -49,7 +49,7 @@ fn a_joiner_with_a_full_disk_says_so_and_continues() {
     let object = stage.largest_object();
     let (bytes, name) = (object.metadata().unwrap().len(), object.file_name().unwrap().to_str().unwrap());
     let printed = refused(&join, directory.path(), bytes / 2, &format!("regtest/index.joining/{name}.part"));
-    assert!(printed.contains(&format!("cannot write {}", directory.path().display())), "{printed}");
+    assert!(printed.contains(&format!("cannot make space for {}", directory.path().display())), "{printed}");
     assert!(printed.contains("No space left on device"), "{printed}");
 }
 

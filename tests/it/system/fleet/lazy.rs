@@ -4,13 +4,14 @@ use std::fs;
 use std::path::Path;
 use std::process::Child;
 use std::sync::Arc;
+use std::thread;
 use std::time::Duration;
 
 use async_graphql::{Executor, Request};
 use btcgraph::api::{self, Features, Schema};
 use btcgraph::chain::address_of;
 use btcgraph::fleet::{FleetError, FleetStore, JoinOptions, LazyJoin};
-use btcgraph::index::{Index, IndexError, IndexOptions};
+use btcgraph::index::{Index, IndexError, IndexOptions, Patience};
 use btcgraph::limits::Limits;
 use btcgraph::live::Live;
 use btcgraph::mempool::MempoolSnapshot;
@@ -194,6 +195,40 @@ fn what_cannot_be_fetched_is_an_error_until_the_store_is_back() {
     }
     fs::rename(&away, &objects).unwrap();
     assert_eq!(lazy.answer(BLOCKS, json!({})), Expected::of(&stage).answer(BLOCKS, json!({})));
+}
+
+#[test]
+fn a_reader_with_endless_patience_waits_until_the_store_is_back() {
+    let stage = stage();
+    stage.publish().assert_success();
+    let lazy = LazyIndex::begin(&stage).unwrap();
+    let (objects, away) = (stage.store.path().join("objects"), stage.store.path().join("away"));
+    fs::rename(&objects, &away).unwrap();
+    let answer = thread::scope(|scope| {
+        let waiting = scope.spawn(|| Patience::ENDLESS.scope(|| lazy.answer(BLOCKS, json!({}))));
+        assert!(codes(&lazy.answer(BLOCKS, json!({}))).contains(&"NOT_READY"));
+        assert!(!waiting.is_finished());
+        fs::rename(&away, &objects).unwrap();
+        waiting.join().unwrap()
+    });
+    assert_eq!(answer, Expected::of(&stage).answer(BLOCKS, json!({})));
+}
+
+#[test]
+fn a_block_that_changes_on_the_disk_meanwhile_is_requested_again() {
+    let stage = stage();
+    stage.publish().assert_success();
+    let lazy = LazyIndex::begin(&stage).unwrap();
+    let joining = lazy.directory.path().join("regtest/index.joining");
+    let parts = fs::read_dir(joining).unwrap().map(|file| file.unwrap().path());
+    let part = parts.into_iter().find(|path| path.extension().is_some_and(|end| end == "part")).unwrap();
+    // the first block of a file is read when it is opened
+    let mut content = fs::read(&part).unwrap();
+    content[5_000] ^= 1;
+    fs::write(&part, content).unwrap();
+    let directory = lazy.complete();
+    run(stage.program(directory.path(), &["import"])).assert_success();
+    assert_eq!(stage.rows(directory.path()), stage.rows(stage.publisher.path()));
 }
 
 #[test]

@@ -9,5 +9,5 @@ mod full_disk;
 mod interrupted;
 mod lazy;
 mod retiring;
-mod s3;
+pub(super) mod s3;
 mod stage;

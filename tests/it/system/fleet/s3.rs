@@ -12,7 +12,7 @@ use std::time::Duration;
 use crate::support::skips::{current_test, skip};
 
 /// A server with two buckets: `private`, and `public`, which answers everyone. Killed when dropped.
-pub(super) struct S3Server {
+pub(in crate::system) struct S3Server {
     process: Child,
     port: u16,
 }
@@ -20,7 +20,7 @@ pub(super) struct S3Server {
 impl S3Server {
     /// `None`, and a line in the skips, if it is not installed.
     #[track_caller]
-    pub(super) fn start() -> Option<Self> {
+    pub(in crate::system) fn start() -> Option<Self> {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/s3");
         if !folder.join(".venv/.installed").exists() {
             skip(&current_test(), "no S3 server: run scripts/python.sh --install-python tests/s3");
@@ -34,12 +34,12 @@ impl S3Server {
         Some(Self { process, port: line.trim().parse().unwrap() })
     }
 
-    pub(super) fn endpoint(&self) -> String {
+    pub(in crate::system) fn endpoint(&self) -> String {
         format!("http://127.0.0.1:{}", self.port)
     }
 
     /// The variables by which a client finds it.
-    pub(super) fn variables(endpoint: &str) -> [(&'static str, String); 4] {
+    pub(in crate::system) fn variables(endpoint: &str) -> [(&'static str, String); 4] {
         [
             ("AWS_ENDPOINT_URL", endpoint.to_owned()),
             ("AWS_ACCESS_KEY_ID", "key".to_owned()),

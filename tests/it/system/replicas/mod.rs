@@ -3,6 +3,7 @@
 
 mod balanced;
 mod cached;
+mod composed;
 mod proxies;
 mod rolling;
 

@@ -1,5 +1,6 @@
 //! HAProxy and nginx with the configurations of the repository, for the addresses of a test.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -34,29 +35,33 @@ pub(super) fn haproxy(replicas: &[&str]) -> Option<Proxy> {
 /// HAProxy for so many connections, each of which takes two files.
 #[track_caller]
 pub(super) fn haproxy_for(replicas: &[&str], connections: usize) -> Option<Proxy> {
-    let program = tool("haproxy")?;
-    let directory = tempfile::tempdir().unwrap();
-    let address = format!("127.0.0.1:{}", free_port());
-    let most = format!("maxconn {connections}");
-    let changed = configuration("haproxy.cfg", &[("127.0.0.1:8000", &address), ("maxconn 20000", &most)]);
-    let addressed: Vec<_> = changed.lines().filter_map(|line| with_address(line, replicas)).collect();
-    let file = directory.path().join("haproxy.cfg");
-    std::fs::write(&file, addressed.join("\n") + "\n").unwrap();
-    let log = File::create(directory.path().join("log")).unwrap();
-    let process =
-        Command::new(program).arg("-db").arg("-f").arg(&file).stderr(log).stdout(Stdio::null()).spawn().unwrap();
-    let proxy = Proxy { process, address, _directory: directory };
-    wait_for("HAProxy to have a replica", PATIENCE, || (status(&proxy.address, "/health/ready") == 200).then_some(()));
-    Some(proxy)
+    let named = replicas.iter().zip(1..).map(|(address, number)| (format!("BTCGRAPH_REPLICA{number}"), *address));
+    let mut variables: BTreeMap<_, _> = named.map(|(name, address)| (name, address.to_owned())).collect();
+    variables.insert("BTCGRAPH_CLIENTS".to_owned(), format!("127.0.0.1:{}", free_port()));
+    haproxy_as(&variables, replicas.len(), connections)
 }
 
-/// A line of the file with the address of its replica, or without the server if there is no such replica.
-fn with_address(line: &str, replicas: &[&str]) -> Option<String> {
-    let Some(rest) = line.trim_start().strip_prefix("server r") else { return Some(line.to_owned()) };
-    let mut words = rest.splitn(3, ' ');
-    let (number, _, options) = (words.next()?, words.next()?, words.next().unwrap_or_default());
-    let address = replicas.get(number.parse::<usize>().unwrap() - 1)?;
-    Some(format!("    server r{number} {address} {options}"))
+/// HAProxy with so many replicas, whose addresses and whose own these variables have.
+#[track_caller]
+pub(super) fn haproxy_as(variables: &BTreeMap<String, String>, replicas: usize, connections: usize) -> Option<Proxy> {
+    let program = tool("haproxy")?;
+    let directory = tempfile::tempdir().unwrap();
+    let most = format!("maxconn {connections}");
+    let changed = configuration("haproxy.cfg", &[("maxconn 20000", &most)]);
+    let is_there = |line: &&str| {
+        let number = line.trim_start().strip_prefix("server r").and_then(|rest| rest.split(' ').next());
+        number.is_none_or(|number| number.parse::<usize>().unwrap() <= replicas)
+    };
+    let lines: Vec<_> = changed.lines().filter(is_there).collect();
+    let file = directory.path().join("haproxy.cfg");
+    std::fs::write(&file, lines.join("\n") + "\n").unwrap();
+    let log = File::create(directory.path().join("log")).unwrap();
+    let mut command = Command::new(program);
+    command.arg("-db").arg("-f").arg(&file).envs(variables).stderr(log).stdout(Stdio::null());
+    let address = variables["BTCGRAPH_CLIENTS"].clone();
+    let proxy = Proxy { process: command.spawn().unwrap(), address, _directory: directory };
+    wait_for("HAProxy to have a replica", PATIENCE, || (status(&proxy.address, "/health/ready") == 200).then_some(()));
+    Some(proxy)
 }
 
 /// nginx in front of this address; `None`, and a line in the skips, without nginx.

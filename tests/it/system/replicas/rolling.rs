@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use btcgraph::sim::Mining;
 use futures_util::{SinkExt, StreamExt};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::{Value, json};
@@ -33,7 +34,7 @@ const QUERIES: [&str; 3] = [
     "{ tip { height hash } blocks(first: 3) { nodes { height hash } } }",
 ];
 const EVENTS: &str = "subscription ($after: String) { chainEvents(after: $after) { \
-                      ... on BlockConnected { cursor block { height hash } } ... on BlockDisconnected { cursor } } }";
+                      __typename cursor ... on BlockConnected { block { height hash } } ... on BlockDisconnected { block { height hash } } } }";
 
 /// What all clients share.
 struct Observed {
@@ -82,9 +83,10 @@ impl Observed {
         longest
     }
 
-    /// Follows the chain over websockets, each of which resumes behind the last event, and returns the heights in order.
-    async fn follow(self: Arc<Self>) -> Vec<u64> {
-        let (mut cursor, mut heights) = (Value::Null, Vec::new());
+    /// Follows the chain over websockets, each of which resumes behind the last event. Returns the blocks that were connected and
+    /// not disconnected since, and how many were.
+    async fn follow(self: Arc<Self>) -> (Vec<(u64, String)>, usize) {
+        let (mut cursor, mut chain, mut disconnected) = (Value::Null, Vec::new(), 0);
         loop {
             let permit = self.handshakes.acquire().await.unwrap();
             let mut request = format!("ws://{}/graphql", self.address).into_client_request().unwrap();
@@ -115,11 +117,17 @@ impl Observed {
                         let event = &message["payload"]["data"]["chainEvents"];
                         let block = &event["block"];
                         let height = block["height"].as_u64().unwrap_or_else(|| panic!("{message}"));
-                        self.see(height, || Some(format!("{height}:{}", block["hash"].as_str().unwrap())));
+                        let hash = block["hash"].as_str().unwrap().to_owned();
                         cursor = event["cursor"].clone();
-                        heights.push(height);
+                        if event["__typename"] == "BlockDisconnected" {
+                            assert_eq!(chain.pop(), Some((height, hash)), "the highest block leaves first");
+                            disconnected += 1;
+                            continue;
+                        }
+                        self.see(height, || Some(format!("{height}:{hash}")));
+                        chain.push((height, hash));
                         if height >= self.last.load(Ordering::Acquire) {
-                            return heights;
+                            return (chain, disconnected);
                         }
                     }
                     (Some("next"), Some("tip")) => {
@@ -140,12 +148,22 @@ fn raise_file_limit() {
     setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }).unwrap();
 }
 
-/// Mines a block, and then one each time the pause is over, until it is stopped.
+/// Mines a block, and then one each time the pause is over, until it is stopped. Every tenth time three blocks replace the
+/// highest two.
 fn mine(fleet: &Fleet, observed: &Arc<Observed>) -> JoinHandle<()> {
     let (world, observed) = (Arc::clone(&fleet.world), Arc::clone(observed));
     std::thread::spawn(move || {
-        while !observed.stop.load(Ordering::Acquire) {
-            world.lock().unwrap().change_chain(|chain| chain.mine_empty(1)).unwrap();
+        for round in 1.. {
+            if observed.stop.load(Ordering::Acquire) {
+                break;
+            }
+            let mut world = world.lock().unwrap();
+            if round % 10 == 0 {
+                world.reorg(2, 3, Vec::new(), &Mining::default()).unwrap();
+            } else {
+                world.change_chain(|chain| chain.mine_empty(1)).unwrap();
+            }
+            drop(world);
             std::thread::sleep(BETWEEN_BLOCKS);
         }
     })
@@ -191,17 +209,28 @@ fn a_rolling_upgrade_fails_no_request_and_loses_no_event() {
     observed.last.store(next, Ordering::Release);
     fleet.mine();
 
-    let expected: Vec<u64> = (11..=next).collect();
+    let world = fleet.world.lock().unwrap();
+    let blocks = world.chain().active_blocks().skip(11).map(|block| block.block_hash().to_string());
+    let expected: Vec<_> = (11..=next).zip(blocks).collect();
+    drop(world);
+    let mut disconnected = Vec::new();
     runtime.block_on(async {
         for follower in followers {
-            let heights = tokio::time::timeout(PATIENCE, follower).await.expect("the last block arrives").unwrap();
-            assert_eq!(heights, expected, "each block once and in order");
+            let (chain, count) =
+                tokio::time::timeout(PATIENCE, follower).await.expect("the last block arrives").unwrap();
+            assert_eq!(chain, expected, "each block once and in order");
+            disconnected.push(count);
         }
     });
+    disconnected.sort_unstable();
+    assert!(disconnected[0] > 0, "reorganisations reach all of them");
     let (requests, closed) = (observed.requests.load(Ordering::Acquire), observed.closed.lock().unwrap());
     println!(
-        "{SOCKETS} websockets, {} blocks each, closed by code: {closed:?}; {requests} requests, the longest {longest:?}",
-        expected.len()
+        "{SOCKETS} websockets, {} blocks each, {} and up to {} disconnected, closed by code: {closed:?}; {requests} requests, \
+         the longest {longest:?}",
+        expected.len(),
+        disconnected[0],
+        disconnected[SOCKETS - 1]
     );
     assert!(requests > 300, "{requests}");
     // those of each replica: a third, and then halves
