@@ -15,6 +15,7 @@
 //! its live tables.
 
 mod backup;
+mod block_fetch;
 mod checksums;
 mod download;
 mod error;
@@ -27,6 +28,7 @@ mod names;
 mod partial;
 mod progress;
 mod publish;
+mod reader_window;
 mod restore;
 mod retire;
 mod store;

@@ -17,22 +17,22 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use parking_lot::{Condvar, Mutex};
+use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
+use super::block_fetch::BlockFetch;
 use super::checksums::BLOCK;
 use super::download::WantedObject;
 use super::error::FleetError;
 use super::progress::TransferProgress;
+use super::reader_window::ReaderWindow;
 use super::store::FleetStore;
 use crate::chain::wide;
 use crate::index::{PartialFile, Patience, Unfetched, reserve};
 
-/// Bytes of a request for a reader, at least and at most: see [`reader_blocks`].
-const READER_BYTES: (u64, u64) = (256 << 10, 2 << 20);
 /// How long a reader waits for the store.
 const READER_PATIENCE: Duration = Duration::from_secs(5);
 /// How long it waits after a reader waited in vain, until the store answers again: an answer needs many blocks.
@@ -86,8 +86,7 @@ struct Shared {
     /// Whether a reader waited in vain, and the store has not answered since. Objects of a store share it.
     is_failing: Arc<AtomicBool>,
     stop: CancellationToken,
-    /// Blocks of a request for a reader.
-    reader_blocks: usize,
+    window: ReaderWindow,
     /// Requests of ranges so far.
     requests: AtomicU64,
     progress: Arc<TransferProgress>,
@@ -99,30 +98,6 @@ struct BlockStates {
     missing: usize,
     /// Those that are being fetched.
     fetches: BTreeMap<usize, Arc<BlockFetch>>,
-}
-
-/// Blocks that are being fetched, for those who wait for them.
-#[derive(Default)]
-struct BlockFetch {
-    result: Mutex<Option<Result<(), Unfetched>>>,
-    ended: Condvar,
-}
-
-impl BlockFetch {
-    fn end(&self, result: Result<(), Unfetched>) {
-        self.result.lock().get_or_insert(result);
-        self.ended.notify_all();
-    }
-
-    fn wait(&self, until: Instant) -> Result<(), Unfetched> {
-        let mut result = self.result.lock();
-        while result.is_none() {
-            if self.ended.wait_until(&mut result, until).timed_out() {
-                break;
-            }
-        }
-        result.clone().unwrap_or_else(|| Err(Unfetched("the store does not answer in time".to_owned())))
-    }
 }
 
 /// Blocks that follow each other and that this alone fetches. Dropped before, it gives them up.
@@ -167,7 +142,7 @@ impl Claim {
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        if self.fetch.result.lock().is_none() {
+        if !self.fetch.has_ended() {
             self.give_up(Err(Unfetched("the download was stopped".to_owned())));
         }
     }
@@ -191,7 +166,7 @@ impl PartialObject {
         // what else is on the disk cannot take the space of what is missing
         reserve(&file, wanted.bytes).map_err(FleetError::of_file("make space for", path))?;
         let missing = usize::try_from(wanted.bytes.div_ceil(wide(BLOCK))).unwrap_or(usize::MAX);
-        let reader_blocks = reader_blocks(wanted.bytes);
+        let window = ReaderWindow::of(wanted.bytes);
         Ok(Self(Arc::new(Shared {
             store: store.clone(),
             wanted,
@@ -201,7 +176,7 @@ impl PartialObject {
             is_complete: AtomicBool::new(false),
             blocks: Mutex::new(BlockStates { are_there: vec![false; missing], missing, fetches: BTreeMap::new() }),
             readers: AtomicUsize::new(0),
-            reader_blocks,
+            window,
             is_failing: Arc::clone(is_failing),
             stop: stop.clone(),
             requests: AtomicU64::new(0),
@@ -332,7 +307,7 @@ impl Shared {
         let is_failing = self.is_failing.load(Ordering::Relaxed);
         let until = Instant::now() + if is_failing { BRIEF_PATIENCE } else { READER_PATIENCE };
         let all = self.blocks.lock().are_there.len();
-        let window = self.reader_blocks;
+        let window = self.window.blocks();
         let around = wanted.start / window * window..all.min(wanted.end.div_ceil(window) * window);
         let (mut own, mut slow): (Vec<Arc<BlockFetch>>, _) = (Vec::new(), None);
         loop {
@@ -398,7 +373,11 @@ impl Shared {
         let mut attempt = 1;
         loop {
             self.requests.fetch_add(1, Ordering::Relaxed);
+            let begun = Instant::now();
             let content = self.store.read_range(&object, range.clone()).await?;
+            if fetcher == Fetcher::Reader {
+                self.window.adapt(begun.elapsed());
+            }
             match self.write(&blocks, content, fetcher).await? {
                 None => {
                     self.is_failing.store(false, Ordering::Relaxed);
@@ -478,16 +457,6 @@ impl Fetcher {
     }
 }
 
-/// Blocks of a request for a reader of an object of so many bytes, a power of two. What is read next is often beside it, and a
-/// request takes longer than its bytes; but in a large object it is mostly far away, and bytes beside it are read in vain.
-fn reader_blocks(bytes: u64) -> usize {
-    const SMALL: u64 = 64;
-    const LARGE: u64 = 1 << 50;
-    let (least, most) = READER_BYTES;
-    let wanted = (bytes / SMALL).min(LARGE / bytes.max(1)).clamp(least, most);
-    usize::try_from(wanted.div_ceil(wide(BLOCK))).unwrap_or(1).next_power_of_two()
-}
-
 impl std::fmt::Debug for PartialObject {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("PartialObject").field("path", &self.0.path).finish_non_exhaustive()
@@ -525,17 +494,5 @@ impl PartialFile for PartialObject {
         }
         let read = shared.file.read_exact_at(out, offset);
         read.map_err(|error| Unfetched(format!("cannot read {}: {error}", shared.path.display())))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn readers_request_less_of_objects_that_are_small_or_large() {
-        let mib = |mib: u64| reader_blocks(mib << 20) * BLOCK;
-        assert_eq!((reader_blocks(0) * BLOCK, mib(4), mib(32), mib(64)), (256 << 10, 256 << 10, 512 << 10, 1 << 20));
-        assert_eq!((mib(128), mib(512), mib(1 << 10), mib(128 << 10)), (2 << 20, 2 << 20, 1 << 20, 256 << 10));
     }
 }
