@@ -20,7 +20,7 @@ use crate::subscribers::{Kind, Subscribers};
 
 const SUBSCRIBERS: usize = 20;
 /// Rounds without a publication, each of which is followed by one with.
-const ROUNDS: usize = 4;
+const ROUNDS: usize = 8;
 /// Blocks of a round, transactions of a block, and the pause before each.
 const BLOCKS: usize = 6;
 const IN_BLOCK: usize = 1_000;
@@ -44,7 +44,7 @@ pub(crate) fn run(chain: &PublishedChain, garage: &Garage, report: &mut FleetRep
     let (began, mut quiet, mut publishing, mut published) = (Instant::now(), Vec::new(), Vec::new(), 0);
     for round in 0..ROUNDS {
         quiet.extend(latencies(chain, &runtime, &mut subscribers)?);
-        let publish = |store| nice(&chain.publish(&garage.endpoint(0), &format!("following{round}-{store}")));
+        let publish = |store| idle(&chain.publish(&garage.endpoint(0), &format!("following{round}-{store}")));
         let commands = (0..STORES).map(publish);
         let publication = Publication::start(commands.collect(), chain.notes());
         publishing.extend(latencies(chain, &runtime, &mut subscribers)?);
@@ -56,11 +56,11 @@ pub(crate) fn run(chain: &PublishedChain, garage: &Garage, report: &mut FleetRep
 }
 
 /// A command as an operator runs it who leaves the processor to the server.
-fn nice(command: &Command) -> Command {
-    let mut nice = Command::new("nice");
-    nice.arg(command.get_program()).args(command.get_args()).stdin(Stdio::null());
-    nice.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    nice
+fn idle(command: &Command) -> Command {
+    let mut idle = Command::new("chrt");
+    idle.args(["--idle", "0"]).arg(command.get_program()).args(command.get_args()).stdin(Stdio::null());
+    idle.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    idle
 }
 
 /// A thread that publishes to one store after the other, each time with checksums that are computed again.

@@ -106,9 +106,9 @@ impl Garage {
         let node = &mut self.nodes[node];
         let log = File::options().create(true).append(true).open(&node.log)?;
         // in place of another machine, it takes what the others leave of this one
-        let mut server = Command::new("nice");
+        let mut server = Command::new("chrt");
         server
-            .args(["-n", "19"])
+            .args(["--idle", "0"])
             .arg(program)
             .arg("-c")
             .arg(&node.configuration)

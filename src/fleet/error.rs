@@ -90,7 +90,7 @@ pub enum FleetError {
     /// An object agrees with its checksums block by block, and not with its name.
     #[error(
         "{object} has blocks with the right checksums and another content than its name says: run the command again, and if it \
-         fails again, remove the object and its checksums from the store and publish again"
+         fails again, remove the object and its checksums from the store, publish again, and join in an empty data directory"
     )]
     Misnamed {
         /// Its name.
@@ -267,7 +267,9 @@ impl FleetError {
             | Self::Gone { .. }
             | Self::Truncated { .. }
             | Self::Changed { .. } => true,
-            Self::File { source, .. } => source.kind() == io::ErrorKind::StorageFull,
+            Self::File { source, .. } | Self::Index(IndexError::File { source, .. }) => {
+                matches!(source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+            }
             _ => false,
         }
     }

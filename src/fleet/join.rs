@@ -116,6 +116,7 @@ impl JoinTarget {
         let bytes = manifest.bytes();
         let parts: Vec<_> =
             manifest.generations.iter().map(|generation| part_of(generation, &self.directory)).collect();
+        remove_other_parts(&self.directory, &parts)?;
         for (generation, part) in manifest.generations.iter().zip(&parts) {
             if let Some(object) = generation.object() {
                 Index::take_back(&options.index.path, &generation.stem, build_of(object), part)?;
@@ -136,6 +137,17 @@ impl JoinTarget {
         );
         Ok((name, manifest))
     }
+}
+
+/// Removes the files of a download that another manifest began, which take as much space as those of this one.
+fn remove_other_parts(directory: &Path, parts: &[PathBuf]) -> Result<(), FleetError> {
+    for file in fs::read_dir(directory).map_err(FleetError::of_file("read", directory))? {
+        let path = file.map_err(FleetError::of_file("read", directory))?.path();
+        if path.extension().is_some_and(|extension| extension == "part") && !parts.contains(&path) {
+            fs::remove_file(&path).map_err(FleetError::of_file("remove", &path))?;
+        }
+    }
+    Ok(())
 }
 
 /// Removes the directory of a download that is complete.

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
-use tokio::task::JoinSet;
+use tokio::task::{JoinSet, spawn_blocking};
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
@@ -37,7 +37,7 @@ use crate::index::{PartialFile, Patience, Unfetched, reserve};
 const READER_PATIENCE: Duration = Duration::from_secs(5);
 /// How long it waits after a reader waited in vain, until the store answers again: an answer needs many blocks.
 const BRIEF_PATIENCE: Duration = Duration::from_millis(10);
-/// How many requests are at most running until then, so that readers notice when it does.
+/// The windows whose blocks are being fetched at most until then, so that readers notice when it does.
 const PROBES: usize = 8;
 /// How long it waits for what others fetch before it is requested for this one: a large request may be slow.
 const PATIENCE_WITH_OTHERS: Duration = Duration::from_millis(500);
@@ -314,7 +314,9 @@ impl Shared {
             if is_failing && self.blocks.lock().fetches.len() > PROBES * window {
                 return Err(Unfetched("the store does not answer".to_owned()));
             }
-            for claim in self.claim(wanted.clone(), &around, Fetcher::Reader, slow.as_ref()) {
+            // what is slow is requested once more without what is beside it
+            let around = if slow.is_some() { wanted } else { &around };
+            for claim in self.claim(wanted.clone(), around, Fetcher::Reader, slow.as_ref()) {
                 own.push(Arc::clone(&claim.fetch));
                 self.runtime.spawn(claim.run());
             }
@@ -341,7 +343,7 @@ impl Shared {
     async fn fetch(self: &Arc<Self>, blocks: &Range<usize>, fetcher: Fetcher) -> Result<(), FleetError> {
         let missing = if self.may_have_more.load(Ordering::Relaxed) {
             let (shared, blocks) = (Arc::clone(self), blocks.clone());
-            fetcher.work(move || shared.recognise(blocks)).await?
+            spawn_blocking(move || shared.recognise(blocks)).await??
         } else {
             vec![blocks.clone()]
         };
@@ -373,12 +375,13 @@ impl Shared {
         let mut attempt = 1;
         loop {
             self.requests.fetch_add(1, Ordering::Relaxed);
-            let begun = Instant::now();
-            let content = self.store.read_range(&object, range.clone()).await?;
-            if fetcher == Fetcher::Reader {
-                self.window.adapt(begun.elapsed());
+            let (begun, window) = (Instant::now(), self.window.blocks());
+            let content = self.store.read_range(&object, range.clone()).await;
+            // a part of a window says little of a whole one
+            if fetcher == Fetcher::Reader && (content.is_err() || blocks.len() >= window) {
+                self.window.adapt(window, content.as_ref().map(|_| begun.elapsed()).ok());
             }
-            match self.write(&blocks, content, fetcher).await? {
+            match self.write(&blocks, content?).await? {
                 None => {
                     self.is_failing.store(false, Ordering::Relaxed);
                     return Ok(());
@@ -392,12 +395,7 @@ impl Shared {
     }
 
     /// Writes blocks to the file, unless their content differs from their checksums, and then returns where it does.
-    async fn write(
-        self: &Arc<Self>,
-        blocks: &Range<usize>,
-        content: Vec<u8>,
-        fetcher: Fetcher,
-    ) -> Result<Option<u64>, FleetError> {
+    async fn write(self: &Arc<Self>, blocks: &Range<usize>, content: Vec<u8>) -> Result<Option<u64>, FleetError> {
         let (shared, blocks) = (Arc::clone(self), blocks.clone());
         let write = move || {
             let range = shared.bytes_of(&blocks);
@@ -411,7 +409,7 @@ impl Shared {
             shared.add(&blocks);
             Ok(None)
         };
-        fetcher.work(write).await
+        spawn_blocking(write).await?
     }
 
     /// These blocks are there.
@@ -441,19 +439,6 @@ impl Shared {
     fn bytes_of(&self, blocks: &Range<usize>) -> Range<u64> {
         let start = |block: usize| self.wanted.bytes.min(wide(block) * wide(BLOCK));
         start(blocks.start)..start(blocks.end)
-    }
-}
-
-impl Fetcher {
-    /// Works on blocks, for the filler on a thread for that: all of these threads may be of readers that wait.
-    async fn work<T: Send + 'static>(
-        self,
-        work: impl FnOnce() -> Result<T, FleetError> + Send + 'static,
-    ) -> Result<T, FleetError> {
-        match self {
-            Self::Reader => work(),
-            Self::Filler => tokio::task::spawn_blocking(work).await?,
-        }
     }
 }
 

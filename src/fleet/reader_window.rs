@@ -14,9 +14,9 @@ use crate::chain::wide;
 const LEAST: u64 = 256 << 10;
 const MOST: u64 = 4 << 20;
 const FIRST: u64 = 1 << 20;
-/// Of so many windows an object consists at least.
+/// An object has so many windows, unless that makes them smaller than [`LEAST`] or larger than [`MOST`].
 const WINDOWS: u64 = 64;
-/// A window is so small that its bytes times those of the object are at most this.
+/// The bytes of a window times those of its object are no more than this, unless that makes it smaller than [`LEAST`].
 const PRODUCT: u64 = 1 << 51;
 /// After a request that took less the window is doubled, and halved after one that took longer.
 const QUICK: Duration = Duration::from_millis(50);
@@ -39,15 +39,15 @@ impl ReaderWindow {
         self.blocks.load(Ordering::Relaxed)
     }
 
-    /// A request took so long.
-    pub(super) fn adapt(&self, taken: Duration) {
-        let now = self.blocks();
+    /// A request of a window that had so many blocks took so long, or failed. One that began before the last change counts no more.
+    pub(super) fn adapt(&self, window: usize, taken: Option<Duration>) {
         let next = match taken {
-            taken if taken < QUICK => now * 2,
-            taken if taken > SLOW => now / 2,
-            _ => now,
+            Some(taken) if taken < QUICK => window * 2,
+            Some(taken) if taken <= SLOW => window,
+            _ => window / 2,
         };
-        self.blocks.store(next.clamp(blocks(LEAST), self.most), Ordering::Relaxed);
+        let next = next.clamp(blocks(LEAST), self.most);
+        let _ = self.blocks.compare_exchange(window, next, Ordering::Relaxed, Ordering::Relaxed);
     }
 }
 
@@ -69,11 +69,17 @@ mod tests {
     #[test]
     fn a_window_grows_while_requests_are_quick_and_shrinks_when_they_are_slow() {
         let window = ReaderWindow::of(512 << 20);
-        let mut after = |milliseconds| {
-            window.adapt(Duration::from_millis(milliseconds));
+        let after = |milliseconds| {
+            window.adapt(window.blocks(), Some(Duration::from_millis(milliseconds)));
             window.blocks() * BLOCK
         };
-        assert_eq!([5, 5, 5, 100].map(&mut after), [2 << 20, 4 << 20, 4 << 20, 4 << 20]);
-        assert_eq!([900; 5].map(&mut after), [2 << 20, 1 << 20, 512 << 10, 256 << 10, 256 << 10]);
+        assert_eq!([5, 5, 5, 100].map(after), [2 << 20, 4 << 20, 4 << 20, 4 << 20]);
+        assert_eq!([900; 5].map(after), [2 << 20, 1 << 20, 512 << 10, 256 << 10, 256 << 10]);
+        // of two requests at the same time one counts
+        assert_eq!((after(5), after(5)), (512 << 10, 1 << 20));
+        let before = window.blocks();
+        window.adapt(before, None);
+        window.adapt(before, None);
+        assert_eq!(window.blocks() * BLOCK, 512 << 10);
     }
 }

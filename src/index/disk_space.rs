@@ -119,9 +119,16 @@ impl fmt::Display for DiskShortage {
 pub fn reserve(file: &File, bytes: u64) -> io::Result<()> {
     #[cfg(target_os = "linux")]
     if bytes > 0 {
-        match rustix::fs::fallocate(file, rustix::fs::FallocateFlags::empty(), 0, bytes) {
-            Ok(()) | Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => {}
-            Err(error) => return Err(error.into()),
+        use rustix::fs::{FallocateFlags, fallocate};
+        use rustix::io::{Errno, retry_on_intr};
+        let before = file.metadata()?.len();
+        match retry_on_intr(|| fallocate(file, FallocateFlags::empty(), 0, bytes)) {
+            Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => {}
+            Err(error) => {
+                // the rest of the disk is for others
+                file.set_len(before)?;
+                return Err(error.into());
+            }
         }
     }
     file.set_len(bytes)

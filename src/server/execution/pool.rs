@@ -159,12 +159,14 @@ impl<T> Drop for AbortOnDrop<T> {
 /// times as much by a program without optimisation.
 const STACK: usize = 8 << 20;
 
-/// The most threads beside those of the cores, for executions that wait for a store.
+/// The most threads beside those of the cores, for executions and events that wait for a store.
 const MOST_WAITING: usize = 64;
 
 impl ExecutionPool {
     /// Starts as many threads as there are cores; and if reads of the index wait for a store of published blocks, one for each slot
-    /// beside them, so that executions that wait do not keep others from their threads. Errors: the operating system refuses.
+    /// beside them, up to [`MOST_WAITING`], so that executions that wait do not keep others from their threads.
+    ///
+    /// Errors: the operating system refuses.
     pub(crate) fn start(limits: &Limits, waits_for_store: bool) -> io::Result<Self> {
         let mut builder = Builder::new_multi_thread();
         builder.thread_name("execution").thread_stack_size(STACK).enable_all();
@@ -228,12 +230,13 @@ mod tests {
 
     #[tokio::test]
     async fn executions_that_wait_for_a_store_leave_threads_to_others() {
-        let limits = Limits { executions: 16, ..Limits::default() };
+        let cores = available_parallelism().unwrap().get();
+        let limits = Limits { executions: cores + 2, ..Limits::default() };
         let pool = Arc::new(ExecutionPool::start(&limits, true).unwrap());
         let (answer, answered) = std::sync::mpsc::channel::<()>();
         let answered = Arc::new(std::sync::Mutex::new(answered));
         // each keeps its thread, as a read of a missing block does, until the last one has run
-        let waiting: Vec<_> = (0..15)
+        let waiting: Vec<_> = (0..=cores)
             .map(|_| {
                 let (pool, answered) = (pool.clone(), answered.clone());
                 tokio::spawn(async move { pool.run(async move { answered.lock().unwrap().recv().is_ok() }).await })

@@ -8,6 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use async_graphql::{Executor, Request};
+use bitcoin::hashes::{Hash, sha256};
 use btcgraph::api::{self, Features, Schema};
 use btcgraph::chain::address_of;
 use btcgraph::fleet::{FleetError, FleetStore, JoinOptions, LazyJoin};
@@ -85,7 +86,7 @@ impl LazyIndex {
     /// Downloads the rest, and closes the index.
     fn complete(mut self) -> TempDir {
         let lazy = self.lazy.take().unwrap();
-        self.runtime.block_on(lazy.complete(&CancellationToken::new())).unwrap();
+        self.runtime.block_on(lazy.complete_beside_readers(&CancellationToken::new())).unwrap();
         assert!(!self.index.is_partial());
         self.directory
     }
@@ -203,11 +204,15 @@ fn a_reader_with_endless_patience_waits_until_the_store_is_back() {
     stage.publish().assert_success();
     let lazy = LazyIndex::begin(&stage).unwrap();
     let (objects, away) = (stage.store.path().join("objects"), stage.store.path().join("away"));
+    let windows = stage.largest_object().metadata().unwrap().len().div_ceil(256 << 10);
     fs::rename(&objects, &away).unwrap();
+    let before = lazy.requests();
     let answer = thread::scope(|scope| {
         let waiting = scope.spawn(|| Patience::ENDLESS.scope(|| lazy.answer(BLOCKS, json!({}))));
-        assert!(codes(&lazy.answer(BLOCKS, json!({}))).contains(&"NOT_READY"));
-        assert!(!waiting.is_finished());
+        // until it has asked again for what failed
+        wait_for("requests that fail", Duration::from_mins(1), || {
+            (waiting.is_finished() || lazy.requests() > before + windows).then_some(())
+        });
         fs::rename(&away, &objects).unwrap();
         waiting.join().unwrap()
     });
@@ -229,6 +234,44 @@ fn a_block_that_changes_on_the_disk_meanwhile_is_requested_again() {
     let directory = lazy.complete();
     run(stage.program(directory.path(), &["import"])).assert_success();
     assert_eq!(stage.rows(directory.path()), stage.rows(stage.publisher.path()));
+}
+
+/// Changes a byte in the middle of the largest object, and publishes its checksums then with a manifest that names them.
+fn misname(stage: &Stage) {
+    let path = stage.largest_object();
+    let mut object = fs::read(&path).unwrap();
+    let middle = object.len() / 2;
+    object[middle] ^= 1;
+    let sums: Vec<u8> = object.chunks(64 << 10).flat_map(|block| sha256::Hash::hash(block).to_byte_array()).collect();
+    fs::write(&path, &object).unwrap();
+    let of_sums = sha256::Hash::hash(&sums).to_string();
+    fs::write(stage.store.path().join("objects").join(&of_sums), &sums).unwrap();
+    let manifests = fs::read_dir(stage.store.path().join("manifests")).unwrap();
+    let manifest = manifests.map(|file| file.unwrap().path()).find(|path| path.extension().is_some()).unwrap();
+    let mut content: Value = serde_json::from_slice(&fs::read(&manifest).unwrap()).unwrap();
+    let name = path.file_name().unwrap().to_str().unwrap();
+    let generations = content["generations"].as_array_mut().unwrap();
+    let generation = generations.iter_mut().find(|generation| generation["object"] == name).unwrap();
+    generation["checksums"] = json!(of_sums);
+    let content = content.to_string();
+    let (begin, _) = manifest.file_name().unwrap().to_str().unwrap().rsplit_once('-').unwrap();
+    let renamed = manifest.with_file_name(format!("{begin}-{}.json", sha256::Hash::hash(content.as_bytes())));
+    fs::remove_file(&manifest).unwrap();
+    fs::write(renamed, content).unwrap();
+}
+
+#[test]
+fn an_object_that_is_not_the_one_of_its_name_ends_the_server() {
+    let stage = stage();
+    stage.publish().assert_success();
+    misname(&stage);
+    let directory = tempfile::tempdir().unwrap();
+    let serve = ["serve", "--from", &stage.url(), "--lazy", "--listen", "127.0.0.1:0"];
+    let served = run(stage.program(directory.path(), &serve));
+    assert_eq!(served.code, Some(1), "{}", served.stderr);
+    assert!(served.stderr.contains("another content than its name says"), "{}", served.stderr);
+    // it listened before
+    served.logged("serving", "url");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The fleet of `packaging/compose`, without containers: each service with its command and environment, on loopback.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{BufRead, BufReader};
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -203,13 +203,16 @@ fn its_replicas_join_what_its_publisher_uploads_and_answer_behind_its_balancer()
     let publisher = composed.serve("publisher", of_publisher.path());
     publisher.wait_for_height(30);
     let mut uploads = composed.program("uploads", of_publisher.path());
-    let mut uploads = Running(uploads.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap());
-    let mut manifest = String::new();
-    BufReader::new(uploads.0.stdout.take().unwrap()).read_line(&mut manifest).unwrap();
-    assert!(manifest.starts_with("25-"), "all but the newest five are frozen: {manifest}");
+    let manifests = of_publisher.path().join("manifests");
+    let printed = File::create(&manifests).unwrap();
+    let _uploads = Running(uploads.stdout(printed).stderr(Stdio::null()).spawn().unwrap());
+    wait_for("a manifest", PATIENCE, || std::fs::read_to_string(&manifests).unwrap().contains(".json").then_some(()));
 
     let start = |(replica, data): (&&str, &&Path)| composed.serve(replica, data);
-    let replicas: Vec<_> = REPLICAS.iter().zip(&of_replicas).map(start).collect();
+    let mut replicas: Vec<_> = REPLICAS.iter().zip(&of_replicas).map(start).collect();
+    // the same command with the volume that it filled
+    assert!(replicas[0].stop().success());
+    replicas[0] = start((&REPLICAS[0], &of_replicas[0]));
     composed.place("0.0.0.0:8000", format!("127.0.0.1:{}", free_port()));
     for (replica, there) in replicas.iter().zip(["172.30.77.11:8080", "172.30.77.12:8080", "172.30.77.13:8080"]) {
         replica.wait_for_height(30);
