@@ -136,7 +136,11 @@ impl LazyJoin {
                     return Err(error);
                 }
                 warn!(%error, again_in = ?RETRY_PAUSE, "the download is interrupted; what is missing is requested when it is read");
-                or_stopped(stop, async { Ok(tokio::time::sleep(RETRY_PAUSE).await) }).await?;
+                let pause = async {
+                    tokio::time::sleep(RETRY_PAUSE).await;
+                    Ok(())
+                };
+                or_stopped(stop, pause).await?;
             }
         }
         self.end();

@@ -10,6 +10,7 @@ use crate::server::middleware::host::Hosts;
 
 /// What is served beside the schema, and to which clients.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "what is switched on or off, each by its own name")]
 pub struct Options {
     /// What clients may request, how often and how long.
     pub limits: Limits,

@@ -246,7 +246,9 @@ mod tests {
             tokio::task::yield_now().await;
         }
         assert_eq!(pool.run(future::ready(16)).await.unwrap(), 16);
-        waiting.iter().for_each(|_| answer.send(()).unwrap());
+        for _ in &waiting {
+            answer.send(()).unwrap();
+        }
         for waiting in waiting {
             assert!(waiting.await.unwrap().unwrap());
         }
