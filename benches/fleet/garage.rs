@@ -40,6 +40,7 @@ impl Garage {
             garage.restart_process(node)?;
         }
         if count == 1 {
+            // it has made its layout, the bucket and the key by itself
             garage.wait_for_nodes()?;
             return Ok(garage);
         }

@@ -72,7 +72,7 @@ pub(super) async fn run(
     let published = Published::with_node_limits(node_limits(settings)).with_longest_silence(settings.longest_silence());
     let live = Live::default();
     let limits = settings.limits;
-    let options = server::Options { waits_for_store: lazy.is_some(), ..options_of(&limits, &settings.server)? };
+    let options = options_of(&limits, &settings.server, lazy.is_some())?;
     let schema = api::schema(published.clone(), live.clone(), limits, features_of(settings)?);
     let index = open_index(settings, lazy.as_deref()).await?;
     // before there is anything that they could wait for
@@ -306,7 +306,7 @@ fn listen(node: &Node, wake: &Wake, stop: &StopFlag, release: Release<'_>) -> Re
     Ok(Some(Signals::start(&endpoint, SIGNAL_CAPACITY, stop, move || wake.wake())?))
 }
 
-fn options_of(limits: &Limits, settings: &ServerSettings) -> Result<server::Options, Failure> {
+fn options_of(limits: &Limits, settings: &ServerSettings, waits_for_store: bool) -> Result<server::Options, Failure> {
     let allowed_operations = settings.allowed_operations().map(AllowedOperations::read).transpose();
     let allowed_operations =
         allowed_operations.or_exit(Exit::Usage, "the setting server.allowed_operations is wrong")?;
@@ -330,7 +330,7 @@ fn options_of(limits: &Limits, settings: &ServerSettings) -> Result<server::Opti
         allowed_operations,
         public_metrics: settings.metrics,
         draining: Draining::default(),
-        waits_for_store: false,
+        waits_for_store,
     })
 }
 
@@ -409,6 +409,6 @@ mod tests {
         let Features { broadcast, tables, block_template, rates } = features_of(&settings).unwrap();
         assert_eq!((broadcast, block_template, rates.is_none()), (false, false, true));
         assert_eq!(tables, OptionalTables::default());
-        assert_eq!(options_of(&settings.limits, &settings.server).unwrap(), server::Options::default());
+        assert_eq!(options_of(&settings.limits, &settings.server, false).unwrap(), server::Options::default());
     }
 }

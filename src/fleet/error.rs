@@ -260,7 +260,7 @@ impl FleetError {
 
     /// Whether the same may succeed later without a change on this machine: the store may answer again, or have the object
     /// again, or the disk may have space.
-    pub(super) fn can_pass(&self) -> bool {
+    pub(super) fn is_transient(&self) -> bool {
         match self {
             Self::Store { .. }
             | Self::Denied { .. }
@@ -306,8 +306,8 @@ mod tests {
             FleetError::Changed { object: object(), offset: 65_536 },
             of_file(io::ErrorKind::StorageFull),
         ];
-        assert!(passing.iter().all(FleetError::can_pass));
+        assert!(passing.iter().all(FleetError::is_transient));
         let lasting = [FleetError::Misnamed { object: object() }, of_file(io::ErrorKind::Other), FleetError::Stopped];
-        assert!(!lasting.iter().any(FleetError::can_pass));
+        assert!(!lasting.iter().any(FleetError::is_transient));
     }
 }

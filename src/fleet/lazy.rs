@@ -120,7 +120,8 @@ impl LazyJoin {
     /// Errors: as [`join`](fn@super::join).
     pub async fn complete(self, stop: &CancellationToken) -> Result<(), FleetError> {
         for file in &self.files {
-            or_stopped(stop, file.complete(&self.index, Pace::ALONE, stop)).await?;
+            let completed = stop.run_until_cancelled(file.complete(&self.index, Pace::ALONE, stop)).await;
+            completed.unwrap_or(Err(FleetError::Stopped))?;
         }
         self.end();
         Ok(())
@@ -130,19 +131,19 @@ impl LazyJoin {
     ///
     /// Errors: [`FleetError::Stopped`], `Misnamed`; a file cannot be read or written.
     pub async fn complete_beside_readers(self, stop: &CancellationToken) -> Result<(), FleetError> {
-        for file in &self.files {
-            while let Err(error) = or_stopped(stop, file.complete(&self.index, Pace::BESIDE_READERS, stop)).await {
-                if !error.can_pass() {
-                    return Err(error);
-                }
-                warn!(%error, again_in = ?RETRY_PAUSE, "the download is interrupted; what is missing is requested when it is read");
-                let pause = async {
+        let completing = async {
+            for file in &self.files {
+                while let Err(error) = file.complete(&self.index, Pace::BESIDE_READERS, stop).await {
+                    if !error.is_transient() {
+                        return Err(error);
+                    }
+                    warn!(%error, again_in = ?RETRY_PAUSE, "the download is interrupted; what is missing is requested when it is read");
                     tokio::time::sleep(RETRY_PAUSE).await;
-                    Ok(())
-                };
-                or_stopped(stop, pause).await?;
+                }
             }
-        }
+            Ok(())
+        };
+        stop.run_until_cancelled(completing).await.unwrap_or(Err(FleetError::Stopped))?;
         self.end();
         Ok(())
     }
@@ -155,17 +156,6 @@ impl LazyJoin {
         for file in &self.files {
             file.object.set_complete();
         }
-    }
-}
-
-/// What this returns, unless `stop` is cancelled before.
-async fn or_stopped<T>(
-    stop: &CancellationToken,
-    work: impl Future<Output = Result<T, FleetError>>,
-) -> Result<T, FleetError> {
-    tokio::select! {
-        done = work => done,
-        () = stop.cancelled() => Err(FleetError::Stopped),
     }
 }
 

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   reader ─ PartialFile::read ─┐ blocks that are missing,         ┌ in the file, from an earlier process ─┐
-//!   filler ─ fill ──────────────┴ that no other is at ─────► Claim ┴ in the store ─────────────────────────┴─ verified ─► there
+//!   filler ─ fill ──────────────┴ and not being fetched ───► Claim ┴ in the store ─────────────────────────┴─ verified ─► there
 //! ```
 //!
 //! A block is there once this process has compared it with its checksum, so that no record of them has to survive a crash.
@@ -31,13 +31,14 @@ use super::progress::TransferProgress;
 use super::reader_window::ReaderWindow;
 use super::store::FleetStore;
 use crate::chain::wide;
-use crate::index::{PartialFile, Patience, Unfetched, reserve};
+use crate::index::{PartialFile, Patience, Unfetched, reserve_space};
 
 /// How long a reader waits for the store.
 const READER_PATIENCE: Duration = Duration::from_secs(5);
 /// How long it waits after a reader waited in vain, until the store answers again: an answer needs many blocks.
 const BRIEF_PATIENCE: Duration = Duration::from_millis(10);
-/// The windows whose blocks are being fetched at most until then, so that readers notice when it does.
+/// How many windows of blocks, those of the filler among them, are being fetched at most until then, so that readers notice when it
+/// does.
 const PROBES: usize = 8;
 /// How long it waits for what others fetch before it is requested for this one: a large request may be slow.
 const PATIENCE_WITH_OTHERS: Duration = Duration::from_millis(500);
@@ -164,7 +165,7 @@ impl PartialObject {
         let file = opened.map_err(FleetError::of_file("make", path))?;
         let may_have_more = file.metadata().map_err(FleetError::of_file("read", path))?.len() > 0;
         // what else is on the disk cannot take the space of what is missing
-        reserve(&file, wanted.bytes).map_err(FleetError::of_file("make space for", path))?;
+        reserve_space(&file, wanted.bytes).map_err(FleetError::of_file("make space for", path))?;
         let missing = usize::try_from(wanted.bytes.div_ceil(wide(BLOCK))).unwrap_or(usize::MAX);
         let window = ReaderWindow::of(wanted.bytes);
         Ok(Self(Arc::new(Shared {

@@ -116,7 +116,7 @@ impl fmt::Display for DiskShortage {
 /// Makes a file so many bytes long, and takes their space on the disk if its file system can.
 ///
 /// Errors: the disk has less space; the file cannot be changed.
-pub fn reserve(file: &File, bytes: u64) -> io::Result<()> {
+pub fn reserve_space(file: &File, bytes: u64) -> io::Result<()> {
     #[cfg(target_os = "linux")]
     if bytes > 0 {
         use rustix::fs::{FallocateFlags, fallocate};

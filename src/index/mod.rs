@@ -53,7 +53,7 @@ mod witnesses;
 pub use block::{ParsedBlock, Parser};
 pub use copy::CopiedRows;
 pub use damage::{catch_damage, is_catching_damage};
-pub use disk_space::{DiskShortage, RequiredSpace, reserve};
+pub use disk_space::{DiskShortage, RequiredSpace, reserve_space};
 pub use error::IndexError;
 pub use frozen::{
     BuildPhase, BuildProgress, DueMerge, DueTable, Generation, GenerationIdentity, GenerationRange, PackedFormat,

@@ -243,7 +243,6 @@ pub(super) fn check_in_background(
 ) -> impl Future<Output = Result<(), Failure>> + use<> {
     let (settings, txids, stop) = (settings.clone(), index.frozen_txids(), stop.clone());
     let checking = tokio::spawn(async move {
-        let is_lazy = lazy.is_some();
         let completed = match lazy {
             Some(lazy) => lazy.complete_beside_readers(&stop).await,
             None => Ok(()),
@@ -254,9 +253,8 @@ pub(super) fn check_in_background(
             Ok(()) => {
                 let stop = stop.clone();
                 let check = move || {
-                    if is_lazy {
-                        txids.keep_filters();
-                    }
+                    // without a download all are there already
+                    txids.keep_filters();
                     // it reads all of them
                     check_txids(&settings, &txids, true, &stop)
                 };

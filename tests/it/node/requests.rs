@@ -4,13 +4,13 @@
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
-use bitcoin::hashes::{Hash, HashEngine, Hmac, HmacEngine, sha256};
+use bitcoin::hashes::Hash;
 use bitcoin::{Amount, Block, BlockHash, Network, TxOut, Txid, consensus, constants};
 use btcgraph::chain::Height;
 use btcgraph::node::{Auth, BlockFetcher, ChainTipStatus, Node, NodeError, NodeOptions, RetryPolicy, TxOutSetHash};
 use serde_json::json;
 
-use crate::support::bitcoind::{RealNode, wait_for};
+use crate::support::bitcoind::{RealNode, rpcauth, wait_for};
 
 fn settings(real: &RealNode) -> NodeOptions {
     let retry = RetryPolicy { patience: Duration::from_secs(20), ..RetryPolicy::default() };
@@ -99,11 +99,7 @@ fn a_wrong_login_is_refused_without_retry_or_disclosure() {
 
 #[test]
 fn a_user_and_password_of_the_node_are_accepted() {
-    // Core's share/rpcauth: user:salt$HMAC-SHA256(key = salt, message = password)
-    let mut code = HmacEngine::<sha256::Hash>::new(b"salt");
-    code.input(b"hunter2");
-    let code = Hmac::<sha256::Hash>::from_engine(code);
-    let Some(real) = RealNode::start(&[&format!("-rpcauth=alice:salt${code:x}")]) else { return };
+    let Some(real) = RealNode::start(&[&rpcauth("alice", "hunter2")]) else { return };
     let auth = Auth::UserPassword { user: "alice".into(), password: "hunter2".into() };
     Node::connect(NodeOptions { auth, ..settings(&real) }).unwrap();
 }

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use bitcoin::hashes::Hash;
+use bitcoin::hashes::{Hash, HashEngine, Hmac, HmacEngine, sha256};
 use bitcoin::{Address, BlockHash, Network, WPubkeyHash};
 use bitcoincore_rpc::RpcApi;
 use bitcoincore_rpc::jsonrpc;
@@ -282,6 +282,13 @@ impl Drop for RealNode {
     fn drop(&mut self) {
         self.kill();
     }
+}
+
+/// The setting of a node that accepts this user and password, as Core's `share/rpcauth` makes it.
+pub(crate) fn rpcauth(user: &str, password: &str) -> String {
+    let mut code = HmacEngine::<sha256::Hash>::new(b"salt");
+    code.input(password.as_bytes());
+    format!("-rpcauth={user}:salt${:x}", Hmac::<sha256::Hash>::from_engine(code))
 }
 
 /// Asks again until there is an answer; panics when the time is over.

@@ -6,14 +6,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use bitcoin::hashes::{Hash, HashEngine, Hmac, HmacEngine, sha256};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::super::fleet::s3::S3Server;
 use super::proxies::haproxy_as;
 use super::{agent, ask};
-use crate::support::bitcoind::{RealNode, free_port, wait_for};
+use crate::support::bitcoind::{RealNode, free_port, rpcauth, wait_for};
 use crate::support::program::{btcgraph, run};
 use crate::support::test_process::TestProcess;
 
@@ -104,13 +103,6 @@ fn root() -> PathBuf {
 
 fn directory() -> PathBuf {
     root().join("packaging/compose")
-}
-
-/// The name and the password hash of a user as the node's setting -rpcauth has them.
-fn rpcauth(user: &str, password: &str) -> String {
-    let mut code = HmacEngine::<sha256::Hash>::new(b"salt");
-    code.input(password.as_bytes());
-    format!("-rpcauth={user}:salt${:x}", Hmac::<sha256::Hash>::from_engine(code))
 }
 
 /// A process that is killed when dropped.

@@ -34,7 +34,8 @@ const QUERIES: [&str; 3] = [
     "{ tip { height hash } blocks(first: 3) { nodes { height hash } } }",
 ];
 const EVENTS: &str = "subscription ($after: String) { chainEvents(after: $after) { \
-                      __typename cursor ... on BlockConnected { block { height hash } } ... on BlockDisconnected { block { height hash } } } }";
+                      __typename cursor ... on BlockConnected { block { height hash } } \
+                      ... on BlockDisconnected { block { height hash } } } }";
 
 /// What all clients share.
 struct Observed {
