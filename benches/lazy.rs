@@ -89,6 +89,7 @@ fn main() -> Result<()> {
         network: Network::Regtest,
         directory: directory.path().join("publishing"),
         keep: Duration::from_secs(1),
+        rate: None,
         stop: CancellationToken::new(),
     };
     let bytes = runtime.block_on(publish(&store, &PublishedCut::new(Network::Regtest, frozen)?, &options))?.bytes;

@@ -2,13 +2,13 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail, ensure};
+use parking_lot::Mutex;
 use tokio::runtime::Runtime;
 
 use crate::figures::Figures;
@@ -25,7 +25,7 @@ const ROUNDS: usize = 8;
 const BLOCKS: usize = 6;
 const IN_BLOCK: usize = 1_000;
 const BETWEEN_BLOCKS: Duration = Duration::from_millis(1_500);
-/// Stores that are published to in a round at most.
+/// Stores that are published to at most.
 const STORES: usize = 50;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
 /// How long the last frames of a round may be under way.
@@ -34,22 +34,27 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// The payments that this takes.
 pub(crate) const PAYMENTS: usize = 2 * ROUNDS * BLOCKS * IN_BLOCK;
 
-/// Follows with the publisher's index, in turn without and with a process that publishes it.
-pub(crate) fn run(chain: &PublishedChain, garage: &Garage, report: &mut FleetReport) -> Result<()> {
+/// Follows with the publisher's index, in turn without and with a process that publishes it, so many bytes a second.
+pub(crate) fn run(chain: &PublishedChain, garage: &Garage, rate: Option<&str>, report: &mut FleetReport) -> Result<()> {
     let directory = chain.publisher();
     let mut served = Replica::start(chain.program(&directory, &["serve"]), &directory)?;
     served.wait_until_ready()?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     let mut subscribers = runtime.block_on(Subscribers::connect(&served.address()?, SUBSCRIBERS))?;
-    let (began, mut quiet, mut publishing, mut published) = (Instant::now(), Vec::new(), Vec::new(), 0);
-    for round in 0..ROUNDS {
+    let (began, mut quiet, mut publishing) = (Instant::now(), Vec::new(), Vec::new());
+    let publish = |store| {
+        let mut command = chain.publish(&garage.endpoint(0), &format!("following{store}"));
+        command.args(rate.map(|rate| ["--rate", rate]).into_iter().flatten());
+        idle(&command)
+    };
+    let publication = Publication::start((0..STORES).map(publish).collect(), chain.notes());
+    for _ in 0..ROUNDS {
+        publication.pause()?;
         quiet.extend(latencies(chain, &runtime, &mut subscribers)?);
-        let publish = |store| idle(&chain.publish(&garage.endpoint(0), &format!("following{round}-{store}")));
-        let commands = (0..STORES).map(publish);
-        let publication = Publication::start(commands.collect(), chain.notes());
+        publication.resume()?;
         publishing.extend(latencies(chain, &runtime, &mut subscribers)?);
-        published += publication.stop()?;
     }
+    let published = publication.stop()?;
     let what = format!("{}; while publishing ({published} complete): {}", Figures::of(quiet), Figures::of(publishing));
     report.add("blocks to subscribers of the publisher", began.elapsed(), what);
     served.stop()
@@ -65,39 +70,72 @@ fn idle(command: &Command) -> Command {
 
 /// A thread that publishes to one store after the other, each time with checksums that are computed again.
 struct Publication {
-    stop: Arc<AtomicBool>,
+    state: Arc<Mutex<PublisherState>>,
     thread: JoinHandle<Result<usize>>,
+}
+
+#[derive(Default)]
+struct PublisherState {
+    process: Option<Child>,
+    is_paused: bool,
+    has_ended: bool,
 }
 
 impl Publication {
     fn start(commands: Vec<Command>, notes: PathBuf) -> Self {
-        let stop = Arc::new(AtomicBool::new(false));
-        let of_thread = Arc::clone(&stop);
+        let state = Arc::<Mutex<PublisherState>>::default();
+        let of_thread = Arc::clone(&state);
         let work = move || {
             for (mut command, complete) in commands.into_iter().zip(0..) {
                 remove_directory(&notes)?;
-                let mut process = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
-                let status = loop {
-                    if let Some(status) = process.try_wait()? {
-                        break status;
-                    }
-                    if of_thread.load(Ordering::Acquire) {
-                        process.kill()?;
-                        process.wait()?;
+                loop {
+                    let mut state = of_thread.lock();
+                    if state.has_ended {
                         return Ok(complete);
                     }
+                    if let Some(status) = state.process.as_mut().map(Child::try_wait).transpose()?.flatten() {
+                        ensure!(status.success(), "publishing ended with {status}");
+                        state.process = None;
+                        break;
+                    }
+                    if state.process.is_none() && !state.is_paused {
+                        state.process = Some(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn()?);
+                    }
+                    drop(state);
                     thread::sleep(BETWEEN_LOOKS);
-                };
-                ensure!(status.success(), "publishing ended with {status}");
+                }
             }
             bail!("so many stores are too few")
         };
-        Self { stop, thread: thread::spawn(work) }
+        Self { state, thread: thread::spawn(work) }
+    }
+
+    fn pause(&self) -> Result<()> {
+        self.signal("STOP", true)
+    }
+
+    fn resume(&self) -> Result<()> {
+        self.signal("CONT", false)
+    }
+
+    fn signal(&self, signal: &str, is_paused: bool) -> Result<()> {
+        let mut state = self.state.lock();
+        state.is_paused = is_paused;
+        let Some(process) = &state.process else { return Ok(()) };
+        let status = Command::new("kill").args(["-s", signal, &process.id().to_string()]).status()?;
+        ensure!(status.success(), "cannot send {signal} to the publisher");
+        Ok(())
     }
 
     /// Kills the publisher. Returns how many publications were complete.
     fn stop(self) -> Result<usize> {
-        self.stop.store(true, Ordering::Release);
+        let mut state = self.state.lock();
+        state.has_ended = true;
+        if let Some(mut process) = state.process.take() {
+            process.kill()?;
+            process.wait()?;
+        }
+        drop(state);
         self.thread.join().map_err(|_| anyhow::anyhow!("a thread panicked"))?
     }
 }

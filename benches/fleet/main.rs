@@ -60,6 +60,12 @@ struct Arguments {
     /// Percent of a core that each replica has when three are compared with one.
     #[arg(long, default_value_t = 50)]
     share: u32,
+    /// Measure only blocks at subscribers beside a publication.
+    #[arg(long)]
+    following: bool,
+    /// Bytes a second of that publication, as `publish --rate` takes them; without it the default of `publish`.
+    #[arg(long)]
+    rate: Option<String>,
     /// How often a publisher is killed, and how often a joiner.
     #[arg(long, default_value_t = 30)]
     kills: usize,
@@ -114,8 +120,10 @@ fn fail(arguments: &Arguments, directory: &Path, report: &mut FleetReport) -> Re
 fn measure(arguments: &Arguments, directory: &Path, report: &mut FleetReport) -> Result<()> {
     let chain = make(directory, arguments.long, following::PAYMENTS, report)?;
     let garage = Garage::start(&arguments.garage, &directory.join("garage"), 1)?;
-    let joined = joining::run(&chain, &garage, report)?;
-    let heights = u32::try_from(100 + arguments.long / 3_000)?;
-    scaling::run(&chain, &garage, &joined, (heights, arguments.share), report)?;
-    following::run(&chain, &garage, report)
+    if !arguments.following {
+        let joined = joining::run(&chain, &garage, report)?;
+        let heights = u32::try_from(100 + arguments.long / 3_000)?;
+        scaling::run(&chain, &garage, &joined, (heights, arguments.share), report)?;
+    }
+    following::run(&chain, &garage, arguments.rate.as_deref(), report)
 }

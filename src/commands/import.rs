@@ -29,6 +29,7 @@ pub(super) async fn run(
     arguments: ImportArguments,
 ) -> Result<(), Failure> {
     let ImportArguments { from, without_node } = arguments;
+    fleet::refuse_wrong_blocks(settings)?;
     if let Some(url) = &from {
         match fleet::join(settings, &stop, url, !without_node, JoinMode::Whole).await? {
             Joining::Joined | Joining::Lazily(_) => {}

@@ -60,6 +60,7 @@ pub(super) async fn run(
     stop: CancellationToken,
     arguments: ServeArguments,
 ) -> Result<(), Failure> {
+    fleet::refuse_wrong_blocks(settings)?;
     let mut lazy = None;
     if let Some(url) = &arguments.from {
         let mode = if arguments.lazy { JoinMode::Lazy } else { JoinMode::Whole };
@@ -153,15 +154,16 @@ pub(super) async fn run(
     let followed = following.await;
     // the end of one ends the other too
     stop.cancel();
-    let served = serving.await.or_exit(Exit::Failed, "the server failed");
-    let administered = administering.await.or_exit(Exit::Failed, "the admin socket failed");
+    let served = serving.await.or_exit(Exit::Failed, "the server failed").flatten();
+    let administered = administering.await.or_exit(Exit::Failed, "the admin socket failed").flatten();
     let delivered = pieces::blocking(move || {
         webhooks.join();
         Ok(())
     });
     delivered.await?;
     let checked = checking.await;
-    followed.and(served?).and(administered?).and(checked)
+    // what ends the others comes first
+    checked.and(followed).and(served).and(administered)
 }
 
 /// The index, of which files may be missing if it was joined lazily.

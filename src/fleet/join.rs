@@ -1,6 +1,7 @@
 //! Joins: an empty data directory becomes an index by the published blocks of another.
 
 use std::fs::{self, File};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -113,7 +114,6 @@ impl JoinTarget {
         {
             return Err(FleetError::Salt { holder: holder.clone(), remedy });
         }
-        let bytes = manifest.bytes();
         let parts: Vec<_> =
             manifest.generations.iter().map(|generation| part_of(generation, &self.directory)).collect();
         remove_other_parts(&self.directory, &parts)?;
@@ -122,8 +122,11 @@ impl JoinTarget {
                 Index::take_back(&options.index.path, &generation.stem, build_of(object), part)?;
             }
         }
-        if !parts.iter().any(|part| part.exists())
-            && let Some(shortage) = RequiredSpace::at(&self.directory, bytes.saturating_add(RESERVE)).shortage()
+        let missing =
+            manifest.generations.iter().zip(&parts).map(|(generation, part)| missing_bytes(generation.bytes, part));
+        let missing = missing.fold(0, u64::saturating_add);
+        if missing > 0
+            && let Some(shortage) = RequiredSpace::at(&self.directory, missing.saturating_add(RESERVE)).shortage()
         {
             return Err(FleetError::DiskShortage(shortage));
         }
@@ -131,12 +134,19 @@ impl JoinTarget {
             manifest = %name,
             height = manifest.height,
             generations = manifest.generations.len(),
-            mib = bytes >> 20,
+            mib = manifest.bytes() >> 20,
             store = store.url(),
             "joining"
         );
         Ok((name, manifest))
     }
+}
+
+/// The space on the disk that a file of so many bytes does not have yet.
+fn missing_bytes(bytes: u64, part: &Path) -> u64 {
+    // the system counts blocks of 512 bytes, whatever the file system has
+    let taken = fs::metadata(part).map_or(0, |part| part.blocks().saturating_mul(512));
+    bytes.saturating_sub(taken)
 }
 
 /// Removes the files of a download that another manifest began, which take as much space as those of this one.

@@ -4,6 +4,7 @@
 //! were published; this comparison proves that the txids are those of the chain that leads to the block which the node has.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -36,6 +37,9 @@ pub struct JoinedNote {
     pub hash: BlockHash,
     /// Whether all txids were compared, and are those of the chain.
     pub txids_match: bool,
+    /// Why the index must not be used, if a comparison found it.
+    #[serde(default)]
+    pub refusal: Option<String>,
 }
 
 /// The result of a comparison.
@@ -51,7 +55,7 @@ pub enum TxidCheck {
 
 impl JoinedNote {
     pub(super) fn new(name: &ManifestName) -> Self {
-        Self { manifest: name.to_string(), height: name.height, hash: name.hash, txids_match: false }
+        Self { manifest: name.to_string(), height: name.height, hash: name.hash, txids_match: false, refusal: None }
     }
 
     /// The note of the index in this file, `None` if it was not joined.
@@ -67,6 +71,24 @@ impl JoinedNote {
         }
         let content = serde_json::to_vec(self).map_err(|error| FleetError::of_file("write", &path)(error.into()))?;
         write_whole(&path, &content)
+    }
+
+    /// Removes the note, if there is one: the index that it was of does not exist.
+    ///
+    /// Errors: it cannot be removed.
+    pub fn remove(index: &Path) -> Result<(), FleetError> {
+        let path = path_beside(index);
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(FleetError::of_file("remove", &path)(error)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Notes why the index must not be used, for every later start.
+    ///
+    /// Errors: the note cannot be written.
+    pub fn refuse(self, index: &Path, reason: String) -> Result<(), FleetError> {
+        Self { refusal: Some(reason), ..self }.write(index)
     }
 
     /// Compares all txids, and notes it if they match. Rests half of the time if `rests` says so.

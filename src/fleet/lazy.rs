@@ -222,7 +222,7 @@ async fn files_of(
 ) -> Result<Vec<LazyFile>, FleetError> {
     let directory = joining_directory(index);
     let progress = Arc::new(TransferProgress::in_background("downloading", manifest.bytes()));
-    let (mut fetches, mut files, is_failing) = (JoinSet::new(), Vec::new(), Arc::default());
+    let (mut fetches, mut files, health) = (JoinSet::new(), Vec::new(), Arc::default());
     for (at, generation) in manifest.generations.iter().enumerate() {
         let (object, _) = objects_of(name, generation)?;
         let file = Index::generation_name(&generation.stem, build_of(object));
@@ -231,11 +231,11 @@ async fn files_of(
             continue;
         }
         let (store, directory, name, generation) = (store.clone(), directory.clone(), name.clone(), generation.clone());
-        let (progress, is_failing, stop) = (Arc::clone(&progress), Arc::clone(&is_failing), stop.clone());
+        let (progress, health, stop) = (Arc::clone(&progress), Arc::clone(&health), stop.clone());
         fetches.spawn(async move {
             let (wanted, part) =
                 (wanted(&store, &directory, &name, &generation).await?, part_of(&generation, &directory));
-            let object = PartialObject::open(&store, wanted, &part, &progress, (&is_failing, &stop))?;
+            let object = PartialObject::open(&store, wanted, &part, &progress, (&health, &stop))?;
             Ok::<_, FleetError>((at, LazyFile { name: file, part, object }))
         });
     }

@@ -16,6 +16,7 @@
 
 mod backup;
 mod block_fetch;
+mod byte_rate;
 mod checksums;
 mod download;
 mod error;
@@ -32,6 +33,7 @@ mod reader_window;
 mod restore;
 mod retire;
 mod store;
+mod store_health;
 mod upload;
 
 pub use backup::{BackupOutcome, BackupSource, back_up};

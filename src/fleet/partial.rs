@@ -30,6 +30,7 @@ use super::error::FleetError;
 use super::progress::TransferProgress;
 use super::reader_window::ReaderWindow;
 use super::store::FleetStore;
+use super::store_health::StoreHealth;
 use crate::chain::wide;
 use crate::index::{PartialFile, Patience, Unfetched, reserve_space};
 
@@ -37,8 +38,7 @@ use crate::index::{PartialFile, Patience, Unfetched, reserve_space};
 const READER_PATIENCE: Duration = Duration::from_secs(5);
 /// How long it waits after a reader waited in vain, until the store answers again: an answer needs many blocks.
 const BRIEF_PATIENCE: Duration = Duration::from_millis(10);
-/// How many windows of blocks, those of the filler among them, are being fetched at most until then, so that readers notice when it
-/// does.
+/// How many windows of blocks are being fetched for readers at most until then, so that they notice when it does.
 const PROBES: usize = 8;
 /// How long it waits for what others fetch before it is requested for this one: a large request may be slow.
 const PATIENCE_WITH_OTHERS: Duration = Duration::from_millis(500);
@@ -84,8 +84,8 @@ struct Shared {
     blocks: Mutex<BlockStates>,
     /// Readers that wait.
     readers: AtomicUsize,
-    /// Whether a reader waited in vain, and the store has not answered since. Objects of a store share it.
-    is_failing: Arc<AtomicBool>,
+    /// Objects of a store share it.
+    health: Arc<StoreHealth>,
     stop: CancellationToken,
     window: ReaderWindow,
     /// Requests of ranges so far.
@@ -99,6 +99,8 @@ struct BlockStates {
     missing: usize,
     /// Those that are being fetched.
     fetches: BTreeMap<usize, Arc<BlockFetch>>,
+    /// How many of them are being fetched for readers.
+    for_readers: usize,
 }
 
 /// Blocks that follow each other and that this alone fetches. Dropped before, it gives them up.
@@ -136,6 +138,9 @@ impl Claim {
                 blocks.fetches.remove(&block);
             }
         }
+        if self.fetcher == Fetcher::Reader {
+            blocks.for_readers = blocks.for_readers.saturating_sub(self.blocks.len());
+        }
         drop(blocks);
         self.fetch.end(result);
     }
@@ -150,8 +155,8 @@ impl Drop for Claim {
 }
 
 impl PartialObject {
-    /// The object in this file, which is made if it does not exist. `is_failing` is for all objects of the store that readers
-    /// wait for; `stop` ends endless waiting. Must be called within a runtime of tokio.
+    /// The object in this file, which is made if it does not exist. `health` is that of the store; `stop` ends endless waiting.
+    /// Must be called within a runtime of tokio.
     ///
     /// Errors: the file cannot be opened; the disk has no space.
     pub(super) fn open(
@@ -159,7 +164,7 @@ impl PartialObject {
         wanted: WantedObject,
         path: &Path,
         progress: &Arc<TransferProgress>,
-        (is_failing, stop): (&Arc<AtomicBool>, &CancellationToken),
+        (health, stop): (&Arc<StoreHealth>, &CancellationToken),
     ) -> Result<Self, FleetError> {
         let opened = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path);
         let file = opened.map_err(FleetError::of_file("make", path))?;
@@ -175,10 +180,15 @@ impl PartialObject {
             file,
             may_have_more: AtomicBool::new(may_have_more),
             is_complete: AtomicBool::new(false),
-            blocks: Mutex::new(BlockStates { are_there: vec![false; missing], missing, fetches: BTreeMap::new() }),
+            blocks: Mutex::new(BlockStates {
+                are_there: vec![false; missing],
+                missing,
+                fetches: BTreeMap::new(),
+                for_readers: 0,
+            }),
             readers: AtomicUsize::new(0),
             window,
-            is_failing: Arc::clone(is_failing),
+            health: Arc::clone(health),
             stop: stop.clone(),
             requests: AtomicU64::new(0),
             progress: Arc::clone(progress),
@@ -191,14 +201,23 @@ impl PartialObject {
     /// Errors: [`FleetError::Gone`], `Truncated`, `Changed`, `Stopped`; the store fails; the file cannot be read or written.
     /// What was fetched stays.
     pub(super) async fn fill(&self, pace: Pace, stop: &CancellationToken) -> Result<(), FleetError> {
-        let (shared, name) = (&self.0, self.0.wanted.object.object());
-        match shared.store.size(&name).await? {
-            None => return Err(FleetError::Gone { object: name }),
-            Some(found) if found != shared.wanted.bytes => {
-                return Err(FleetError::Truncated { object: name, found, expected: shared.wanted.bytes });
+        let filled = self.fill_missing(pace, stop).await;
+        let (wanted, store) = (self.wanted(), &self.0.store);
+        // of an object that was cut short other bytes or an error of the store may come
+        if let Err(FleetError::Changed { .. } | FleetError::Store { .. }) = filled {
+            let (object, expected) = (wanted.object.object(), wanted.bytes);
+            match store.size(&object).await {
+                Ok(Some(found)) if found != expected => {
+                    return Err(FleetError::Truncated { object, found, expected });
+                }
+                _ => {}
             }
-            Some(_) => {}
         }
+        filled
+    }
+
+    async fn fill_missing(&self, pace: Pace, stop: &CancellationToken) -> Result<(), FleetError> {
+        let shared = &self.0;
         let all = shared.blocks.lock().are_there.len();
         while shared.blocks.lock().missing > 0 {
             let (mut next, mut running) = (0, JoinSet::new());
@@ -233,6 +252,7 @@ impl PartialObject {
     pub(super) fn forget(&self) {
         let mut blocks = self.0.blocks.lock();
         self.0.may_have_more.store(true, Ordering::Relaxed);
+        self.0.progress.take_back(self.0.bytes_there(&blocks));
         blocks.missing = blocks.are_there.len();
         blocks.are_there.fill(false);
     }
@@ -275,6 +295,9 @@ impl Shared {
             let end = (block..around.end).take_while(is_free).last().unwrap_or(block) + 1;
             let fetch = Arc::<BlockFetch>::default();
             blocks.fetches.extend((first..end).map(|block| (block, Arc::clone(&fetch))));
+            if fetcher == Fetcher::Reader {
+                blocks.for_readers += end - first;
+            }
             claims.push(Claim { shared: Arc::clone(self), blocks: first..end, fetch, fetcher });
         }
         claims
@@ -290,7 +313,7 @@ impl Shared {
                 return required;
             }
             if logged.is_none_or(|logged| logged.elapsed() >= LOG_INTERVAL) {
-                warn!(%error, "following the node waits for a part of the index that is not on this machine yet");
+                warn!(%error, "waiting for a part of the index that is not on this machine yet");
                 logged = Some(Instant::now());
             }
             std::thread::sleep(RETRY_PAUSE);
@@ -305,14 +328,14 @@ impl Shared {
             // of an earlier process, also if the store does not answer
             return Ok(());
         }
-        let is_failing = self.is_failing.load(Ordering::Relaxed);
+        let (is_failing, answers) = (self.health.is_failing(), self.health.answers());
         let until = Instant::now() + if is_failing { BRIEF_PATIENCE } else { READER_PATIENCE };
         let all = self.blocks.lock().are_there.len();
         let window = self.window.blocks();
         let around = wanted.start / window * window..all.min(wanted.end.div_ceil(window) * window);
         let (mut own, mut slow): (Vec<Arc<BlockFetch>>, _) = (Vec::new(), None);
         loop {
-            if is_failing && self.blocks.lock().fetches.len() > PROBES * window {
+            if is_failing && self.blocks.lock().for_readers > PROBES * window {
                 return Err(Unfetched("the store does not answer".to_owned()));
             }
             // what is slow is requested once more without what is beside it
@@ -332,7 +355,7 @@ impl Shared {
             let patience = if is_own { until } else { until.min(Instant::now() + PATIENCE_WITH_OTHERS) };
             let result = fetch.wait(patience);
             if is_own || Instant::now() >= until {
-                result.inspect_err(|_| self.is_failing.store(true, Ordering::Relaxed))?;
+                result.inspect_err(|_| self.health.record_failure(answers))?;
             } else if result.is_err() {
                 // what is slow or failed for another is requested for this one
                 slow = Some(fetch);
@@ -382,11 +405,11 @@ impl Shared {
             if fetcher == Fetcher::Reader && (content.is_err() || blocks.len() >= window) {
                 self.window.adapt(window, content.as_ref().map(|_| begun.elapsed()).ok());
             }
+            if matches!(content, Ok(_) | Err(FleetError::Gone { .. })) {
+                self.health.record_answer();
+            }
             match self.write(&blocks, content?).await? {
-                None => {
-                    self.is_failing.store(false, Ordering::Relaxed);
-                    return Ok(());
-                }
+                None => return Ok(()),
                 Some(offset) if attempt == ATTEMPTS => {
                     return Err(FleetError::Changed { object, offset: range.start + offset });
                 }
@@ -435,6 +458,11 @@ impl Shared {
             }
             tokio::time::sleep(PAUSE).await;
         }
+    }
+
+    fn bytes_there(&self, blocks: &BlockStates) -> u64 {
+        let there = (0..).zip(&blocks.are_there).filter(|(_, is_there)| **is_there);
+        there.map(|(block, _)| self.bytes_of(&(block..block + 1))).map(|range| range.end - range.start).sum()
     }
 
     fn bytes_of(&self, blocks: &Range<usize>) -> Range<u64> {

@@ -68,6 +68,16 @@ impl TransferProgress {
     }
 }
 
+impl TransferProgress {
+    /// So many bytes that were done have to be done again.
+    pub(super) fn take_back(&self, bytes: u64) {
+        match &self.bar {
+            Some(bar) => bar.dec(bytes),
+            None => drop(self.done_bytes.fetch_sub(bytes, Ordering::Relaxed)),
+        }
+    }
+}
+
 impl Drop for TransferProgress {
     fn drop(&mut self) {
         if let Some(bar) = &self.bar {

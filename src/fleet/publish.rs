@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::thread;
 use std::time::Duration;
 
 use bitcoin::{BlockHash, Network};
@@ -11,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
+use super::byte_rate::ByteRate;
 use super::checksums::BlockChecksums;
 use super::error::FleetError;
 use super::files::{lock, write_whole};
@@ -85,6 +88,8 @@ pub struct PublishOptions {
     pub directory: PathBuf,
     /// How long an object stays that no manifest names any more.
     pub keep: Duration,
+    /// The most bytes a second that are read, for checksums and for uploads.
+    pub rate: Option<NonZeroU64>,
     /// Stops publishing, which the next call continues.
     pub stop: CancellationToken,
 }
@@ -203,7 +208,8 @@ async fn prepare(cut: &PublishedCut, options: &PublishOptions) -> Result<Vec<Pre
             sizes.insert(file.path.clone(), size);
         }
         let progress = TransferProgress::new("computing checksums", sizes.values().sum());
-        files.iter().map(|file| prepare_file(file, &options, &progress)).collect()
+        let rate = ByteRate::new(options.rate);
+        files.iter().map(|file| prepare_file(file, &options, &progress, &rate)).collect()
     };
     tokio::task::spawn_blocking(work).await?
 }
@@ -212,6 +218,7 @@ fn prepare_file(
     file: &CutFile,
     options: &PublishOptions,
     progress: &TransferProgress,
+    rate: &ByteRate,
 ) -> Result<PreparedGeneration, FleetError> {
     let CutFile { path, height, hash, transactions } = file;
     let bytes = fs::metadata(path).map_err(FleetError::of_file("find", path))?.len();
@@ -228,7 +235,10 @@ fn prepare_file(
         progress.add(bytes);
         known
     } else {
-        let (object, sums) = BlockChecksums::of_file(path, &options.stop, |read| progress.add(read))?;
+        let (object, sums) = BlockChecksums::of_file(path, &options.stop, |read| {
+            progress.add(read);
+            thread::sleep(rate.wait_for(read));
+        })?;
         write_whole(&of_sums, sums.encode())?;
         let known = serde_json::to_vec(&KnownFile { bytes, object: object.to_string() });
         write_whole(&of_file, &known.map_err(|error| FleetError::of_file("write", &of_file)(error.into()))?)?;
@@ -281,7 +291,9 @@ async fn upload_missing(
         info!(objects = files.len() + sums.len(), mib = bytes >> 20, store = store.url(), "uploading");
     }
     let progress = TransferProgress::new("uploading", bytes);
-    let uploader = Uploader { store, directory: &options.directory, progress: &progress, stop: &options.stop };
+    let rate = Arc::new(ByteRate::new(options.rate));
+    let (directory, stop) = (&options.directory, &options.stop);
+    let uploader = Uploader { store, directory, progress: &progress, rate, stop };
     for generation in &sums {
         store.write(&generation.checksums.object(), generation.file.sums.encode().to_vec()).await?;
         progress.add(of_sums(generation));

@@ -16,6 +16,7 @@ use object_store::{Error, MultipartUpload, ObjectStoreExt, PutPayload};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use super::byte_rate::ByteRate;
 use super::checksums::{BLOCK, BlockChecksums};
 use super::error::FleetError;
 use super::names::ContentHash;
@@ -44,6 +45,7 @@ pub(super) struct Uploader<'u> {
     /// Where the parts are noted.
     pub(super) directory: &'u Path,
     pub(super) progress: &'u TransferProgress,
+    pub(super) rate: Arc<ByteRate>,
     pub(super) stop: &'u CancellationToken,
 }
 
@@ -54,7 +56,7 @@ impl Uploader<'_> {
     pub(super) async fn upload(&self, file: &UploadedFile) -> Result<(), FleetError> {
         let name = file.object.object();
         if file.bytes <= PART {
-            let content = read_part(file, 0, file.bytes).await?;
+            let content = self.unless_stopped(self.read_part(file, 0, file.bytes)).await??;
             self.store.write(&name, content).await?;
             self.progress.add(file.bytes);
             return Ok(());
@@ -84,7 +86,7 @@ impl Uploader<'_> {
         let mut offset = 0;
         while offset < file.bytes {
             let length = PART.min(file.bytes - offset);
-            let content = read_part(file, offset, length).await?;
+            let content = self.unless_stopped(self.read_part(file, offset, length)).await??;
             self.unless_stopped(upload.put_part(PutPayload::from(content))).await?.map_err(failed)?;
             self.progress.add(length);
             offset += length;
@@ -113,16 +115,17 @@ impl Uploader<'_> {
         loop {
             while running.len() < CONCURRENT {
                 let Some(part) = waiting.next() else { break };
-                let content = read_part(file, part * part_bytes, length_of(part)).await?;
                 let (bucket, path, id) = (bucket.clone(), path.clone(), parts.id.clone());
+                let content = self.read_part(file, part * part_bytes, length_of(part));
                 running.spawn(async move {
+                    let content = PutPayload::from(content.await?);
                     let index = usize::try_from(part).unwrap_or(usize::MAX);
-                    (part, bucket.put_part(&path, &id, index, PutPayload::from(content)).await)
+                    Ok::<_, FleetError>((part, bucket.put_part(&path, &id, index, content).await))
                 });
             }
             // dropping the others when it fails stops them; their parts are uploaded again
             let Some(joined) = self.unless_stopped(running.join_next()).await? else { break };
-            match joined? {
+            match joined?? {
                 (part, Ok(id)) => {
                     self.progress.add(length_of(part));
                     parts.add(part, id.content_id)?;
@@ -135,6 +138,20 @@ impl Uploader<'_> {
             return Err(part_failed(name, &note, error));
         }
         fs::remove_file(&note).map_err(FleetError::of_file("remove", &note))
+    }
+
+    /// Reads a part of a file when it is due, as [`read_part`] does.
+    fn read_part(
+        &self,
+        file: &UploadedFile,
+        offset: u64,
+        length: u64,
+    ) -> impl Future<Output = Result<Vec<u8>, FleetError>> + use<> {
+        let (path, sums, rate) = (file.path.clone(), Arc::clone(&file.sums), Arc::clone(&self.rate));
+        async move {
+            tokio::time::sleep(rate.wait_for(length)).await;
+            tokio::task::spawn_blocking(move || read_part(&path, &sums, offset, length)).await?
+        }
     }
 
     async fn unless_stopped<T>(&self, work: impl Future<Output = T>) -> Result<T, FleetError> {
@@ -163,21 +180,17 @@ fn part_bytes(bytes: u64) -> u64 {
 }
 
 /// Reads a part of a file, which begins at a block, and compares it with its checksums.
-async fn read_part(file: &UploadedFile, offset: u64, length: u64) -> Result<Vec<u8>, FleetError> {
-    let (path, sums) = (file.path.clone(), Arc::clone(&file.sums));
-    let work = move || {
-        let failed = FleetError::of_file("read", &path);
-        let mut content = vec![0; usize::try_from(length).unwrap_or(usize::MAX)];
-        let mut file = File::open(&path).map_err(&failed)?;
-        file.seek(SeekFrom::Start(offset)).map_err(&failed)?;
-        file.read_exact(&mut content).map_err(&failed)?;
-        let first = usize::try_from(offset / wide(BLOCK)).unwrap_or(usize::MAX);
-        match sums.first_difference(first, &content) {
-            None => Ok(content),
-            Some(_) => Err(FleetError::LocalChange { path: path.clone() }),
-        }
-    };
-    tokio::task::spawn_blocking(work).await?
+fn read_part(path: &Path, sums: &BlockChecksums, offset: u64, length: u64) -> Result<Vec<u8>, FleetError> {
+    let failed = FleetError::of_file("read", path);
+    let mut content = vec![0; usize::try_from(length).unwrap_or(usize::MAX)];
+    let mut file = File::open(path).map_err(&failed)?;
+    file.seek(SeekFrom::Start(offset)).map_err(&failed)?;
+    file.read_exact(&mut content).map_err(&failed)?;
+    let first = usize::try_from(offset / wide(BLOCK)).unwrap_or(usize::MAX);
+    match sums.first_difference(first, &content) {
+        None => Ok(content),
+        Some(_) => Err(FleetError::LocalChange { path: path.to_owned() }),
+    }
 }
 
 /// The parts of an upload that the bucket has.

@@ -123,12 +123,13 @@ pub fn reserve_space(file: &File, bytes: u64) -> io::Result<()> {
         use rustix::io::{Errno, retry_on_intr};
         let before = file.metadata()?.len();
         match retry_on_intr(|| fallocate(file, FallocateFlags::empty(), 0, bytes)) {
-            Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => {}
-            Err(error) => {
+            Err(error @ (Errno::NOSPC | Errno::DQUOT | Errno::FBIG | Errno::IO)) => {
                 // the rest of the disk is for others
                 file.set_len(before)?;
                 return Err(error.into());
             }
+            // a file system that cannot says so in many ways
+            Ok(()) | Err(_) => {}
         }
     }
     file.set_len(bytes)

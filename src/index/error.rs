@@ -363,6 +363,13 @@ fn is_full(kind: ErrorKind) -> bool {
 }
 
 impl IndexError {
+    /// Whether a retry may succeed: a block is not on the tip, the bytes of a frozen transaction are not available, or a part of
+    /// the index cannot be fetched now.
+    #[must_use]
+    pub fn is_transient(&self) -> bool {
+        matches!(self, Self::NotOnTip { .. } | Self::RawUnavailable { .. } | Self::Unfetched(_))
+    }
+
     /// Whether the error is only a consequence of an earlier error that broke the database.
     #[must_use]
     pub fn is_aftermath(&self) -> bool {

@@ -78,13 +78,10 @@ impl SyncError {
     #[must_use]
     pub fn is_transient(&self) -> bool {
         match self {
-            Self::Node(NodeError::BlockNotFound { .. })
-            | Self::Index(IndexError::NotOnTip { .. } | IndexError::RawUnavailable { .. } | IndexError::Unfetched(_))
-            | Self::NodeBehind { .. }
-            | Self::Awaited { .. } => true,
+            Self::Node(NodeError::BlockNotFound { .. }) | Self::NodeBehind { .. } | Self::Awaited { .. } => true,
             Self::Node(error) => error.is_transient(),
-            Self::Index(_)
-            | Self::ForeignChain { .. }
+            Self::Index(error) => error.is_transient(),
+            Self::ForeignChain { .. }
             | Self::DiskShortage(_)
             | Self::NodePrunes
             | Self::BlocksPruned { .. }

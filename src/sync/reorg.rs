@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bitcoin::Txid;
+use tracing::debug;
 
 use super::error::SyncError;
 use super::follow::SyncLoop;
@@ -166,8 +167,15 @@ impl SyncLoop<'_> {
             return Ok(false);
         }
         let (Some(record), Some(mempool_sync)) = (&self.record, &mut self.mempool_sync) else { return Ok(false) };
-        // the chain cannot always be read: the record stays until its outcome is written
-        let outcome = mempool_sync.outcome(chain, &record.reorg.left().collect::<Vec<_>>())?;
+        // the record stays until its outcome is written, or overdue
+        let outcome = match mempool_sync.outcome(chain, &record.reorg.left().collect::<Vec<_>>()) {
+            Ok(outcome) => outcome,
+            Err(error) if error.is_transient() => {
+                debug!(%error, "the outcome of a reorganisation cannot be read yet");
+                return Ok(false);
+            }
+            Err(error) => return Err(error.into()),
+        };
         let mut update = self.follow.index.update()?;
         record.finish(&mut update, outcome)?;
         update.commit_non_durable()?;

@@ -194,6 +194,18 @@ fn asking(node: Node) -> OnChain {
     })
 }
 
+/// Refuses an index of which an earlier run found that it is not one of the chain.
+pub(super) fn refuse_wrong_blocks(settings: &Settings) -> Result<(), Failure> {
+    let index = settings.index_file();
+    if !index.exists() {
+        return Ok(JoinedNote::remove(&index)?);
+    }
+    match JoinedNote::read(&index).and_then(|note| note.refusal) {
+        Some(reason) => Err(Failure::new(Exit::Index, reason)),
+        None => Ok(()),
+    }
+}
+
 /// Compares the txids of an index that was joined with its headers, unless that was done. `rests` leaves the processor to
 /// requests half of the time.
 ///
@@ -206,10 +218,9 @@ pub(super) fn check_txids(
 ) -> Result<(), Failure> {
     let index = settings.index_file();
     let Some(note) = JoinedNote::read(&index).filter(|note| !note.txids_match) else { return Ok(()) };
-    let manifest = note.manifest.clone();
     match note.check(&index, txids, rests, stop)? {
         TxidCheck::Match | TxidCheck::Stopped => Ok(()),
-        TxidCheck::Mismatch(mismatch) => Err(Failure::new(Exit::Index, wrong_blocks(&manifest, &index, &mismatch))),
+        TxidCheck::Mismatch(mismatch) => Err(wrong_blocks(&index, &mismatch)),
     }
 }
 
@@ -224,13 +235,21 @@ pub(super) async fn check_after_import(settings: &Settings, stop: &CancellationT
     pieces::blocking(move || check_txids(&settings, &pieces::open_index(&settings)?.frozen_txids(), false, &stop)).await
 }
 
-fn wrong_blocks(manifest: &str, index: &Path, mismatch: &impl std::fmt::Display) -> String {
-    format!(
-        "the index was joined from manifest {manifest}, and is not an index of the chain: {mismatch}. The publisher had a damaged \
+/// The failure of an index that was joined and is not one of the chain, which is noted for every later start.
+fn wrong_blocks(index: &Path, why: &impl std::fmt::Display) -> Failure {
+    let note = JoinedNote::read(index);
+    let manifest = note.as_ref().map_or("unknown", |note| note.manifest.as_str());
+    let reason = format!(
+        "the index was joined from manifest {manifest}, and is not an index of the chain: {why}. The publisher had a damaged \
          or wrong index, so do not use its answers: remove {index} with the directories beside it, and join from another store or \
          import from the node",
         index = index.display()
-    )
+    );
+    // without the note the next start compares again
+    if let Some(Err(error)) = note.map(|note| note.refuse(index, reason.clone())) {
+        warn!(%error, "cannot note that the index is wrong");
+    }
+    Failure::new(Exit::Index, reason)
 }
 
 /// Completes the download of an index that was joined, compares its txids while it is served, and stops the server if they
@@ -243,31 +262,43 @@ pub(super) fn check_in_background(
 ) -> impl Future<Output = Result<(), Failure>> + use<> {
     let (settings, txids, stop) = (settings.clone(), index.frozen_txids(), stop.clone());
     let checking = tokio::spawn(async move {
-        let completed = match lazy {
-            Some(lazy) => lazy.complete_beside_readers(&stop).await,
-            None => Ok(()),
-        };
-        let checked = match completed {
-            Err(FleetError::Stopped) => return Ok(()),
-            Err(error) => Err(error.into()),
-            Ok(()) => {
-                let stop = stop.clone();
-                let check = move || {
-                    // without a download all are there already
-                    txids.keep_filters();
-                    // it reads all of them
-                    check_txids(&settings, &txids, true, &stop)
-                };
-                pieces::blocking(check).await
-            }
-        };
-        if let Err(failure) = &checked {
-            error!("{}", failure.message());
-            stop.cancel();
+        // also a panic ends the server
+        let unless_checked = stop.clone().drop_guard();
+        let checked = complete_and_check(settings, txids, lazy, stop).await;
+        match &checked {
+            Ok(()) => drop(unless_checked.disarm()),
+            Err(failure) => error!("{}", failure.message()),
         }
         checked
     });
     async move { checking.await.unwrap_or_else(|error| Err(Failure::new(Exit::Failed, error))) }
+}
+
+async fn complete_and_check(
+    settings: Settings,
+    txids: FrozenTxids,
+    lazy: Option<Box<LazyJoin>>,
+    stop: CancellationToken,
+) -> Result<(), Failure> {
+    let completed = match lazy {
+        Some(lazy) => lazy.complete_beside_readers(&stop).await,
+        None => Ok(()),
+    };
+    match completed {
+        Err(FleetError::Stopped) => return Ok(()),
+        Err(FleetError::Misnamed { object }) => {
+            let why = format!("{object} of the store has another content than its name says");
+            return Err(wrong_blocks(&settings.index_file(), &why));
+        }
+        completed => completed?,
+    }
+    let check = move || {
+        // without a download all are there already
+        txids.keep_filters();
+        // it reads all of them
+        check_txids(&settings, &txids, true, &stop)
+    };
+    pieces::blocking(check).await
 }
 
 impl From<FleetError> for Failure {

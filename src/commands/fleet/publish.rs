@@ -1,12 +1,13 @@
 //! `btcgraph publish`: uploads the frozen blocks of the index to an object store. While a server has the index open, that server
 //! says which files they are.
 
+use std::num::NonZeroU64;
 use std::time::Duration;
 
 use btcgraph::fleet::{self, FleetStore, PublishOptions, PublishOutcome, PublishedCut};
 use btcgraph::index::{Index, IndexError, IndexOptions, Snapshot};
 use btcgraph::server::admin::DescribeCut;
-use btcgraph::settings::Settings;
+use btcgraph::settings::{ByteSize, Settings};
 use btcgraph::view::Published;
 use clap::Args;
 use tokio_util::sync::CancellationToken;
@@ -18,6 +19,10 @@ use super::with_current_files;
 
 /// Reading which blocks are frozen needs little memory.
 const CACHE_BYTES: usize = 16 << 20;
+/// The pause after a failure, unless the pause between publications is shorter.
+const RETRY_PAUSE: Duration = Duration::from_secs(60);
+/// Bytes a second beside a running server, unless the command has another rate: the blocks that it follows arrive as without.
+const RATE_BESIDE_A_SERVER: ByteSize = ByteSize::new(32 << 20);
 
 #[derive(Args)]
 pub(in crate::commands) struct PublishArguments {
@@ -27,6 +32,10 @@ pub(in crate::commands) struct PublishArguments {
     /// Publish again and again, with this pause: a number with s, m, h or d behind it, as in 6h
     #[arg(long, value_name = "DURATION", value_parser = pause)]
     every: Option<Duration>,
+    /// The most bytes a second that are read and uploaded, as in 8MiB, or 0 for no bound [default: 32MiB while a server has the
+    /// index open, and otherwise no bound]
+    #[arg(long, value_name = "BYTES")]
+    rate: Option<ByteSize>,
 }
 
 /// Publishes once, or until `stop` is cancelled.
@@ -35,41 +44,52 @@ pub(in crate::commands) async fn run(
     stop: CancellationToken,
     arguments: PublishArguments,
 ) -> Result<(), Failure> {
-    let PublishArguments { to, every } = arguments;
+    let PublishArguments { to, every, rate } = arguments;
     let store = stores::open_store(&to, true)?;
     loop {
         let published = tokio::select! {
-            published = publish(settings, &stop, &store) => published,
+            published = publish(settings, &stop, &store, rate) => published,
             () = stop.cancelled() => Ok(()),
         };
         let stopped = stop.is_cancelled();
-        match (published, every) {
+        let pause = match (published, every) {
             (_, _) if stopped => {
                 info!("stopped; run the command again to continue");
                 return Ok(());
             }
-            (Ok(()), Some(_)) => {}
+            (Ok(()), Some(every)) => every,
             // what only the user can change ends it
-            (Err(failure), Some(pause)) if failure.exit() != Exit::Usage => {
+            (Err(failure), Some(every)) if failure.exit() != Exit::Usage => {
+                let pause = every.min(RETRY_PAUSE);
                 warn!(error = failure.message(), again_in = ?pause, "cannot publish");
+                pause
             }
             (published, _) => return published,
-        }
+        };
         tokio::select! {
-            () = tokio::time::sleep(every.unwrap_or_default()) => {}
+            () = tokio::time::sleep(pause) => {}
             () = stop.cancelled() => return Ok(()),
         }
     }
 }
 
-async fn publish(settings: &Settings, stop: &CancellationToken, store: &FleetStore) -> Result<(), Failure> {
-    let options = PublishOptions {
+async fn publish(
+    settings: &Settings,
+    stop: &CancellationToken,
+    store: &FleetStore,
+    rate: Option<ByteSize>,
+) -> Result<(), Failure> {
+    let options = |is_served: bool| PublishOptions {
         network: settings.network,
         directory: settings.publishing_dir(),
         keep: settings.publish.keep(),
+        rate: rate.or(is_served.then_some(RATE_BESIDE_A_SERVER)).and_then(|rate| NonZeroU64::new(rate.to_bytes())),
         stop: stop.clone(),
     };
-    let published = with_current_files(async || Ok(fleet::publish(store, &cut_of(settings).await?, &options).await));
+    let published = with_current_files(async || {
+        let (cut, is_served) = cut_of(settings).await?;
+        Ok(fleet::publish(store, &cut, &options(is_served)).await)
+    });
     let PublishOutcome { manifest, is_new, objects, bytes, retired } = published.await??;
     info!(
         height = manifest.height,
@@ -83,8 +103,8 @@ async fn publish(settings: &Settings, stop: &CancellationToken, store: &FleetSto
     config::to_stdout(&format!("{manifest}\n"))
 }
 
-/// The frozen blocks of the index of the settings.
-async fn cut_of(settings: &Settings) -> Result<PublishedCut, Failure> {
+/// The frozen blocks of the index of the settings, and whether a server has it open.
+async fn cut_of(settings: &Settings) -> Result<(PublishedCut, bool), Failure> {
     let here = settings.clone();
     let found = pieces::blocking(move || {
         let options = IndexOptions { cache_bytes: CACHE_BYTES, ..pieces::index_options(&here) };
@@ -94,8 +114,8 @@ async fn cut_of(settings: &Settings) -> Result<PublishedCut, Failure> {
         }
     });
     match found.await? {
-        Ok(cut) => Ok(cut),
-        Err(error) => ask(settings, &error).await,
+        Ok(cut) => Ok((cut, false)),
+        Err(error) => Ok((ask(settings, &error).await?, true)),
     }
 }
 

@@ -39,6 +39,9 @@ async fn respond(State(served): State<Arc<HttpState>>, request: Request) -> Resp
     let (head, body) = request.into_parts();
     let path = head.uri.path();
     if let Some(path) = path.strip_prefix("/rest/").filter(|_| served.backend.options.rest) {
+        if let Some(response) = overridden_response(&served.backend, path.split('/').take(1)) {
+            return response;
+        }
         let (path, query) = (path.to_owned(), head.uri.query().map(str::to_owned));
         let backend = Arc::clone(&served.backend);
         return match blocking(move || rest::answer(&backend, &path, query.as_deref())).await {
@@ -60,24 +63,24 @@ async fn respond(State(served): State<Arc<HttpState>>, request: Request) -> Resp
     let Ok(body) = axum::body::to_bytes(body, MAX_BODY).await else {
         return plain(StatusCode::PAYLOAD_TOO_LARGE, "");
     };
-    if let Some((status, text)) = overridden_response(&served.backend, &body) {
-        let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        return with_type(status, JSON, text);
+    if let Some(response) = overridden_response(&served.backend, envelope::methods(&body).iter().map(String::as_str)) {
+        return response;
     }
     rpc_response(Arc::clone(&served.backend), body).await
 }
 
-/// The response that a test has set in place of the answer of a method that the body calls.
-fn overridden_response(backend: &Backend, body: &[u8]) -> Option<(u16, String)> {
+/// The response that a test has set in place of the answer of one of these methods.
+fn overridden_response<'m>(backend: &Backend, called: impl Iterator<Item = &'m str>) -> Option<Response> {
     let overrides = backend.switches().overrides;
     if overrides.is_empty() {
         return None;
     }
-    let called = envelope::methods(body);
-    for method in &called {
-        backend.count_call(method);
-    }
-    called.iter().find_map(|method| overrides.get(method)).cloned()
+    // all of them count
+    let answers: Vec<_> =
+        called.inspect(|method| backend.count_call(method)).map(|method| overrides.get(method)).collect();
+    let (status, text) = answers.into_iter().flatten().next()?;
+    let status = StatusCode::from_u16(*status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    Some(with_type(status, JSON, text.clone()))
 }
 
 async fn rpc_response(backend: Arc<Backend>, body: Bytes) -> Response {

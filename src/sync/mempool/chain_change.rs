@@ -12,7 +12,7 @@ use tracing::warn;
 use super::block_state::first_seen_in;
 use super::conflicts::spending_input;
 use super::departure::LastReorg;
-use super::incoming::{AddOutcome, FetchRequest, Incoming};
+use super::incoming::{AddOutcome, Incoming};
 use super::{MempoolSync, now};
 use crate::chain::Height;
 use crate::chain::raw::RawBlock;
@@ -62,9 +62,8 @@ impl MempoolSync<'_> {
             self.request_list();
         }
         // a block may contain the parents of orphans now
-        for Incoming { txid, cause, first_seen, .. } in self.orphans.take_all() {
-            self.to_fetch.push(txid, FetchRequest { cause, first_seen });
-        }
+        let orphans = self.orphans.take_all();
+        self.request_again(orphans);
         Ok(is_known)
     }
 
@@ -112,14 +111,19 @@ impl MempoolSync<'_> {
             let kept = kept_by_node.as_ref().is_none_or(|txids| txids.contains(&incoming.txid));
             let is_pending = self.to_fetch.contains(&incoming.txid) || self.orphans.contains(&incoming.txid);
             if kept {
-                match incoming.add(self.mempool, chain, height, at)? {
-                    AddOutcome::Added | AddOutcome::Known => continue,
-                    AddOutcome::Rejected => {
-                        // the node has it, and the next list resolves it
+                match incoming.add(self.mempool, chain, height, at) {
+                    Ok(AddOutcome::Added | AddOutcome::Known) => continue,
+                    Ok(AddOutcome::Orphan(_)) => {}
+                    // the node has it, and the next list resolves it
+                    Ok(AddOutcome::Rejected) => {
                         is_known = false;
                         continue;
                     }
-                    AddOutcome::Orphan(_) => {}
+                    Err(error) if error.is_transient() => {
+                        is_known = false;
+                        continue;
+                    }
+                    Err(error) => return Err(error),
                 }
             }
             // the node has it, but its parents are only in the next list, or it was signalled after the node's list

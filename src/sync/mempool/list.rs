@@ -82,6 +82,8 @@ impl MempoolSync<'_> {
         let listed = SortedTxids::of(txids);
         self.orphans.retain(|txid| listed.contains(txid));
         self.unresolved.retain(|txid| listed.contains(txid) && self.mempool.get(txid).is_none());
+        let failed = self.orphans.take_failed();
+        self.request_again(failed.into_iter().filter(|incoming| !self.unresolved.is_skipped(&incoming.txid)).collect());
         for txid in self.orphans.txids() {
             // its parents should be known since the previous list
             self.unresolved.record_failure(txid);

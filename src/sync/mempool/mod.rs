@@ -39,7 +39,7 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant, SystemTime};
 
 use bitcoin::Txid;
-use tracing::info;
+use tracing::{info, warn};
 
 use super::error::SyncError;
 use crate::chain::Height;
@@ -93,7 +93,7 @@ pub(super) struct MempoolSync<'a> {
     to_fetch: Queue<FetchRequest>,
     /// The most of them to keep while the node does not answer.
     max_to_fetch: usize,
-    /// Transactions that spend outputs of unknown ones.
+    /// Transactions that spend outputs of unknown ones, or of ones that cannot be read now.
     orphans: Orphans,
     /// Transactions of the node that cannot be added.
     unresolved: Unresolved,
@@ -301,7 +301,7 @@ impl<'a> MempoolSync<'a> {
     /// Requests queued transactions, as many as one step publishes, and adds them.
     fn fetch(&mut self, node: &Node, chain: &Snapshot, now: u64) -> Result<(), SyncError> {
         let height = chain.tip().map_or(Height::GENESIS, |tip| tip.height);
-        let (mut requested, mut bytes, begun) = (0, 0_usize, Instant::now());
+        let (mut requested, mut bytes, mut kept_out, begun) = (0, 0_usize, Vec::new(), Instant::now());
         while !self.to_fetch.is_empty()
             && requested < STEP_TRANSACTIONS
             && bytes < STEP_BYTES
@@ -317,41 +317,41 @@ impl<'a> MempoolSync<'a> {
                     self.to_fetch.push(txid, note);
                 }
             })?;
-            let mut fetched = fetched.into_iter();
-            while let Some(mut incoming) = fetched.next() {
+            for mut incoming in fetched {
                 bytes = bytes.saturating_add(incoming.size());
                 if let Some(earlier) = self.freed.get(&incoming.txid) {
                     incoming.first_seen = incoming.first_seen.min(*earlier);
                 }
-                if let Err(error) = self.add_with_orphans(chain, height, incoming, now) {
-                    self.request_again(fetched);
-                    return Err(error.into());
-                }
+                kept_out.extend(self.add_with_orphans(chain, height, incoming, now)?);
             }
             for txid in txids.into_iter().filter(|txid| self.mempool.get(txid).is_none()) {
                 self.unresolved.record_failure(txid);
             }
+        }
+        if let Some(error) = kept_out.first() {
+            let transactions = kept_out.len();
+            warn!(%error, transactions, "transactions of the node's mempool cannot be added; the next list tries again");
         }
         self.load = self.load.take().and_then(|load| load.advance(self.to_fetch.len()));
         Ok(())
     }
 
     /// Requests transactions once more, with the times and causes that they have.
-    fn request_again(&mut self, those: impl IntoIterator<Item = Incoming>) {
+    fn request_again(&mut self, those: Vec<Incoming>) {
         for Incoming { txid, cause, first_seen, .. } in those {
             self.to_fetch.push(txid, FetchRequest { cause, first_seen });
         }
     }
 
-    /// Adds a transaction and its orphans. Those that an error of the index keeps out are requested again.
+    /// Adds a transaction and its orphans. Returns the errors of the index that kept some out for now.
     fn add_with_orphans(
         &mut self,
         chain: &Snapshot,
         height: Height,
         incoming: Incoming,
         now: u64,
-    ) -> Result<(), IndexError> {
-        let mut next = vec![incoming];
+    ) -> Result<Vec<IndexError>, IndexError> {
+        let (mut next, mut kept_out) = (vec![incoming], Vec::new());
         while let Some(incoming) = next.pop() {
             let txid = incoming.txid;
             if self.mempool.get(&txid).is_some_and(|entry| entry.wtxid != incoming.wtxid) {
@@ -359,14 +359,14 @@ impl<'a> MempoolSync<'a> {
                 // its descendants left with it, and may be in the node's mempool
                 self.request_list();
             }
-            let added = incoming.add(self.mempool, chain, height, now);
-            let outcome = match added {
+            let outcome = match incoming.add(self.mempool, chain, height, now) {
                 Ok(outcome) => outcome,
-                Err(error) => {
-                    next.push(incoming);
-                    self.request_again(next);
-                    return Err(error);
+                Err(error) if error.is_transient() => {
+                    kept_out.push(error);
+                    self.orphans.push_failed(incoming);
+                    continue;
                 }
+                Err(error) => return Err(error),
             };
             match outcome {
                 AddOutcome::Added => next.extend(self.orphans.take(&txid)),
@@ -375,7 +375,7 @@ impl<'a> MempoolSync<'a> {
                 AddOutcome::Orphan(parent) => self.orphans.push(parent, incoming),
             }
         }
-        Ok(())
+        Ok(kept_out)
     }
 
     /// Removes what left the node's mempool, except removals whose cause may still arrive. Nothing is removed while the

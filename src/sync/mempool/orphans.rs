@@ -1,4 +1,4 @@
-//! Orphans: transactions that spend outputs of an unknown transaction.
+//! Orphans: transactions that spend outputs of an unknown transaction, or of one that an error of the index hides.
 
 use std::collections::HashMap;
 
@@ -32,6 +32,18 @@ impl Orphans {
         self.remove(&incoming.txid);
         self.parents.insert(incoming.txid, parent);
         self.by_parent.entry(parent).or_default().push(incoming);
+    }
+
+    /// Adds one whose prevouts cannot be read now, under its own txid: [`Self::take_failed`] returns it.
+    pub(super) fn push_failed(&mut self, incoming: Incoming) {
+        self.push(incoming.txid, incoming);
+    }
+
+    /// Removes and returns those whose prevouts could not be read, and their orphans.
+    pub(super) fn take_failed(&mut self) -> Vec<Incoming> {
+        let failed: Vec<_> =
+            self.parents.iter().filter(|(txid, parent)| txid == parent).map(|(txid, _)| *txid).collect();
+        failed.iter().flat_map(|txid| self.take(txid)).collect()
     }
 
     /// Removes and returns the orphans of a parent.

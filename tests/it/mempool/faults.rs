@@ -1,15 +1,24 @@
 //! A node that loads its mempool, refuses requests, is unreachable or is slow: the published mempool stays, and new
 //! blocks are still connected.
 
+use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use bitcoin::Amount;
+use bitcoin::{Amount, Network};
+use btcgraph::index::Index;
+use btcgraph::live::Live;
 use btcgraph::mempool::Cause;
+use btcgraph::node::{Node, NodeOptions};
 use btcgraph::sim::{Mining, Payment, SimNode, Spendable};
+use btcgraph::sync::FreezeBounds;
+use btcgraph::view::Published;
 
-use super::following::{Following, How, PATIENCE};
-use super::simulated::{owner, pay, quiet, send};
+use super::following::{Following, How, PATIENCE, password};
+use super::simulated::{now, owner, pay, pay_on, quiet, send};
 use crate::support::bitcoind::wait_for;
+use crate::support::following::{catch_up, freezing};
+use crate::support::indexed::{in_memory, options};
 
 const LIST: &str = "getrawmempool";
 
@@ -103,6 +112,49 @@ fn unusable_mempool_answers_only_suspend_the_mempool() {
             following.assert_catches_up(&sim);
             wait_for_sync(&following);
         }
+        following.stop();
+    }
+}
+
+/// Indexes the chain of the node, all of it but the newest blocks frozen.
+fn freeze(sim: &SimNode, directory: &Path, bounds: FreezeBounds) {
+    let mut index = Index::open(&options(directory)).unwrap();
+    let node = Node::connect(NodeOptions::new(Network::Regtest, sim.url(), password())).unwrap();
+    let freezing = freezing(&index, &node, directory, bounds);
+    catch_up(&node, &mut index, &Published::default(), &Live::default(), Some(freezing)).unwrap();
+}
+
+/// The bytes of what it spends, of a frozen block, come from the node.
+#[test]
+fn a_transaction_whose_prevouts_cannot_be_read_holds_up_nothing_else() {
+    for listening in [true, false] {
+        let (sim, coins) = quiet();
+        let bounds = FreezeBounds { depth: 5, every: 20 };
+        let directory = Arc::new(in_memory());
+        freeze(&sim, directory.path(), bounds);
+        let how = How { listening, freezes: Some(bounds), ..How::default() };
+        let following = Following::within_as_said(&directory, &sim, how);
+        let before = pay(&coins[0], 5);
+        send(&sim, &before);
+        let left = send(&sim, &pay(&coins[1], 5));
+        following.assert_catches_up(&sim);
+        wait_for_sync(&following);
+        let set = |response| ["block", "getblock"].map(|method| sim.override_response(method, response));
+        set(Some((403, "")));
+        let announced = now();
+        let kept_out = send(&sim, &pay(&coins[2], 5));
+        let next = send(&sim, &pay_on(&before, 5));
+        sim.with(|world| world.evict(&left)).unwrap();
+        wait_for("what came and left after it", PATIENCE, || {
+            let mempool = &following.head().mempool;
+            (mempool.get(&next).is_some() && mempool.get(&left).is_none()).then_some(())
+        });
+        assert!(following.head().mempool.get(&kept_out).is_none());
+        set(None);
+        mine(&sim);
+        let head = following.assert_catches_up(&sim);
+        let first_seen = head.mempool.get(&kept_out).unwrap().first_seen;
+        assert!((announced..=announced + 2).contains(&first_seen), "{announced}, {first_seen}");
         following.stop();
     }
 }

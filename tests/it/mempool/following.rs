@@ -152,7 +152,7 @@ impl Following {
 }
 
 /// The credentials that a simulated node expects.
-fn password() -> Auth {
+pub(super) fn password() -> Auth {
     Auth::UserPassword { user: "user".into(), password: "password".into() }
 }
 

@@ -53,6 +53,11 @@ fn truncated_changed_and_missing_objects_are_named() {
     fs::write(&object, &changed).unwrap();
     let (joined, directory) = stage.join(&[]);
     assert_refused(&joined, 1, &format!("{name} differs from its checksum at byte 65536: "), directory.path());
+    // what another manifest left there takes no space
+    let other = directory.path().join(format!("regtest/index.joining/{}.part", "ab".repeat(32)));
+    fs::write(&other, "other").unwrap();
+    assert_eq!(stage.join_in(directory.path(), &[]).code, Some(1));
+    assert!(!other.exists());
     // what was downloaded is used when the object is mended
     fs::write(&object, &whole).unwrap();
     stage.join_in(directory.path(), &[]).assert_success();
@@ -167,6 +172,9 @@ fn nothing_is_published_of_an_index_without_frozen_blocks() {
     let wrong = run(stage.program(stage.publisher.path(), &["publish", "--to", "bucket"]));
     assert_eq!(wrong.code, Some(2));
     assert!(wrong.stderr.contains("\"bucket\" is not the address of a store"), "{}", wrong.stderr);
+    let wrong = run(stage.program(stage.publisher.path(), &["publish", "--to", &stage.url(), "--rate", "fast"]));
+    assert_eq!(wrong.code, Some(2));
+    assert!(wrong.stderr.contains("'fast' for '--rate <BYTES>'"), "{}", wrong.stderr);
 }
 
 #[test]
@@ -187,6 +195,13 @@ fn txids_that_are_not_those_of_the_headers_are_reported() {
     let served = run(stage.program(directory.path(), &["serve", "--listen", "127.0.0.1:0"]));
     assert_eq!(served.code, Some(4), "{}", served.stderr);
     assert!(served.stderr.contains(reason), "{}", served.stderr);
+    // what is known of it is not found again while wrong answers are given
+    assert!(!served.stderr.contains("\"serving\""), "{}", served.stderr);
+    // another index in its place is not that one
+    fs::remove_file(&index).unwrap();
+    fs::remove_dir_all(index.with_extension("frozen")).unwrap();
+    run(stage.program(directory.path(), &["import"])).assert_success();
+    assert_eq!(JoinedNote::read(&index), None);
 }
 
 /// Changes the first txid behind the genesis coinbase in the file of a generation.

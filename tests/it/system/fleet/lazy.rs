@@ -24,7 +24,7 @@ use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
 use super::s3::{FlakyProxy, S3Server};
-use super::stage::{Stage, run, runtime};
+use super::stage::{Ended, Stage, run, runtime};
 use crate::node::sim_node::client;
 use crate::support::bitcoind::wait_for;
 use crate::support::indexed::options;
@@ -268,10 +268,16 @@ fn an_object_that_is_not_the_one_of_its_name_ends_the_server() {
     let directory = tempfile::tempdir().unwrap();
     let serve = ["serve", "--from", &stage.url(), "--lazy", "--listen", "127.0.0.1:0"];
     let served = run(stage.program(directory.path(), &serve));
-    assert_eq!(served.code, Some(1), "{}", served.stderr);
-    assert!(served.stderr.contains("another content than its name says"), "{}", served.stderr);
-    // it listened before
+    let assert_refused = |served: &Ended| {
+        assert_eq!(served.code, Some(4), "{}", served.stderr);
+        assert!(served.stderr.contains("another content than its name says"), "{}", served.stderr);
+    };
+    assert_refused(&served);
+    // it listened before, and does not again
     served.logged("serving", "url");
+    let again = run(stage.program(directory.path(), &serve));
+    assert_refused(&again);
+    assert!(!again.stderr.contains("\"serving\""), "{}", again.stderr);
 }
 
 #[test]

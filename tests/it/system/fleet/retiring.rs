@@ -64,6 +64,7 @@ fn an_object_stays_while_a_retired_manifest_has_named_it_lately() {
             network: bitcoin::Network::Regtest,
             directory: other.publisher.path().join("publishing"),
             keep: Duration::from_secs(keep),
+            rate: None,
             stop: tokio_util::sync::CancellationToken::new(),
         };
         let cut = btcgraph::fleet::PublishedCut::new(options.network, frozen).unwrap();

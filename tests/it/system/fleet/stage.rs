@@ -154,6 +154,7 @@ impl Stage {
             network: bitcoin::Network::Regtest,
             directory: self.publisher.path().join("regtest/index.publishing"),
             keep: std::time::Duration::from_secs(keep_seconds),
+            rate: None,
             stop: CancellationToken::new(),
         };
         let cut = PublishedCut::new(options.network, frozen).unwrap();

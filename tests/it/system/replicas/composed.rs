@@ -117,7 +117,8 @@ impl Drop for Running {
 
 /// The node of the file: its settings but for addresses, and its user by a hash, as the tests ask it by the cookie.
 fn start_node(composed: &Composed) -> Option<RealNode> {
-    let variables = composed.environment("publisher");
+    let variables = composed.environment("uploads");
+    assert!(!composed.environment("publisher").keys().any(|name| name.starts_with("AWS_")), "it needs no store");
     let of_addresses = ["-chain", "-rpcport", "-rpcbind", "-rpcallowip"];
     let mut arguments = vec![rpcauth(&variables["BTCGRAPH_NODE__RPC_USER"], &variables["BTCGRAPH_NODE__RPC_PASSWORD"])];
     for argument in composed.command("node") {
@@ -163,7 +164,8 @@ fn its_files_exist_and_its_addresses_are_those_of_its_services() {
         dockerfile.contains("BTCGRAPH_SERVER__LISTEN=0.0.0.0:8080") && dockerfile.contains("BTCGRAPH_DATA_DIR=/data")
     );
     let store = std::fs::read_to_string(directory().join("garage.toml")).unwrap();
-    let variables = composed.environment("publisher");
+    let variables = composed.environment("uploads");
+    assert!(!composed.environment("publisher").keys().any(|name| name.starts_with("AWS_")), "it needs no store");
     assert!(store.contains(&format!("s3_region = \"{}\"", variables["AWS_REGION"])), "{store}");
     let port = variables["AWS_ENDPOINT_URL"].strip_prefix("http://store:").unwrap();
     assert!(store.contains(&format!("api_bind_addr = \"[::]:{port}\"")), "{store}");
