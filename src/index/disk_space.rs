@@ -122,14 +122,12 @@ pub fn reserve_space(file: &File, bytes: u64) -> io::Result<()> {
         use rustix::fs::{FallocateFlags, fallocate};
         use rustix::io::{Errno, retry_on_intr};
         let before = file.metadata()?.len();
-        match retry_on_intr(|| fallocate(file, FallocateFlags::empty(), 0, bytes)) {
-            Err(error @ (Errno::NOSPC | Errno::DQUOT | Errno::FBIG | Errno::IO)) => {
-                // the rest of the disk is for others
-                file.set_len(before)?;
-                return Err(error.into());
-            }
-            // a file system that cannot says so in many ways
-            Ok(()) | Err(_) => {}
+        let taken = retry_on_intr(|| fallocate(file, FallocateFlags::empty(), 0, bytes));
+        // a file system that cannot do it says so in many ways
+        if let Err(error @ (Errno::NOSPC | Errno::DQUOT | Errno::FBIG | Errno::IO)) = taken {
+            // the rest of the disk is for others
+            file.set_len(before)?;
+            return Err(error.into());
         }
     }
     file.set_len(bytes)

@@ -20,7 +20,7 @@ use super::with_current_files;
 /// Reading which blocks are frozen needs little memory.
 const CACHE_BYTES: usize = 16 << 20;
 /// The pause after a failure, unless the pause between publications is shorter.
-const RETRY_PAUSE: Duration = Duration::from_secs(60);
+const RETRY_PAUSE: Duration = Duration::from_mins(1);
 /// Bytes a second beside a running server, unless the command has another rate: the blocks that it follows arrive as without.
 const RATE_BESIDE_A_SERVER: ByteSize = ByteSize::new(32 << 20);
 
