@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use parking_lot::Mutex;
 use tokio::runtime::Runtime;
 
@@ -71,7 +71,7 @@ fn idle(command: &Command) -> Command {
 /// A thread that publishes to one store after the other, each time with checksums that are computed again.
 struct Publication {
     state: Arc<Mutex<PublisherState>>,
-    thread: JoinHandle<Result<usize>>,
+    thread: Option<JoinHandle<Result<usize>>>,
 }
 
 #[derive(Default)]
@@ -107,7 +107,7 @@ impl Publication {
             }
             bail!("so many stores are too few")
         };
-        Self { state, thread: thread::spawn(work) }
+        Self { state, thread: Some(thread::spawn(work)) }
     }
 
     fn pause(&self) -> Result<()> {
@@ -128,15 +128,28 @@ impl Publication {
     }
 
     /// Kills the publisher. Returns how many publications were complete.
-    fn stop(self) -> Result<usize> {
-        let mut state = self.state.lock();
-        state.has_ended = true;
-        if let Some(mut process) = state.process.take() {
+    fn stop(mut self) -> Result<usize> {
+        self.state.lock().end()?;
+        let thread = self.thread.take().context("it was stopped")?;
+        thread.join().map_err(|_| anyhow::anyhow!("a thread panicked"))?
+    }
+}
+
+impl Drop for Publication {
+    fn drop(&mut self) {
+        // one that has ended is no error
+        let _ = self.state.lock().end();
+    }
+}
+
+impl PublisherState {
+    fn end(&mut self) -> Result<()> {
+        self.has_ended = true;
+        if let Some(mut process) = self.process.take() {
             process.kill()?;
             process.wait()?;
         }
-        drop(state);
-        self.thread.join().map_err(|_| anyhow::anyhow!("a thread panicked"))?
+        Ok(())
     }
 }
 

@@ -124,14 +124,15 @@ pub(super) async fn run(
         published.set_node(node.clone());
         let signals = listen(&node, &wake, &flag, &mut release)?;
         let freezing = pieces::freezing(&settings, &index, &node)?;
-        while mempool.is_none() {
+        if mempool.is_none() {
             mempool = load_mempool(&index, &settings)?;
-            if mempool.is_none() {
-                warn!("outputs that the mempool of the last run spends cannot be read now; asking again");
-                if flag.sleep(RETRY_PAUSE).is_err() {
-                    return Ok(());
-                }
+        }
+        if mempool.is_none() {
+            warn!(again_in = ?RETRY_PAUSE, "outputs that the mempool of the last run spends cannot be read now");
+            if flag.sleep(RETRY_PAUSE).is_err() {
+                return Ok(());
             }
+            mempool = Some(PersistentMempool::load_readable(&index, pieces::mempool_limits(&settings))?);
         }
         let space = index.required_space();
         let followed = sync::run(Follow {

@@ -1,7 +1,6 @@
 //! Joins: an empty data directory becomes an index by the published blocks of another.
 
 use std::fs::{self, File};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -142,11 +141,9 @@ impl JoinTarget {
     }
 }
 
-/// The space on the disk that a file of so many bytes does not have yet.
+/// The space that a file of so many bytes has to take yet: all of it is taken when it is made.
 fn missing_bytes(bytes: u64, part: &Path) -> u64 {
-    // the system counts blocks of 512 bytes, whatever the file system has
-    let taken = fs::metadata(part).map_or(0, |part| part.blocks().saturating_mul(512));
-    bytes.saturating_sub(taken)
+    if fs::metadata(part).is_ok_and(|part| part.len() >= bytes) { 0 } else { bytes }
 }
 
 /// Removes the files of a download that another manifest began, which take as much space as those of this one.

@@ -4,7 +4,6 @@
 //! were published; this comparison proves that the txids are those of the chain that leads to the block which the node has.
 
 use std::fs;
-use std::io::ErrorKind;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -78,10 +77,8 @@ impl JoinedNote {
     /// Errors: it cannot be removed.
     pub fn remove(index: &Path) -> Result<(), FleetError> {
         let path = path_beside(index);
-        match fs::remove_file(&path) {
-            Err(error) if error.kind() != ErrorKind::NotFound => Err(FleetError::of_file("remove", &path)(error)),
-            _ => Ok(()),
-        }
+        // of a read-only directory nothing can be removed, not even what is not there
+        if path.exists() { fs::remove_file(&path).map_err(FleetError::of_file("remove", &path)) } else { Ok(()) }
     }
 
     /// Notes why the index must not be used, for every later start.

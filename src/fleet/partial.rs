@@ -38,7 +38,7 @@ use crate::index::{PartialFile, Patience, Unfetched, reserve_space};
 const READER_PATIENCE: Duration = Duration::from_secs(5);
 /// How long it waits after a reader waited in vain, until the store answers again: an answer needs many blocks.
 const BRIEF_PATIENCE: Duration = Duration::from_millis(10);
-/// How many windows of blocks are being fetched for readers at most until then, so that they notice when it does.
+/// How many windows of blocks of an object are being fetched for readers at most until then, so that they notice when it does.
 const PROBES: usize = 8;
 /// How long it waits for what others fetch before it is requested for this one: a large request may be slow.
 const PATIENCE_WITH_OTHERS: Duration = Duration::from_millis(500);
@@ -99,7 +99,7 @@ struct BlockStates {
     missing: usize,
     /// Those that are being fetched.
     fetches: BTreeMap<usize, Arc<BlockFetch>>,
-    /// How many of them are being fetched for readers.
+    /// How many of them are being fetched for readers, those twice that are requested once more.
     for_readers: usize,
 }
 

@@ -66,9 +66,7 @@ impl TransferProgress {
             self.doing
         );
     }
-}
 
-impl TransferProgress {
     /// So many bytes that were done have to be done again.
     pub(super) fn take_back(&self, bytes: u64) {
         match &self.bar {

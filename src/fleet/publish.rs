@@ -295,6 +295,7 @@ async fn upload_missing(
     let (directory, stop) = (&options.directory, &options.stop);
     let uploader = Uploader { store, directory, progress: &progress, rate, stop };
     for generation in &sums {
+        tokio::time::sleep(uploader.rate.wait_for(of_sums(generation))).await;
         store.write(&generation.checksums.object(), generation.file.sums.encode().to_vec()).await?;
         progress.add(of_sums(generation));
     }

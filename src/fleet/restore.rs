@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 use super::backup::{BackupFile, BackupList, FROZEN};
 use super::error::FleetError;
 use super::files::{copy_file, flush, lock};
+use super::joined::JoinedNote;
 use super::progress::TransferProgress;
 use crate::chain::network;
 
@@ -36,6 +37,8 @@ pub fn restore(
             return Err(FleetError::Existing { path });
         }
     }
+    // of another index that was in this place
+    JoinedNote::remove(index)?;
     let none = || FleetError::Backup { path: from.to_path_buf(), reason: "there is no backup.json in it".to_owned() };
     let list = BackupList::read(from)?.ok_or_else(none)?;
     let expected = network::name(network);

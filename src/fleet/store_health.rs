@@ -1,18 +1,19 @@
 //! Whether a store answers, as those see it who wait for its objects.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What all objects of a store share.
 #[derive(Default)]
 pub(super) struct StoreHealth {
-    is_failing: AtomicBool,
     answers: AtomicU64,
+    /// One more than it had answered when the last of those began to wait who waited in vain.
+    failed_after: AtomicU64,
 }
 
 impl StoreHealth {
     /// Whether someone waited in vain, and the store has not answered since.
     pub(super) fn is_failing(&self) -> bool {
-        self.is_failing.load(Ordering::Relaxed)
+        self.failed_after.load(Ordering::Relaxed) == self.answers() + 1
     }
 
     /// How often it answered, for [`Self::record_failure`].
@@ -23,14 +24,11 @@ impl StoreHealth {
     /// It answered, with an object or without.
     pub(super) fn record_answer(&self) {
         self.answers.fetch_add(1, Ordering::Relaxed);
-        self.is_failing.store(false, Ordering::Relaxed);
     }
 
     /// Waiting was in vain since it had answered so often. It does not fail if it has answered another meanwhile.
     pub(super) fn record_failure(&self, answers: u64) {
-        if self.answers() == answers {
-            self.is_failing.store(true, Ordering::Relaxed);
-        }
+        self.failed_after.fetch_max(answers + 1, Ordering::Relaxed);
     }
 }
 

@@ -18,7 +18,7 @@ use tracing::{error, info};
 
 use super::super::failure::{Exit, Failure, OrExit};
 use super::super::{in_use, pieces};
-use super::with_current_files;
+use super::{refuse_wrong_blocks, with_current_files};
 
 /// Copying reads every row once, so it needs little memory.
 const CACHE_BYTES: usize = 64 << 20;
@@ -58,6 +58,7 @@ pub(in crate::commands) async fn run(
     arguments: BackupArguments,
 ) -> Result<(), Failure> {
     let BackupArguments { to } = arguments;
+    refuse_wrong_blocks(settings)?;
     let written = with_current_files(async || {
         let source = source_of(settings, &stop).await?;
         let (to, to_stop) = (to.clone(), stop.clone());

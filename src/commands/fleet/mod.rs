@@ -241,7 +241,7 @@ fn wrong_blocks(index: &Path, why: &impl std::fmt::Display) -> Failure {
     let manifest = note.as_ref().map_or("unknown", |note| note.manifest.as_str());
     let reason = format!(
         "the index was joined from manifest {manifest}, and is not an index of the chain: {why}. The publisher had a damaged \
-         or wrong index, so do not use its answers: remove {index} with the directories beside it, and join from another store or \
+         or wrong index, so do not use its answers: remove {index} with all that is named index.* beside it, and join from another store or \
          import from the node",
         index = index.display()
     );

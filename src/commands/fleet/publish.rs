@@ -15,7 +15,7 @@ use tracing::{info, warn};
 
 use super::super::failure::{Exit, Failure, OrExit};
 use super::super::{config, fleet as stores, in_use, pieces};
-use super::with_current_files;
+use super::{refuse_wrong_blocks, with_current_files};
 
 /// Reading which blocks are frozen needs little memory.
 const CACHE_BYTES: usize = 16 << 20;
@@ -32,8 +32,8 @@ pub(in crate::commands) struct PublishArguments {
     /// Publish again and again, with this pause: a number with s, m, h or d behind it, as in 6h
     #[arg(long, value_name = "DURATION", value_parser = pause)]
     every: Option<Duration>,
-    /// The most bytes a second that are read and uploaded, as in 8MiB, or 0 for no bound [default: 32MiB while a server has the
-    /// index open, and otherwise no bound]
+    /// The most bytes a second that are read and uploaded, as in 8MiB, or 0B for no bound [default: 32MiB with --every or
+    /// while a server has the index open, and otherwise no bound]
     #[arg(long, value_name = "BYTES")]
     rate: Option<ByteSize>,
 }
@@ -45,10 +45,11 @@ pub(in crate::commands) async fn run(
     arguments: PublishArguments,
 ) -> Result<(), Failure> {
     let PublishArguments { to, every, rate } = arguments;
+    refuse_wrong_blocks(settings)?;
     let store = stores::open_store(&to, true)?;
     loop {
         let published = tokio::select! {
-            published = publish(settings, &stop, &store, rate) => published,
+            published = publish(settings, &stop, &store, |is_served| bytes_per_second(rate, is_served || every.is_some())) => published,
             () = stop.cancelled() => Ok(()),
         };
         let stopped = stop.is_cancelled();
@@ -77,13 +78,13 @@ async fn publish(
     settings: &Settings,
     stop: &CancellationToken,
     store: &FleetStore,
-    rate: Option<ByteSize>,
+    rate: impl Fn(bool) -> Option<NonZeroU64>,
 ) -> Result<(), Failure> {
     let options = |is_served: bool| PublishOptions {
         network: settings.network,
         directory: settings.publishing_dir(),
         keep: settings.publish.keep(),
-        rate: rate.or(is_served.then_some(RATE_BESIDE_A_SERVER)).and_then(|rate| NonZeroU64::new(rate.to_bytes())),
+        rate: rate(is_served),
         stop: stop.clone(),
     };
     let published = with_current_files(async || {
@@ -101,6 +102,12 @@ async fn publish(
         "published"
     );
     config::to_stdout(&format!("{manifest}\n"))
+}
+
+/// The bound of a rate in the arguments, or the default where a server has the index open, or may open it meanwhile.
+fn bytes_per_second(rate: Option<ByteSize>, is_beside_server: bool) -> Option<NonZeroU64> {
+    let rate = rate.or(is_beside_server.then_some(RATE_BESIDE_A_SERVER))?;
+    NonZeroU64::new(rate.to_bytes())
 }
 
 /// The frozen blocks of the index of the settings, and whether a server has it open.
@@ -163,6 +170,16 @@ fn pause(text: &str) -> Result<Duration, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_rate_is_bounded_beside_a_server_unless_it_is_set() {
+        let rate = |rate: Option<&str>, is_beside_server| {
+            bytes_per_second(rate.map(|rate| rate.parse().unwrap()), is_beside_server).map(NonZeroU64::get)
+        };
+        assert_eq!([rate(None, true), rate(None, false)], [Some(32 << 20), None]);
+        assert_eq!([rate(Some("8MiB"), true), rate(Some("8MiB"), false)], [Some(8 << 20); 2]);
+        assert_eq!([rate(Some("0B"), true), rate(Some("0B"), false)], [None; 2]);
+    }
 
     #[test]
     fn pauses_have_a_unit_and_bounds() {

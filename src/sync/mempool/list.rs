@@ -82,15 +82,18 @@ impl MempoolSync<'_> {
         let listed = SortedTxids::of(txids);
         self.orphans.retain(|txid| listed.contains(txid));
         self.unresolved.retain(|txid| listed.contains(txid) && self.mempool.get(txid).is_none());
-        let failed = self.orphans.take_failed();
-        self.request_again(failed.into_iter().filter(|incoming| !self.unresolved.is_skipped(&incoming.txid)).collect());
         for txid in self.orphans.txids() {
+            if self.orphans.waits_for_failed(&txid) {
+                continue;
+            }
             // its parents should be known since the previous list
             self.unresolved.record_failure(txid);
             if self.unresolved.is_skipped(&txid) {
                 self.orphans.remove(&txid);
             }
         }
+        let failed = self.orphans.take_failed();
+        self.request_again(failed);
         self.removals.clear();
         if status.info.loaded {
             let known = self.mempool.snapshot();

@@ -95,6 +95,8 @@ pub(super) struct MempoolSync<'a> {
     max_to_fetch: usize,
     /// Transactions that spend outputs of unknown ones, or of ones that cannot be read now.
     orphans: Orphans,
+    /// How many the last request left out whose prevouts cannot be read: a warning says it once.
+    kept_out: usize,
     /// Transactions of the node that cannot be added.
     unresolved: Unresolved,
     /// The last reorganisation.
@@ -149,6 +151,7 @@ impl<'a> MempoolSync<'a> {
             to_fetch: Queue::default(),
             max_to_fetch: MAX_TO_FETCH,
             orphans: Orphans::default(),
+            kept_out: 0,
             unresolved: Unresolved::default(),
             last_reorg: None,
             removals: Queue::default(),
@@ -173,7 +176,7 @@ impl<'a> MempoolSync<'a> {
         !self.mempool.is_empty() || is_pending || !self.freed.is_empty() || self.mempool.has_departed()
     }
 
-    /// Whether it was equal to the node's, and no signal was lost since.
+    /// Whether it was equal to the node's but for transactions that cannot be added, and no signal was lost since.
     pub(super) fn is_in_sync(&self) -> bool {
         self.level == SyncLevel::InSync
     }
@@ -324,14 +327,19 @@ impl<'a> MempoolSync<'a> {
                 }
                 kept_out.extend(self.add_with_orphans(chain, height, incoming, now)?);
             }
-            for txid in txids.into_iter().filter(|txid| self.mempool.get(txid).is_none()) {
-                self.unresolved.record_failure(txid);
+            for txid in txids {
+                if self.mempool.get(&txid).is_none() && !self.orphans.waits_for_failed(&txid) {
+                    self.unresolved.record_failure(txid);
+                }
             }
         }
-        if let Some(error) = kept_out.first() {
-            let transactions = kept_out.len();
+        let transactions = kept_out.len();
+        if let Some(error) = kept_out.first()
+            && self.kept_out != transactions
+        {
             warn!(%error, transactions, "transactions of the node's mempool cannot be added; the next list tries again");
         }
+        self.kept_out = transactions;
         self.load = self.load.take().and_then(|load| load.advance(self.to_fetch.len()));
         Ok(())
     }

@@ -39,11 +39,34 @@ impl Orphans {
         self.push(incoming.txid, incoming);
     }
 
-    /// Removes and returns those whose prevouts could not be read, and their orphans.
+    /// Whether its prevouts, or those of one that it waits for, could not be read.
+    pub(super) fn waits_for_failed(&self, txid: &Txid) -> bool {
+        let mut txid = txid;
+        // parents precede their children, so that only one that failed is its own
+        while let Some(parent) = self.parents.get(txid) {
+            if parent == txid {
+                return true;
+            }
+            txid = parent;
+        }
+        false
+    }
+
+    /// Removes and returns those whose prevouts could not be read. Their orphans stay.
     pub(super) fn take_failed(&mut self) -> Vec<Incoming> {
         let failed: Vec<_> =
             self.parents.iter().filter(|(txid, parent)| txid == parent).map(|(txid, _)| *txid).collect();
-        failed.iter().flat_map(|txid| self.take(txid)).collect()
+        let mut taken = Vec::new();
+        for txid in failed {
+            self.parents.remove(&txid);
+            if let Some(waiting) = self.by_parent.get_mut(&txid) {
+                taken.extend(waiting.extract_if(.., |incoming| incoming.txid == txid));
+                if waiting.is_empty() {
+                    self.by_parent.remove(&txid);
+                }
+            }
+        }
+        taken
     }
 
     /// Removes and returns the orphans of a parent.
@@ -85,5 +108,46 @@ impl Orphans {
         for txid in &gone {
             self.remove(txid);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use bitcoin::OutPoint;
+    use bitcoin::consensus::serialize;
+
+    use super::super::tests::{spending, txid};
+    use super::*;
+    use crate::mempool::Cause;
+
+    fn incoming(spent: Txid) -> Incoming {
+        let transaction = spending(&[OutPoint { txid: spent, vout: 0 }]);
+        Incoming::of(Arc::from(serialize(&transaction)), 7, Cause::New).unwrap()
+    }
+
+    #[test]
+    fn those_that_failed_are_taken_and_their_orphans_wait_for_them() {
+        let mut orphans = Orphans::default();
+        let (failed, other) = (incoming(txid(1)), incoming(txid(2)));
+        let child = incoming(failed.txid);
+        let grandchild = incoming(child.txid);
+        let [of_failed, of_other, of_child, of_grandchild] =
+            [&failed, &other, &child, &grandchild].map(|incoming| incoming.txid);
+        orphans.push_failed(failed);
+        orphans.push(txid(2), other);
+        orphans.push(of_failed, child);
+        orphans.push(of_child, grandchild);
+        let waits = [of_failed, of_child, of_grandchild, of_other].map(|txid| orphans.waits_for_failed(&txid));
+        assert_eq!(waits, [true, true, true, false]);
+        let taken = orphans.take_failed();
+        assert_eq!(
+            taken.iter().map(|incoming| (incoming.txid, incoming.first_seen)).collect::<Vec<_>>(),
+            [(of_failed, 7)]
+        );
+        assert!(orphans.take_failed().is_empty());
+        assert_eq!(orphans.take(&of_failed).iter().map(|incoming| incoming.txid).collect::<Vec<_>>(), [of_child]);
+        assert_eq!(orphans.len(), 2);
     }
 }

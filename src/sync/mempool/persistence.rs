@@ -12,7 +12,7 @@ use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
 use bitcoin::Txid;
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 
 use super::conflicts::correct_departures;
 use super::incoming::{AddOutcome, Incoming};
@@ -75,15 +75,26 @@ impl PersistentMempool {
     /// Loads what an earlier run persisted in this index, as far as it is valid on the current chain. Invalid rows are
     /// skipped.
     ///
-    /// Errors: the index cannot be read.
+    /// Errors: the index cannot be read, or the bytes of what a transaction spends are not available.
     pub fn load(index: &Index, limits: MempoolLimits) -> Result<Self, IndexError> {
+        Self::load_with(index, limits, false)
+    }
+
+    /// Loads it without transactions whose prevouts cannot be read now: the node's list has them, and their times are kept.
+    ///
+    /// Errors: the index cannot be read.
+    pub fn load_readable(index: &Index, limits: MempoolLimits) -> Result<Self, IndexError> {
+        Self::load_with(index, limits, true)
+    }
+
+    fn load_with(index: &Index, limits: MempoolLimits, omits_unreadable: bool) -> Result<Self, IndexError> {
         let mut loaded = Self { mempool: Mempool::new(limits), ..Self::default() };
         let chain = index.snapshot()?;
         if let Some(newest) = chain.reorgs(chain.kept_reorgs()?)?.next_back().transpose()? {
             loaded.freed.extend(newest.1.first_seen);
         }
         loaded.load_departures(&chain)?;
-        loaded.load_transactions(&chain)?;
+        loaded.load_transactions(&chain, omits_unreadable)?;
         let snapshot = loaded.snapshot();
         loaded.persistence.events = snapshot.sequence();
         loaded.persistence.bare_below = snapshot.departed_whole_from();
@@ -118,7 +129,7 @@ impl PersistentMempool {
         Ok(())
     }
 
-    fn load_transactions(&mut self, chain: &Snapshot) -> Result<(), IndexError> {
+    fn load_transactions(&mut self, chain: &Snapshot, omits_unreadable: bool) -> Result<(), IndexError> {
         let mut entries = Vec::new();
         for row in chain.persisted_mempool()? {
             let (txid, row) = row?;
@@ -135,9 +146,15 @@ impl PersistentMempool {
         entries.sort_unstable_by_key(|entry| entry.sequence);
         let now = now();
         for entry in entries {
-            let (txid, height) = (entry.txid, entry.height);
-            if !matches!(Incoming::from(entry).add(&mut self.mempool, chain, height, now)?, AddOutcome::Added) {
-                self.persistence.rejected.push(txid);
+            let (txid, height, first_seen) = (entry.txid, entry.height, entry.first_seen);
+            match Incoming::from(entry).add(&mut self.mempool, chain, height, now) {
+                Ok(AddOutcome::Added) => {}
+                Ok(_) => self.persistence.rejected.push(txid),
+                Err(error) if omits_unreadable && error.is_transient() => {
+                    debug!(%txid, %error, "a transaction of the last run is left to the node's list");
+                    self.freed.insert(txid, first_seen);
+                }
+                Err(error) => return Err(error),
             }
         }
         Ok(())

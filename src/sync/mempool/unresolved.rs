@@ -1,6 +1,8 @@
 //! Transactions of the node's mempool that cannot be added: an input spends an unknown output, or the node sends
 //! invalid bytes or another transaction.
 //!
+//! One whose prevouts cannot be read now does not count: it waits among the orphans, and each list requests it again.
+//!
 //! This does not happen while the mempool is equal to the node's, and ends when it becomes equal again. A transaction
 //! that keeps failing is skipped, with one warning, so that it is not requested for ever. It is tried again when the
 //! node signals it again, and when the chain changes.

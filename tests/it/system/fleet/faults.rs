@@ -197,11 +197,24 @@ fn txids_that_are_not_those_of_the_headers_are_reported() {
     assert!(served.stderr.contains(reason), "{}", served.stderr);
     // what is known of it is not found again while wrong answers are given
     assert!(!served.stderr.contains("\"serving\""), "{}", served.stderr);
+    // nor is it given to others
+    let backup = tempfile::tempdir().unwrap();
+    let to = backup.path().to_str().unwrap();
+    for command in [&["publish", "--to", &stage.url()][..], &["backup", "--to", to]] {
+        let refused = run(stage.program(directory.path(), command));
+        assert_eq!(refused.code, Some(4), "{}", refused.stderr);
+        assert!(refused.stderr.contains(reason), "{}", refused.stderr);
+    }
     // another index in its place is not that one
-    fs::remove_file(&index).unwrap();
-    fs::remove_dir_all(index.with_extension("frozen")).unwrap();
-    run(stage.program(directory.path(), &["import"])).assert_success();
-    assert_eq!(JoinedNote::read(&index), None);
+    let note = fs::read(index.with_extension("joined")).unwrap();
+    run(stage.program(stage.publisher.path(), &["backup", "--to", to])).assert_success();
+    for command in [&["import"][..], &["restore", "--from", to]] {
+        fs::remove_file(&index).unwrap();
+        fs::remove_dir_all(index.with_extension("frozen")).unwrap();
+        fs::write(index.with_extension("joined"), &note).unwrap();
+        run(stage.program(directory.path(), command)).assert_success();
+        assert_eq!(JoinedNote::read(&index), None, "{command:?}");
+    }
 }
 
 /// Changes the first txid behind the genesis coinbase in the file of a generation.

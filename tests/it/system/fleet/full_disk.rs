@@ -1,25 +1,25 @@
 //! Publishers and joiners whose disk is full: a clear message, and the next command goes on.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::stage::{Ended, Stage, run};
 use crate::sync::faults::may_mount;
 
 /// Runs a command with `$DIRECTORY` on a file system of `$SMALL` bytes, and again when that has 256 MiB. Before that it makes the
-/// empty file `$PART` there, if there is one. Prints the messages of the first command; those of the second are on the standard error.
+/// files `$PARTS` there, of lines with a length and a path, without space. Prints the messages of the first command; those of the second are on the standard error.
 const ON_A_SMALL_DISK: &str = r#"
     mount -t tmpfs -o size="$SMALL" none "$DIRECTORY" || exit 99
-    if [ -n "$PART" ]; then
-        mkdir -p "$(dirname "$DIRECTORY/$PART")" && : >"$DIRECTORY/$PART" || exit 98
-    fi
+    printf %s "$PARTS" | while read -r length path; do
+        mkdir -p "$(dirname "$DIRECTORY/$path")" && truncate -s "$length" "$DIRECTORY/$path" || exit 98
+    done
     "$@" 2>&1 && exit 97
     mount -o remount,size=256m "$DIRECTORY" || exit 96
     "$@""#;
 
 /// What the command prints on the small disk. It must succeed on the large one.
 #[track_caller]
-fn refused(command: &Command, directory: &Path, small: u64, part: &str) -> String {
+fn refused(command: &Command, directory: &Path, small: u64, parts: &str) -> String {
     let mut shell = Command::new("unshare");
     shell.args(["-rm", "sh", "-c", ON_A_SMALL_DISK, "sh"]).arg(command.get_program()).args(command.get_args());
     for (name, value) in command.get_envs() {
@@ -28,7 +28,7 @@ fn refused(command: &Command, directory: &Path, small: u64, part: &str) -> Strin
             None => shell.env_remove(name),
         };
     }
-    shell.env("DIRECTORY", directory).env("SMALL", small.to_string()).env("PART", part);
+    shell.env("DIRECTORY", directory).env("SMALL", small.to_string()).env("PARTS", parts);
     let Ended { code, printed, stderr, .. } = run(shell);
     assert_eq!(code, Some(0), "{printed}{stderr}");
     printed
@@ -45,11 +45,14 @@ fn a_joiner_with_a_full_disk_says_so_and_continues() {
     let join = stage.program(directory.path(), &["import", "--from", &stage.url()]);
     let printed = refused(&join, directory.path(), 1 << 20, "");
     assert!(printed.contains("the published blocks do not fit on the disk: "), "{printed}");
-    // a download that began, and has taken no space yet
-    let object = stage.largest_object();
-    let (bytes, name) = (object.metadata().unwrap().len(), object.file_name().unwrap().to_str().unwrap());
-    let printed = refused(&join, directory.path(), bytes / 2, &format!("regtest/index.joining/{name}.part"));
-    assert!(printed.contains("the published blocks do not fit on the disk: "), "{printed}");
+    // a download of which the file system did not take the space
+    let part = |(path, length): (PathBuf, u64)| {
+        format!("{length} regtest/index.joining/{}.part\n", path.file_name().unwrap().display())
+    };
+    let parts: String = stage.objects("objects").into_iter().map(part).collect();
+    let printed = refused(&join, directory.path(), stage.largest_object().metadata().unwrap().len() / 2, &parts);
+    assert!(printed.contains(&format!("cannot make space for {}", directory.path().display())), "{printed}");
+    assert!(printed.contains("No space left on device"), "{printed}");
 }
 
 #[test]
