@@ -1,10 +1,14 @@
 //! A bound on how fast a publication reads and uploads, so that it takes little from the server beside it.
 
 use std::num::NonZeroU64;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use tokio_util::sync::CancellationToken;
 
+/// How long a thread that waits may take to notice that it is stopped.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
 const NANOSECONDS: u64 = 1_000_000_000;
 
 /// Bytes a second, shared by all that reads. What was not used is not made up for.
@@ -23,6 +27,18 @@ impl ByteRate {
     /// How long to wait before so many bytes more.
     pub(super) fn wait_for(&self, bytes: u64) -> Duration {
         self.wait_at(Instant::now(), bytes)
+    }
+
+    /// Waits before so many bytes more, unless this is cancelled.
+    pub(super) fn wait(&self, bytes: u64, stop: &CancellationToken) {
+        let until = Instant::now() + self.wait_for(bytes);
+        while !stop.is_cancelled() {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            thread::sleep(left.min(BETWEEN_LOOKS));
+        }
     }
 
     fn wait_at(&self, now: Instant, bytes: u64) -> Duration {
@@ -47,6 +63,9 @@ mod tests {
             |milliseconds, bytes| limit.wait_at(start + Duration::from_millis(milliseconds), bytes).as_millis();
         assert_eq!([wait_at(0, 500), wait_at(0, 100), wait_at(550, 50)], [0, 500, 50]);
         assert_eq!([wait_at(5_000, 200), wait_at(5_000, 1)], [0, 200]);
+        let stopped = CancellationToken::new();
+        stopped.cancel();
+        limit.wait(u64::MAX, &stopped);
         let unlimited = ByteRate::new(None);
         assert_eq!([unlimited.wait_for(u64::MAX), unlimited.wait_for(1)], [Duration::ZERO; 2]);
     }

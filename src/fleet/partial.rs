@@ -206,11 +206,11 @@ impl PartialObject {
         // of an object that was cut short other bytes or an error of the store may come
         if let Err(FleetError::Changed { .. } | FleetError::Store { .. }) = filled {
             let (object, expected) = (wanted.object.object(), wanted.bytes);
-            match store.size(&object).await {
-                Ok(Some(found)) if found != expected => {
-                    return Err(FleetError::Truncated { object, found, expected });
-                }
-                _ => {}
+            let size = tokio::time::timeout(READER_PATIENCE, store.size(&object)).await;
+            if let Ok(Ok(Some(found))) = size
+                && found != expected
+            {
+                return Err(FleetError::Truncated { object, found, expected });
             }
         }
         filled

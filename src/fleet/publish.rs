@@ -5,7 +5,6 @@ use std::fs;
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::thread;
 use std::time::Duration;
 
 use bitcoin::{BlockHash, Network};
@@ -237,7 +236,7 @@ fn prepare_file(
     } else {
         let (object, sums) = BlockChecksums::of_file(path, &options.stop, |read| {
             progress.add(read);
-            thread::sleep(rate.wait_for(read));
+            rate.wait(read, &options.stop);
         })?;
         write_whole(&of_sums, sums.encode())?;
         let known = serde_json::to_vec(&KnownFile { bytes, object: object.to_string() });

@@ -47,9 +47,10 @@ pub(in crate::commands) async fn run(
     let PublishArguments { to, every, rate } = arguments;
     refuse_wrong_blocks(settings)?;
     let store = stores::open_store(&to, true)?;
+    let rate = |is_served| bytes_per_second(rate, is_served || every.is_some());
     loop {
         let published = tokio::select! {
-            published = publish(settings, &stop, &store, |is_served| bytes_per_second(rate, is_served || every.is_some())) => published,
+            published = publish(settings, &stop, &store, rate) => published,
             () = stop.cancelled() => Ok(()),
         };
         let stopped = stop.is_cancelled();
