@@ -15,7 +15,7 @@ fn main() {
     println!("cargo::rerun-if-changed={watched}");
     println!("cargo::rerun-if-env-changed={GIVEN}");
     let given = std::env::var(GIVEN).ok().filter(|commit| !commit.is_empty());
-    // whoever works on it builds after every commit, and is not to wait for all of it then
+    // developers build after every commit, and need not wait for all of it then
     let is_release = std::env::var("PROFILE").is_ok_and(|profile| profile == "release");
     let commit = given.or_else(|| if is_release { commit() } else { None });
     if let Some(commit) = &commit {
@@ -34,7 +34,7 @@ fn commit() -> Option<String> {
     let reference = std::fs::read_to_string(head).ok()?;
     println!("cargo::rerun-if-changed={}", head.display());
     if let Some(branch) = reference.trim().strip_prefix("ref: ") {
-        // the file of a branch may be packed away, and cargo must not be told of one that does not exist
+        // the file of a branch may be packed away, and cargo must not get the path of one that does not exist
         for file in [Path::new(".git").join(branch), Path::new(".git/packed-refs").to_owned()] {
             if file.is_file() {
                 println!("cargo::rerun-if-changed={}", file.display());

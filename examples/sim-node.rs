@@ -21,7 +21,7 @@ use clap::Parser;
 const KEPT: u32 = 10;
 /// The first so many blocks hold no transactions.
 const EMPTY_BLOCKS: u64 = 100;
-/// Unless told otherwise; a block can hold about 4,500.
+/// Without an argument; a block can hold about 4,500.
 const TRANSACTIONS_OF_BLOCK: u64 = 3_000;
 const KEY: [u8; 8] = [0x6b, 0x9f, 0x04, 0xd1, 0x3c, 0x77, 0xe8, 0x52];
 const BETWEEN_REPORTS: Duration = Duration::from_secs(5);

@@ -351,7 +351,7 @@ mod tests {
         assert_eq!(super::descriptor("addr(bc1qcr8te4kr609gcawutmrza0j4xv80jy8z306fyu)#89f8spxm"), 0);
     }
 
-    /// Whether a field of this type tells several things, or a page of them.
+    /// Whether a field of this type returns a list or a page of one.
     fn is_many(field: &MetaField) -> bool {
         field.ty.contains('[') || field.ty.trim_end_matches('!').ends_with("Connection")
     }

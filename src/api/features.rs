@@ -8,7 +8,7 @@ use crate::view::{OptionalTable, OptionalTables};
 /// What the part that runs the server may switch on.
 #[derive(Clone, Debug, Default)]
 pub struct Features {
-    /// Whether mutations send transactions to the node, which tells them to the network.
+    /// Whether mutations send transactions to the node, which relays them to the network.
     pub broadcast: bool,
     /// The optional tables of the index.
     pub tables: OptionalTables,

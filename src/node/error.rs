@@ -27,7 +27,7 @@ pub enum NodeError {
     Unreachable {
         /// The node's address.
         url: String,
-        /// What the operating system or the connection said.
+        /// The error of the operating system or the connection.
         cause: String,
     },
     /// The cookie file cannot be read. A node that is down has none.

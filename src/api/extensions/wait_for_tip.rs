@@ -12,7 +12,7 @@
 //! ```
 //!
 //! For a client that has seen a block elsewhere, with another server or the node itself, and must not be answered from before
-//! it: an older state is what the client said it cannot use, so the request is refused instead. With `tip`, for a client of
+//! it: the client does not accept an older state, so the request is refused instead. With `tip`, for a client of
 //! several servers: each answer names its block in this form, and the next request carries it. With `after`, for one that
 //! polls for the next block.
 

@@ -18,7 +18,7 @@ use crate::view::{
     View,
 };
 
-/// How long an answer waits for the server to hear of what the node said. With signals of the node it takes milliseconds;
+/// How long an answer waits until the server knows what the node accepted. With signals of the node it takes milliseconds;
 /// without, the server looks once a second by default.
 const PATIENCE: Duration = Duration::from_millis(1_500);
 
@@ -29,7 +29,7 @@ pub(crate) struct Sender {
     live: Live,
 }
 
-/// What the mempool said of a transaction before it was sent.
+/// What the mempool had of a transaction before it was sent.
 struct Before {
     is_there: bool,
     would_replace: BTreeSet<bitcoin::Txid>,
@@ -42,7 +42,7 @@ impl Sender {
 
     /// Sends one transaction. The answer may read and tell so many bytes of transactions.
     ///
-    /// Errors: before it is sent NOT_READY, NODE_UNAVAILABLE and INTERNAL_SERVER_ERROR; none once the node said something.
+    /// Errors: before it is sent NOT_READY, NODE_UNAVAILABLE and INTERNAL_SERVER_ERROR; none once the node has answered.
     pub(crate) async fn send(&self, hex: Hex, max: MaxFees, bytes: usize) -> Result<BroadcastResult, ApiError> {
         let brought = match Submission::read(hex) {
             Ok(brought) => brought,

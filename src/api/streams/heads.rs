@@ -1,4 +1,4 @@
-//! How a subscription follows the state itself: it looks at the newest one whenever there is another, and tells what is
+//! How a subscription follows the state itself: it looks at the newest one whenever there is another, and reports what is
 //! not as it sent last. What was changed and changed back before it could look is not sent.
 
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! How a subscription follows reorganisations without leaving one out: they are numbered as they happen, and every Head
 //! holds those before it. One of which it is not known yet what became of transactions, and those behind it, are sent when
-//! it is known, or will not be any more: an event tells of that, too.
+//! it is known, or will not be any more: an event reports that, too.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! How a subscription tells what something comes to: at once, and then whenever it is something else.
+//! How a subscription sends a value: at once, and then whenever it changes.
 //!
 //! ```text
 //!   pause ──► wait for a change ──► look at what is published now ──► another than what was sent? ──► tell

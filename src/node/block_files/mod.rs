@@ -47,7 +47,7 @@ pub enum BlockFileError {
     Io {
         /// The file.
         path: PathBuf,
-        /// What the operating system said.
+        /// The error of the operating system.
         cause: io::Error,
     },
     /// There is no block file.

@@ -12,7 +12,7 @@
 //!            ◄── frames     flags, length, body; every frame of a message but the last has the flag MORE
 //! ```
 //!
-//! A publisher without news is silent, and so is one that disappeared without closing the connection: a PING tells them
+//! A publisher without news is silent, and so is one that disappeared without closing the connection: a PING distinguishes them
 //! apart. (PING is part of ZMTP 3.1; libzmq, which nodes use, answers it whatever version the peer uses.)
 
 use std::io::{self, ErrorKind, Read, Write};

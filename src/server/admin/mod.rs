@@ -52,7 +52,7 @@ const BODY: usize = 64 * 1024;
 /// How many lines wait for a client that reads slowly.
 const LINES: usize = 16;
 
-/// Requests the newest block of the node, which is said to have one of this hash.
+/// Requests the newest block of the node after a notice that it has one of this hash.
 pub type Notify = dyn Fn(&str) -> BoxFuture<'static, Result<(), NotNotified>> + Send + Sync;
 
 /// Why a hash is not that of a new block, for the user.

@@ -17,7 +17,7 @@ pub enum FeeAttribution {
     AllInputs,
     /// The ledger owns some inputs, and pays the part of the fee that their value is of the value of all inputs, rounded down.
     Proportional,
-    /// A spent output is not known, so nothing can be said.
+    /// A spent output is not known, so the effect is unknown.
     Unknown,
 }
 

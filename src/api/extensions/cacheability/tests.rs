@@ -25,6 +25,6 @@ fn a_missing_object_may_be_found_later() {
     ] {
         assert_eq!(ImmutableIfFound.dependency(said), dependency, "{said:?}");
         assert_eq!(Immutable.dependency(said), Dependency::Object, "the null of a fixed field is fixed");
-        assert_eq!(ByArgument.dependency(said), Dependency::Object, "the field has said more itself");
+        assert_eq!(ByArgument.dependency(said), Dependency::Object, "the field sets its own");
     }
 }

@@ -34,7 +34,7 @@ pub(crate) struct LedgerUpdate {
     pub(crate) kind: LedgerEventKind,
     /// Nothing where it is not about a transaction.
     pub(crate) effect: Option<LedgerEffect>,
-    /// Confirmations, where that is what it tells.
+    /// Confirmations, if the event reports them.
     pub(crate) depth: Option<u32>,
     pub(crate) reason: Option<RemovalReason>,
     pub(crate) replaced_by: Option<Txid>,
@@ -65,7 +65,7 @@ impl LedgerUpdate {
         }
     }
 
-    /// The transaction, as far as it concerns the ledger. For what an entry of the mempool tells of the ledger at most
+    /// The transaction, as far as it concerns the ledger. For what an entry of the mempool has of the ledger at most
     /// this many others are read.
     pub(crate) fn entry(
         &self,

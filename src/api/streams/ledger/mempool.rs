@@ -51,7 +51,7 @@ impl LedgerFollower {
                 MempoolEventKind::Added { txid, .. } => (txid, LedgerEventKind::Seen, None),
                 MempoolEventKind::Removed { txid, departure } | MempoolEventKind::Corrected { txid, departure } => {
                     match departure {
-                        // the block tells it
+                        // the block reports it
                         Departure::Mined { .. } => continue,
                         _ => (txid, LedgerEventKind::of(departure), Some(departure)),
                     }

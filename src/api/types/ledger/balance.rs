@@ -44,7 +44,7 @@ impl Balance {
             .checked_sub(immature)
             .ok_or_else(|| ApiError::internal("the immature balance of a script exceeds its balance"))?;
         let (created, spent) = (pending.created.value, pending.spent());
-        // no node's mempool spends what is immature, but what one tells is not our doing: nothing falls below zero for it
+        // no node's mempool spends what is immature, but this server does not depend on that: nothing falls below zero for it
         let total = confirmed.saturating_add(created).saturating_sub(spent);
         let is_newest = at.height == view.tip().height;
         let now = DateTime::from_system(SystemTime::now());

@@ -29,7 +29,7 @@ use crate::view::{self, Dependency, Movements, Pending, ScriptKey, TxNum, View};
 
 /// A script, an address, a set of them or the account of a descriptor: what it received and spent, and its balance, now or right after any block of
 /// the main chain.
-// the same argument of two fields is said twice
+// the same argument of two fields is described twice
 #[allow(clippy::duplicated_attributes)]
 #[derive(Clone, Interface)]
 #[graphql(

@@ -47,7 +47,7 @@ pub(crate) struct UtxoFilter {
 }
 
 impl UtxoFilter {
-    /// What nothing else is said of.
+    /// Without further marks.
     const DEFAULT: Self = Self {
         min_confirmations: Some(0),
         min_value: None,

@@ -11,7 +11,7 @@ use crate::api::error::ApiError;
 use crate::api::scalars::{Sats, Txid, Wtxid, int_of};
 use crate::view::{MempoolAcceptance, TestedTransaction, View};
 
-/// What the node said of a transaction that was not sent.
+/// The verdict of the node on a transaction that was not sent.
 pub(crate) struct AcceptResult {
     txid: bitcoin::Txid,
     wtxid: bitcoin::Wtxid,

@@ -1,4 +1,4 @@
-//! Which transactions a list tells, wherever they are.
+//! Which transactions a list has, confirmed or not.
 //!
 //! What is asked about a transaction is in itself and in the row that places it, so nothing else is read for it. No table
 //! is ordered by any of it: rows are read one by one, and a page ends where it has read enough.

@@ -257,7 +257,7 @@ mod tests {
     }
 
     proptest! {
-        /// The model keeps everything that was ever said, and for each reader how much of it that has passed.
+        /// The model keeps everything that was ever sent, and for each reader how much of it that has passed.
         #[test]
         fn readers_read_in_order_without_a_gap_before_an_eviction(
             steps in prop::collection::vec(step(), 1..200),

@@ -79,11 +79,11 @@ fn begun(payloads: Payloads) -> StartedStream {
 }
 
 async fn next(payloads: &mut Payloads) -> Option<String> {
-    let payload = tokio::time::timeout(PATIENCE, payloads.next()).await.expect("something is said");
+    let payload = tokio::time::timeout(PATIENCE, payloads.next()).await.expect("a payload is sent");
     payload.map(|payload| payload.into_result().to_string())
 }
 
-/// Whether nothing is said and the end has not come, once all others have had their turn.
+/// Whether nothing is sent and the end has not come, once all others have had their turn.
 async fn is_silent(payloads: &mut Payloads) -> bool {
     tokio::time::sleep(Duration::from_millis(20)).await;
     payloads.next().now_or_never().is_none()
@@ -180,7 +180,7 @@ async fn a_reader_too_far_behind_the_others_ends_with_an_error() {
     let mut slow = join(&streams, Sharing::FromNowOn, &sources);
     for number in 0..11 {
         sources.say(0, &number.to_string());
-        assert_eq!(next(&mut quick).await, Some(number.to_string()), "nobody waits for the slow one");
+        assert_eq!(next(&mut quick).await, Some(number.to_string()), "no reader waits for the slow one");
     }
     let last: serde_json::Value = serde_json::from_str(&next(&mut slow).await.unwrap()).unwrap();
     assert_eq!(last["errors"][0]["extensions"]["code"], "RESOURCE_EXHAUSTED");
@@ -203,7 +203,7 @@ async fn who_reads_alone_takes_what_comes_when_it_wants_it() {
         assert_eq!(next(&mut reader).await, Some(number.to_string()));
     }
     tokio::time::sleep(Duration::from_millis(20)).await;
-    assert_eq!(taken.load(Ordering::Relaxed), 5_000, "nothing is taken for nobody");
+    assert_eq!(taken.load(Ordering::Relaxed), 5_000, "nothing is taken without a reader");
 }
 
 #[tokio::test]

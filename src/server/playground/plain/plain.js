@@ -1,4 +1,4 @@
-// The small page: a query with variables, its answer, and a log of what a subscription tells.
+// The small page: a query with variables, its answer, and a log of the events of a subscription.
 
 import { curl, fetched, socketed, websocat } from './elsewhere.js';
 import { examples, newest } from './examples.js';
