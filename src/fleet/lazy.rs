@@ -27,7 +27,8 @@ use super::join::{
 };
 use super::manifest::{Manifest, PublishedGeneration};
 use super::names::ManifestName;
-use super::partial::{Pace, PartialObject};
+use super::pace::Pace;
+use super::partial::PartialObject;
 use super::progress::TransferProgress;
 use super::store::FleetStore;
 use crate::index::{Index, PartialFile, PartialFiles};

@@ -26,6 +26,7 @@ mod joined;
 mod lazy;
 mod manifest;
 mod names;
+mod pace;
 mod partial;
 mod progress;
 mod publish;

@@ -27,6 +27,7 @@ use super::block_fetch::BlockFetch;
 use super::checksums::BLOCK;
 use super::download::WantedObject;
 use super::error::FleetError;
+use super::pace::Pace;
 use super::progress::TransferProgress;
 use super::reader_window::ReaderWindow;
 use super::store::FleetStore;
@@ -51,22 +52,6 @@ const RETRY_PAUSE: Duration = Duration::from_millis(200);
 const LOG_INTERVAL: Duration = Duration::from_secs(30);
 /// How often filling pauses for readers before it goes on beside them.
 const PAUSES: usize = 20;
-
-/// How an object is filled.
-#[derive(Clone, Copy)]
-pub(super) struct Pace {
-    /// Blocks of a request.
-    pub(super) blocks: usize,
-    /// Requests at the same time.
-    pub(super) concurrent: usize,
-}
-
-impl Pace {
-    /// No reader waits meanwhile.
-    pub(super) const ALONE: Self = Self { blocks: 64, concurrent: 8 };
-    /// Readers wait for what is being fetched.
-    pub(super) const BESIDE_READERS: Self = Self { blocks: 16, concurrent: 4 };
-}
 
 /// An object, as far as it is in a file. Cheap to clone.
 #[derive(Clone)]

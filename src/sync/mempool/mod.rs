@@ -339,7 +339,10 @@ impl<'a> MempoolSync<'a> {
         {
             warn!(%error, transactions, "transactions of the node's mempool cannot be added; the next list tries again");
         }
-        self.kept_out = transactions;
+        // most steps request nothing
+        if requested > 0 {
+            self.kept_out = transactions;
+        }
         self.load = self.load.take().and_then(|load| load.advance(self.to_fetch.len()));
         Ok(())
     }

@@ -80,7 +80,8 @@ impl PersistentMempool {
         Self::load_with(index, limits, false)
     }
 
-    /// Loads it without transactions whose prevouts cannot be read now: the node's list has them, and their times are kept.
+    /// Loads it without transactions whose prevouts cannot be read now, and their descendants: the node's list has them, and their
+    /// times are kept.
     ///
     /// Errors: the index cannot be read.
     pub fn load_readable(index: &Index, limits: MempoolLimits) -> Result<Self, IndexError> {
@@ -149,6 +150,10 @@ impl PersistentMempool {
             let (txid, height, first_seen) = (entry.txid, entry.height, entry.first_seen);
             match Incoming::from(entry).add(&mut self.mempool, chain, height, now) {
                 Ok(AddOutcome::Added) => {}
+                // its parent may be one of those
+                Ok(AddOutcome::Orphan(_)) if omits_unreadable => {
+                    self.freed.insert(txid, first_seen);
+                }
                 Ok(_) => self.persistence.rejected.push(txid),
                 Err(error) if omits_unreadable && error.is_transient() => {
                     debug!(%txid, %error, "a transaction of the last run is left to the node's list");

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use bitcoin::{Amount, Network};
-use btcgraph::index::Index;
+use btcgraph::index::{Index, IndexError};
 use btcgraph::live::Live;
-use btcgraph::mempool::Cause;
+use btcgraph::mempool::{Cause, MempoolLimits};
 use btcgraph::node::{Node, NodeOptions};
 use btcgraph::sim::{Mining, Payment, SimNode, Spendable};
-use btcgraph::sync::FreezeBounds;
+use btcgraph::sync::{FreezeBounds, PersistentMempool};
 use btcgraph::view::Published;
 
 use super::following::{Following, How, PATIENCE, password};
@@ -124,6 +124,14 @@ fn freeze(sim: &SimNode, directory: &Path, bounds: FreezeBounds) {
     catch_up(&node, &mut index, &Published::default(), &Live::default(), Some(freezing)).unwrap();
 }
 
+/// Without the node nothing of this mempool can be read: each spends an output of a frozen block, or of one that does.
+fn assert_loaded_without_unreadable(directory: &Path) {
+    let index = Index::open(&options(directory)).unwrap();
+    let limits = MempoolLimits::default();
+    assert!(matches!(PersistentMempool::load(&index, limits), Err(IndexError::RawUnavailable { .. })));
+    assert!(PersistentMempool::load_readable(&index, limits).unwrap().snapshot().is_empty());
+}
+
 /// The bytes of what it spends, of a frozen block, come from the node.
 #[test]
 fn a_transaction_whose_prevouts_cannot_be_read_holds_up_nothing_else() {
@@ -173,6 +181,7 @@ fn a_transaction_whose_prevouts_cannot_be_read_holds_up_nothing_else() {
             assert!((announced..=announced + 1).contains(&first_seen), "{announced}, {first_seen}");
         }
         following.stop();
+        assert_loaded_without_unreadable(directory.path());
     }
 }
 
