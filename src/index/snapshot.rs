@@ -332,8 +332,8 @@ impl Snapshot {
         BlockRow::decode_median_time(self.blocks.get(&blocks::key(height))?.ok_or_else(missing)?.value())
     }
 
-    /// The height of the block with this hash and whether it is stale; `None` if this index never connected it (or no
-    /// longer keeps it).
+    /// The height of the block with this hash and whether it is stale; `None` if this index never had it (or no longer
+    /// keeps it).
     pub fn block_place(&self, hash: BlockHash) -> Result<Option<BlockPlace>, IndexError> {
         // a block that left the chain may still have a row in a generation
         let live =

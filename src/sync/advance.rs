@@ -342,6 +342,7 @@ impl SyncLoop<'_> {
         if events.is_empty() {
             return Ok(());
         }
+        self.branches.note_change(change.disconnected.len(), change.connected.len());
         let mut chain = Arc::new(self.follow.index.snapshot()?);
         // the index has changed: a failure of the mempool must not leave the chain before that published
         let followed = self.follow_chain(&mut chain, change);

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 use tracing::{error, warn};
 
 use super::background::Retry;
+use super::branches::Branches;
 use super::derive::Deriver;
 use super::error::SyncError;
 use super::freeze::{Freezer, Freezing, TIP_SLICE};
@@ -210,6 +211,7 @@ pub(super) struct SyncLoop<'a> {
     mempool_backoff: Option<MempoolBackoff>,
     /// Prefetches for the next block.
     pub(super) prefetcher: Option<Prefetcher>,
+    pub(super) branches: Branches,
     pub(super) freezer: Freezer,
     pub(super) merger: Merger,
     pub(super) raw_mover: RawMover,
@@ -247,6 +249,7 @@ impl<'a> SyncLoop<'a> {
             signals: Vec::new(),
             mempool_backoff: None,
             prefetcher: None,
+            branches: Branches::default(),
             freezer: Freezer::default(),
             merger: Merger::default(),
             raw_mover: RawMover::default(),
@@ -279,7 +282,10 @@ impl SyncLoop<'_> {
         let due = self.tip_checked.is_none_or(|checked| checked.elapsed() >= self.follow.poll);
         if due || !self.has_signals() || self.signals.iter().any(is_about_blocks) {
             match self.sync_chain()? {
-                RoundOutcome::InSync => self.tip_checked = Some(Instant::now()),
+                RoundOutcome::InSync => {
+                    self.tip_checked = Some(Instant::now());
+                    self.store_branches_when_due()?;
+                }
                 outcome => {
                     self.tip_checked = None;
                     return Ok(outcome);

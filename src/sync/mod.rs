@@ -14,6 +14,7 @@
 
 mod advance;
 mod background;
+mod branches;
 mod build_log;
 mod compare;
 mod derive;

@@ -2,6 +2,7 @@
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
@@ -72,6 +73,8 @@ pub struct Published {
     sync: Arc<ArcSwap<SyncRecord>>,
     longest_silence: Duration,
     node: BoundedNode,
+    /// Whether a client waits for a block that the index does not have.
+    block_request: Arc<AtomicBool>,
 }
 
 impl Default for Published {
@@ -85,7 +88,7 @@ impl Published {
     #[must_use]
     pub fn with_node_limits(limits: NodeLimits) -> Self {
         let (head, sync, node) = (Arc::default(), Arc::default(), BoundedNode::new(limits));
-        Self { head, sync, longest_silence: LONGEST_SILENCE, node }
+        Self { head, sync, longest_silence: LONGEST_SILENCE, node, block_request: Arc::default() }
     }
 
     /// Sets the time for which the node's last report of its tip counts as current.
@@ -145,6 +148,17 @@ impl Published {
     pub fn is_in_sync(&self) -> bool {
         // in this order, or the state could be older than the Head
         self.head().is_some_and(|head| self.state().is_at(head.tip))
+    }
+
+    /// Requests a block that the index does not have: the sync loop looks for it among the node's branches.
+    pub fn request_block(&self) {
+        self.block_request.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether a block was requested since the last call.
+    #[must_use]
+    pub fn take_block_request(&self) -> bool {
+        self.block_request.swap(false, Ordering::Relaxed)
     }
 
     /// Sets the node that answers what the index does not contain.

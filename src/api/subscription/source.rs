@@ -1,6 +1,6 @@
 //! Where the events of all subscriptions come from.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use async_graphql::Context;
 use async_graphql::futures_util::stream::Stream;
@@ -33,7 +33,7 @@ impl StreamSource {
     }
 
     /// Returns once the block of a cursor is known here. Of several servers of one chain one has a block some moments
-    /// before another, and a client may come from that one to this one.
+    /// before another, and a client may come from that one to this one; or the block is stale, and this one never had it.
     ///
     /// Errors: CURSOR_EXPIRED if it is not known for as long as a request waits for a block, and at once if a crash took it
     /// out of the index and it is awaited no longer; NOT_READY; RESOURCE_EXHAUSTED
@@ -41,10 +41,11 @@ impl StreamSource {
     pub(crate) async fn wait_for(&self, place: ChainCursor) -> Result<(), ApiError> {
         self.head()?;
         let hash = place.hash();
-        let mut looked = None;
+        let mut looked = Weak::new();
         let mut known = || {
-            // blocks come with a new tip only
-            let head = self.published.head().filter(|head| looked.replace(head.tip.hash) != Some(head.tip.hash))?;
+            // blocks come with a new snapshot only
+            let head = self.published.head().filter(|head| !looked.ptr_eq(&Arc::downgrade(&head.chain)))?;
+            looked = Arc::downgrade(&head.chain);
             let found = View::new(head).block_place(hash);
             found.map_err(ApiError::from).map(|place| place.map(|_| ())).transpose()
         };
@@ -55,6 +56,7 @@ impl StreamSource {
             return Err(ApiError::cursor_lost(lost).of_after());
         }
         let _place = self.serving.waiting_slots.take()?;
+        self.published.request_block();
         let known = wait_until(&self.live, Instant::now() + LONGEST, known).await;
         known.unwrap_or_else(|| {
             let message = format!(

@@ -9,7 +9,7 @@ use crate::{chain, view};
 pub(crate) enum ChainStatus {
     /// The block is on the main chain, the chain with the most work.
     Main,
-    /// The block was on the main chain, and a reorg disconnected it.
+    /// The block is beside the main chain: a reorg disconnected it, or the Bitcoin node has it on another branch.
     Stale,
 }
 

@@ -266,18 +266,7 @@ impl Effects {
                     format!("the row at height {} differs from the statistics of its block", start.height),
                 ));
             }
-            let row = row.clone();
-            let place = BlockPlace { height: start.height, membership: ChainMembership::Stale };
-            tables.block_hashes.insert(block.hash.as_byte_array(), &place.value())?;
-            let stale = stale_blocks::StaleBlock { row, raw: block.bytes.clone() };
-            let key = stale_blocks::key(start.height, block.hash);
-            tables.stale_blocks.insert(&key, stale.encode_row()?.as_slice())?;
-            tables.stale_raw_blocks.insert(&key, stale.raw.as_slice())?;
-            for (transaction, index) in block.transactions.iter().zip(0..) {
-                tables
-                    .stale_transactions
-                    .insert(&stale_transactions::key(transaction.prefix, block.hash, index), ())?;
-            }
+            insert_stale(tables, start.height, block, row)?;
         }
         Ok(())
     }
@@ -293,6 +282,25 @@ struct OutputTables<'t, 'txn> {
 
 fn expect(table: &'static str, was_there: bool) -> Result<(), IndexError> {
     if was_there { Ok(()) } else { Err(IndexError::corrupt(table, "a row of the block to be disconnected is missing")) }
+}
+
+/// Writes the rows of a stale block.
+pub(in crate::index) fn insert_stale(
+    tables: &mut Tables<'_>,
+    height: Height,
+    block: &super::super::block::ParsedBlock,
+    row: &BlockRow,
+) -> Result<(), IndexError> {
+    let place = BlockPlace { height, membership: ChainMembership::Stale };
+    tables.block_hashes.insert(block.hash.as_byte_array(), &place.value())?;
+    let stale = stale_blocks::StaleBlock { row: row.clone(), raw: block.bytes.clone() };
+    let key = stale_blocks::key(height, block.hash);
+    tables.stale_blocks.insert(&key, stale.encode_row()?.as_slice())?;
+    tables.stale_raw_blocks.insert(&key, stale.raw.as_slice())?;
+    for (transaction, index) in block.transactions.iter().zip(0..) {
+        tables.stale_transactions.insert(&stale_transactions::key(transaction.prefix, block.hash, index), ())?;
+    }
+    Ok(())
 }
 
 /// Deletes the rows of a stale block: it is part of the active chain again, or too old.

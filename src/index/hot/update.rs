@@ -15,7 +15,7 @@ use super::super::metrics::UpdateCounts;
 use super::super::open::{Index, filter_bytes};
 use super::super::optional::{RowContext, connect_optional, disconnect_optional};
 use super::super::raw::RawChanges;
-use super::apply::{forget_stale, lowest_stale};
+use super::apply::{forget_stale, insert_stale, lowest_stale};
 use super::block_filters::{appends_filters, connect_filters, disconnect_filter};
 use super::effects::Effects;
 use super::miners::{connect_miners, disconnect_miner};
@@ -225,6 +225,24 @@ impl<'i> Update<'i> {
         self.atomically(Self::disconnect_tip)
     }
 
+    /// The row of a block of the chain after the changes made so far.
+    ///
+    /// Errors: [`IndexError::Corrupt`] if there is none at this height; storage errors.
+    pub fn block(&self, height: Height) -> Result<BlockRow, IndexError> {
+        read_block(&self.tables()?, height)
+    }
+
+    /// Stores a block beside the chain as stale, with its row on its own branch, if it is among the highest that are kept.
+    ///
+    /// Errors: storage errors. After an error the update can only be dropped.
+    pub fn store_stale(&mut self, height: Height, block: &ParsedBlock, row: &BlockRow) -> Result<(), IndexError> {
+        self.atomically(|update| {
+            let mut tables = update.tables()?;
+            insert_stale(&mut tables, height, block, row)?;
+            update.trim_stale(&mut tables)
+        })
+    }
+
     /// Runs a step; if it fails, nothing of the update can be committed.
     fn atomically<T>(&mut self, step: impl FnOnce(&mut Self) -> Result<T, IndexError>) -> Result<T, IndexError> {
         if std::mem::replace(&mut self.broken, true) {
@@ -262,7 +280,7 @@ impl<'i> Update<'i> {
     /// Errors: storage errors.
     pub(in crate::index) fn next_txnum(&self) -> Result<TxNum, IndexError> {
         match self.tip {
-            Some(tip) => next_txnum(&read_block(&self.tables()?, tip.height)?.running),
+            Some(tip) => next_txnum(&self.block(tip.height)?.running),
             None => Ok(TxNum(0)),
         }
     }

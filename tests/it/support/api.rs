@@ -22,6 +22,7 @@ use btcgraph::mempool::{
 use btcgraph::node::Node;
 use btcgraph::rates::Rates;
 use btcgraph::sim::{Owner, SimChain};
+use btcgraph::sync::{Follow, Until, Wake, run};
 use btcgraph::view::{Head, NodeLimits, Published, SyncState, Tip, View};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -265,6 +266,13 @@ impl Api {
     pub(crate) fn follow(&mut self, node: &Node) {
         self.set_node(node);
         following::catch_up(node, &mut self.index, &self.published, &self.live, None).unwrap();
+    }
+
+    /// Follows a node until its stop flag is raised.
+    pub(crate) fn keep_following(&mut self, node: &Node) {
+        let wake = Wake::default();
+        let follow = following::follow(node, &mut self.index, &self.published, &self.live, &wake);
+        run(Follow { until: Until::Stopped, ..follow }).unwrap();
     }
 
     /// Lets answers ask the node.

@@ -1,6 +1,7 @@
 //! Following a node: histories of blocks and reorganisations, imports, freezes, and what fails meanwhile.
 
 mod announced;
+mod branches;
 mod deriving;
 pub(crate) mod faults;
 mod follow;

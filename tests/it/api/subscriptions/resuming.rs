@@ -1,12 +1,14 @@
 //! Query first, subscribe behind the answer: `Snapshot.cursor`, and the numbers of events that go on from a cursor.
 
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_graphql::futures_util::StreamExt;
 use async_graphql::{Executor, Request};
-use bitcoin::{OutPoint, Transaction};
+use bitcoin::{Block, Network, OutPoint, Transaction};
 use btcgraph::mempool::Departure;
-use btcgraph::sim::{Owner, ScriptKind, SimChain};
+use btcgraph::node::{Auth, Node, NodeOptions, StopFlag};
+use btcgraph::sim::{Owner, ScriptKind, SimChain, SimNode, SimNodeOptions, World};
 use serde_json::{Value, json};
 
 use crate::api::mempool::projected::chain_with_coins;
@@ -19,6 +21,10 @@ const SHOP: Owner = Owner::new(ScriptKind::P2wpkh, 7);
 fn to_shop(coin: OutPoint, fee: u64) -> Transaction {
     spend_outputs(PAYER, &[coin], &[PAYER.output(sat(100_000))], vec![SHOP.output(sat(100_000 - fee))])
 }
+
+/// The fields of an event of the chain.
+const BLOCKS: &str = "__typename ... on BlockConnected { block { hash txCount } } \
+                      ... on BlockDisconnected { block { hash txCount } }";
 
 /// The events that a subscription has at once.
 fn events(api: &Api, field: &str) -> Vec<Value> {
@@ -107,6 +113,37 @@ fn a_snapshot_of_a_block_that_left_leads_over_the_fork() {
     let kinds = ["BlockDisconnected", "BlockConnected", "BlockConnected"];
     let expected: Vec<_> = (1..).zip(kinds).map(|(seq, kind)| json!({ "seq": seq, "__typename": kind })).collect();
     assert_eq!(events(&api, &format!("chainEvents(after: {cursor}) {{ seq __typename }}")), expected);
+}
+
+#[test]
+fn a_stream_goes_on_behind_a_stale_block_that_this_server_never_had() {
+    let mut chain = SimChain::new(91);
+    let mined = chain.mine_empty(3).unwrap();
+    let other = Api::of_chain(&chain);
+    let (cursor, _) = snapshot(&other);
+    let won = branch(&mut chain, mined[0].block_hash(), 3, &[]);
+    let mut api = Api::of_chain(&chain);
+
+    let sim = SimNode::start(Arc::new(Mutex::new(World::new(chain))), SimNodeOptions::default()).unwrap();
+    let stop = StopFlag::new();
+    let auth = Auth::UserPassword { user: "user".into(), password: "password".into() };
+    let node = Node::connect(NodeOptions::new(Network::Regtest, sim.url(), auth)).unwrap().with_stop(stop.clone());
+    let document = format!("subscription {{ event: chainEvents(after: {cursor}) {{ {BLOCKS} }} }}");
+    let mut stream = api.schema.execute_stream(Request::new(document), None);
+    let events: Vec<_> = std::thread::scope(|scope| {
+        scope.spawn(|| api.keep_following(&node));
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let events = (0..5).map(|_| response_json(runtime.block_on(stream.next()).unwrap())).collect();
+        stop.raise();
+        events
+    });
+    let event = |kind: &str, block: &Block| {
+        let block = json!({ "hash": block.block_hash().to_string(), "txCount": 1 });
+        json!({ "data": { "event": { "__typename": kind, "block": block } } })
+    };
+    let left = mined[1..].iter().rev().map(|block| event("BlockDisconnected", block));
+    let joined = won.iter().map(|block| event("BlockConnected", block));
+    assert_eq!(events, left.chain(joined).collect::<Vec<_>>());
 }
 
 #[test]
