@@ -62,7 +62,8 @@ impl ChainChange {
             let thread = pre_state
                 .map(|state| thread::Builder::new().name("mempool".into()).spawn_scoped(scope, move || compute(state)));
             let thread = thread.transpose().map_err(SyncError::Threads)?;
-            let connected = update.connect(batch);
+            let known = |txid: &Txid| pre_state.map_or_else(Vec::new, |state| state.known_outputs(txid));
+            let connected = update.connect_with(batch, &known);
             // joined in any case; the panic handler logs a panic of the thread
             let post_state = thread.map(|thread| thread.join().unwrap_or(Err(IndexError::Broken)));
             connected?;

@@ -273,7 +273,7 @@ impl SyncLoop<'_> {
         Ok(true)
     }
 
-    /// Looks for blocks, if there is a reason to, and then updates the mempool.
+    /// Looks for blocks, if there is a reason to, and then updates the mempool. Branches come last.
     fn round(&mut self) -> Result<RoundOutcome, SyncError> {
         let received = self.receive_signals();
         let is_about_blocks = |signal: &ReceivedSignal| {
@@ -282,17 +282,18 @@ impl SyncLoop<'_> {
         let due = self.tip_checked.is_none_or(|checked| checked.elapsed() >= self.follow.poll);
         if due || !self.has_signals() || self.signals.iter().any(is_about_blocks) {
             match self.sync_chain()? {
-                RoundOutcome::InSync => {
-                    self.tip_checked = Some(Instant::now());
-                    self.store_branches_when_due()?;
-                }
+                RoundOutcome::InSync => self.tip_checked = Some(Instant::now()),
                 outcome => {
                     self.tip_checked = None;
                     return Ok(outcome);
                 }
             }
         }
-        self.sync_mempool(received)
+        let outcome = self.sync_mempool(received)?;
+        if matches!(outcome, RoundOutcome::InSync) {
+            self.store_branches_when_due()?;
+        }
+        Ok(outcome)
     }
 
     /// Takes the received signals. Returns the moment up to which they are complete.

@@ -27,6 +27,8 @@ const SWEPT_ROWS: usize = 2_000;
 pub(super) const TIP_SLICE: Duration = Duration::from_millis(20);
 /// How long rows are deleted between two commits while the index catches up.
 pub(super) const CATCH_UP_SLICE: Duration = Duration::from_secs(3);
+/// The interval between looks for a block that a client waits for.
+const REQUEST_PAUSE: Duration = Duration::from_secs(1);
 /// The pause between two times at the tip, which leaves the processors to requests.
 const SWEEP_PAUSE: Duration = Duration::from_millis(100);
 
@@ -193,8 +195,8 @@ impl SyncLoop<'_> {
         self.merge_when_due()
     }
 
-    /// Waits for this long, or until the loop is woken, and goes on with work in the background meanwhile: the next poll may
-    /// be far away. Returns false when the stop flag is raised.
+    /// Waits for this long, or until the loop is woken or a client waits for a block of a branch, and goes on with work in the
+    /// background meanwhile: the next poll may be far away. Returns false when the stop flag is raised.
     ///
     /// Errors: as [`SyncLoop::freeze_when_due`]; an earlier write did not reach the disk.
     pub(super) fn pause(&mut self, pause: Duration) -> Result<bool, SyncError> {
@@ -213,7 +215,14 @@ impl SyncLoop<'_> {
             self.freeze_when_due(TIP_SLICE)?;
             self.derive_when_due(TIP_SLICE)?;
         }
-        Ok(wake.pause(pause.saturating_sub(began.elapsed()), stop) != PauseEnd::Stopped)
+        loop {
+            let remaining = pause.saturating_sub(began.elapsed());
+            let is_last = remaining <= REQUEST_PAUSE || !self.follow.published.requested_blocks().is_empty();
+            match wake.pause(remaining.min(REQUEST_PAUSE), stop) {
+                PauseEnd::Elapsed if !is_last => {}
+                end => return Ok(end != PauseEnd::Stopped),
+            }
+        }
     }
 
     /// Whether something is under way that the loop has to go on with.

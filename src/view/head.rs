@@ -1,11 +1,13 @@
 //! One state of chain and mempool, published as a unit.
 
+use std::collections::BTreeMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
+use bitcoin::BlockHash;
+use parking_lot::Mutex;
 
 use super::View;
 use super::node_client::{BoundedNode, NodeClient, NodeLimits};
@@ -65,6 +67,9 @@ pub(crate) fn random_u64() -> u64 {
     RandomState::new().build_hasher().finish()
 }
 
+/// The most blocks that are requested at a time. The node is asked for each of them once a second.
+const MAX_BLOCK_REQUESTS: usize = 16;
+
 /// The newest Head and state of synchronization: `sync` publishes them, everything else reads them. Cheap to clone; all
 /// clones share one state.
 #[derive(Clone)]
@@ -73,8 +78,8 @@ pub struct Published {
     sync: Arc<ArcSwap<SyncRecord>>,
     longest_silence: Duration,
     node: BoundedNode,
-    /// Whether a client waits for a block that the index does not have.
-    block_request: Arc<AtomicBool>,
+    /// Blocks that the index does not have and clients wait for, and until when.
+    block_requests: Arc<Mutex<BTreeMap<BlockHash, Instant>>>,
 }
 
 impl Default for Published {
@@ -88,7 +93,7 @@ impl Published {
     #[must_use]
     pub fn with_node_limits(limits: NodeLimits) -> Self {
         let (head, sync, node) = (Arc::default(), Arc::default(), BoundedNode::new(limits));
-        Self { head, sync, longest_silence: LONGEST_SILENCE, node, block_request: Arc::default() }
+        Self { head, sync, longest_silence: LONGEST_SILENCE, node, block_requests: Arc::default() }
     }
 
     /// Sets the time for which the node's last report of its tip counts as current.
@@ -150,15 +155,21 @@ impl Published {
         self.head().is_some_and(|head| self.state().is_at(head.tip))
     }
 
-    /// Requests a block that the index does not have: the sync loop looks for it among the node's branches.
-    pub fn request_block(&self) {
-        self.block_request.store(true, Ordering::Relaxed);
+    /// Requests a block that the index does not have, until this moment: the sync loop looks for it among the node's branches.
+    /// Ignored while many others are requested.
+    pub fn request_block(&self, hash: BlockHash, until: Instant) {
+        let mut requests = self.block_requests.lock();
+        if requests.len() < MAX_BLOCK_REQUESTS || requests.contains_key(&hash) {
+            requests.insert(hash, until);
+        }
     }
 
-    /// Whether a block was requested since the last call.
+    /// The blocks that are requested now.
     #[must_use]
-    pub fn take_block_request(&self) -> bool {
-        self.block_request.swap(false, Ordering::Relaxed)
+    pub fn requested_blocks(&self) -> Vec<BlockHash> {
+        let (mut requests, now) = (self.block_requests.lock(), Instant::now());
+        requests.retain(|_, until| *until > now);
+        requests.keys().copied().collect()
     }
 
     /// Sets the node that answers what the index does not contain.

@@ -269,8 +269,8 @@ impl BlockQuery {
         Some(self.filters_of(ctx, range).await)
     }
 
-    /// The stale blocks that this server stores, highest first: those that it saw leave the main chain, and those that the Bitcoin
-    /// node has on other branches near the tip. A new server knows only the latter.
+    /// The stale blocks that this server stores, highest first: those that it saw leave the main chain, and most of those that
+    /// the Bitcoin node has on other branches near the tip. So servers differ in them, and a new server has only the latter.
     /// Example: `{ staleBlocks(first: 5) { nodes { height hash reorg { depth } } } }`.
     #[graphql(complexity = "costs::page(first, last, child_complexity)")]
     async fn stale_blocks(

@@ -56,8 +56,9 @@ impl StreamSource {
             return Err(ApiError::cursor_lost(lost).of_after());
         }
         let _place = self.serving.waiting_slots.take()?;
-        self.published.request_block();
-        let known = wait_until(&self.live, Instant::now() + LONGEST, known).await;
+        let until = Instant::now() + LONGEST;
+        self.published.request_block(hash, until.into_std());
+        let known = wait_until(&self.live, until, known).await;
         known.unwrap_or_else(|| {
             let message = format!(
                 "after is a cursor on block {hash}, which is not in the index and did not arrive within {} seconds: it is of \

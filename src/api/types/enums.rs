@@ -9,7 +9,8 @@ use crate::{chain, view};
 pub(crate) enum ChainStatus {
     /// The block is on the main chain, the chain with the most work.
     Main,
-    /// The block is beside the main chain: a reorg disconnected it, or the Bitcoin node has it on another branch.
+    /// The block is beside the main chain: a reorg disconnected it, or the Bitcoin node has it on another branch, whose
+    /// scripts it need not have verified.
     Stale,
 }
 
@@ -127,7 +128,7 @@ pub(crate) enum TxState {
     /// A main chain block contains a transaction that spends the same output, or an output that one of its ancestors
     /// spends.
     Conflicted,
-    /// Only in blocks that a reorg disconnected, or a descendant of such a transaction.
+    /// Only in stale blocks, or a descendant of such a transaction.
     ReorgedOut,
     /// Not known to this server, which has only the bytes given to `decodeTransaction`.
     Unknown,

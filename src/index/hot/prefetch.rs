@@ -1,4 +1,4 @@
-//! Reads pages, and transactions with outputs that are spent, into the caches before they are needed.
+//! Reads pages into the cache before they are needed.
 //!
 //! A block changes thousands of pages all over the file, and each page that is not in memory costs a disk read. Most of
 //! these pages are known in advance: they belong to the unconfirmed transactions. After a start the cache is empty.
@@ -14,9 +14,8 @@ use super::tables::{spends, unspent};
 use crate::chain::script::never_spendable;
 
 impl Snapshot {
-    /// Reads what a block that confirms this transaction needs, which spends these outputs and pays these scripts, into the
-    /// caches: the pages that it changes, and the transactions of generations whose outputs it spends, if their bytes can be
-    /// read.
+    /// Reads the pages that a block with this transaction changes, which spends these outputs and pays these scripts, into the
+    /// cache.
     ///
     /// Errors: the index cannot be read.
     pub fn prefetch<'s>(
@@ -26,7 +25,6 @@ impl Snapshot {
         paid: impl Iterator<Item = &'s Script>,
     ) -> Result<(), IndexError> {
         self.positions(txid)?;
-        let mut is_raw_available = true;
         for (outpoint, script) in spent {
             self.prefetch_history(script)?;
             // an output of the mempool has no rows yet
@@ -34,8 +32,6 @@ impl Snapshot {
             else {
                 continue;
             };
-            // the output will be sliced out of its transaction; a node that fails once may take long to fail again
-            is_raw_available = is_raw_available && self.generations.transaction(funding).is_ok();
             let script = self.script_key(script.as_bytes());
             if self.unspent.get(&unspent::key(script, funding, vout))?.is_none() {
                 self.generations.is_unspent(UnspentKey { script, txnum: funding, vout: outpoint.vout })?;

@@ -64,6 +64,20 @@ impl FoundOutputs {
     }
 }
 
+/// An output that is known before the block that spends it, so that it is not read from the chain.
+#[derive(Clone, Copy, Debug)]
+pub struct KnownOutput<'k> {
+    /// In sat.
+    pub value: u64,
+    /// Its scriptPubKey.
+    pub script_pubkey: &'k [u8],
+    /// Whether a coinbase created it.
+    pub is_coinbase: bool,
+}
+
+/// The outputs that the transaction with a txid spends, in the order of its inputs; empty if they are not known.
+pub type KnownOutputs<'k> = dyn Fn(&Txid) -> Vec<KnownOutput<'k>> + 'k;
+
 /// A transaction of the run.
 struct RunTransaction<'a> {
     txnum: TxNum,
@@ -102,10 +116,16 @@ impl<'a> BlockRun<'a> {
         behind.checked_sub(1).and_then(|at| self.starts.get(at))
     }
 
-    /// Finds the output that every input spends, `with_scripts` also its scriptPubKey.
+    /// Finds the output that every input spends, `with_scripts` also its scriptPubKey. The frozen ones among the `known` are
+    /// not read.
     ///
     /// Errors: [`IndexError::Unresolved`] with the outpoint that does not exist; storage errors.
-    pub(in crate::index) fn resolve(&self, tables: &Tables<'_>, with_scripts: bool) -> Result<Resolved, IndexError> {
+    pub(in crate::index) fn resolve(
+        &self,
+        tables: &Tables<'_>,
+        with_scripts: bool,
+        known: &KnownOutputs<'_>,
+    ) -> Result<Resolved, IndexError> {
         let mut run: HashMap<Txid, Vec<RunTransaction<'a>>> = HashMap::new();
         let mut duplicates = HashMap::new();
         let mut found = FoundOutputs { prevouts: Vec::new(), scripts: with_scripts.then(Vec::new) };
@@ -113,7 +133,8 @@ impl<'a> BlockRun<'a> {
         let txids: Vec<_> = self.transactions().map(|(_, _, transaction)| transaction.txid).collect();
         let frozen = tables.generations.newest(&txids, self.first)?;
         for ((txnum, block, transaction), frozen) in self.transactions().zip(frozen) {
-            for (txid, vout) in &block.inputs[transaction.inputs.clone()] {
+            let known = known(&transaction.txid);
+            for (vin, (txid, vout)) in block.inputs[transaction.inputs.clone()].iter().enumerate() {
                 let (located, index) = (run.get(txid).and_then(|copies| copies.last()), found.prevouts.len());
                 match located {
                     Some(RunTransaction { txnum, raw, .. }) if with_scripts => {
@@ -125,6 +146,7 @@ impl<'a> BlockRun<'a> {
                         txid,
                         vout: *vout,
                         index,
+                        known: known.get(vin).copied(),
                     }),
                 }
                 found.prevouts.push(located.and_then(|located| self.pick(located, *vout)));
@@ -185,7 +207,9 @@ impl<'a> BlockRun<'a> {
         for same in places.chunk_by(|one, other| (one.0, one.1.txid) == (other.0, other.1.txid)) {
             let (txnum, txid) = (same[0].0, same[0].1.txid);
             if txnum < tables.generations.end() {
-                frozen.push(same);
+                if !self.pick_known(same, txnum, found) {
+                    frozen.push(same);
+                }
                 continue;
             }
             let Some(row) = tables.transactions.get(&txnum.to_key())? else { continue };
@@ -199,6 +223,20 @@ impl<'a> BlockRun<'a> {
         tables.generations.each_transaction(&txnums, |at, stored| {
             self.pick_stored(frozen[at], stored.txnum, stored.fee.is_none(), &stored.raw, found)
         })
+    }
+
+    /// Picks the outputs of these inputs, which this transaction created, if all of them are known. Returns whether they are.
+    fn pick_known(&self, same: &[(TxNum, &UnresolvedInput<'_>)], txnum: TxNum, found: &mut FoundOutputs) -> bool {
+        let outputs = || same.iter().filter_map(|(_, input)| Some((input, input.known?, Position::new(input.vout)?)));
+        if outputs().count() < same.len() {
+            return false;
+        }
+        for (input, KnownOutput { value, script_pubkey, is_coinbase }, vout) in outputs() {
+            found.set_script(input.index, script_pubkey);
+            let output = BlockOutput::of(self.salt, vout, value, Script::from_bytes(script_pubkey));
+            found.prevouts[input.index] = Some(self.prevout(txnum, is_coinbase, &output));
+        }
+        true
     }
 
     /// Picks the outputs of these inputs, in the order of their vout, from the stored transaction that created them.
@@ -304,6 +342,7 @@ struct UnresolvedInput<'a> {
     vout: u32,
     /// Its index among all inputs.
     index: usize,
+    known: Option<KnownOutput<'a>>,
 }
 
 /// Parses a stored transaction, which was validated when it was connected.

@@ -75,10 +75,10 @@ fn overridden_response<'m>(backend: &Backend, called: impl Iterator<Item = &'m s
     if overrides.is_empty() {
         return None;
     }
-    // all of them count
-    let answers: Vec<_> =
-        called.inspect(|method| backend.count_call(method)).map(|method| overrides.get(method)).collect();
-    let (status, text) = answers.into_iter().flatten().next()?;
+    let called: Vec<_> = called.collect();
+    let (status, text) = called.iter().find_map(|method| overrides.get(*method))?;
+    // none of them is called
+    called.iter().for_each(|method| backend.count_call(method));
     let status = StatusCode::from_u16(*status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     Some(with_type(status, JSON, text.clone()))
 }

@@ -8,8 +8,8 @@ use tracing::debug;
 
 use super::{MempoolSync, now};
 use crate::chain::Height;
-use crate::index::{IndexError, ParsedBlock, Snapshot};
-use crate::mempool::{BlockAudit, Cause, ConnectedBlock, Mempool, MempoolSnapshot};
+use crate::index::{IndexError, KnownOutput, ParsedBlock, Snapshot};
+use crate::mempool::{BlockAudit, Cause, ConnectedBlock, Mempool, MempoolSnapshot, PrevoutRef, PrevoutSource};
 
 /// The state before blocks connect.
 pub(in crate::sync) struct PreBlockState<'s> {
@@ -51,6 +51,16 @@ impl MempoolSync<'_> {
 }
 
 impl PreBlockState<'_> {
+    /// The outputs that a transaction of the mempool spends, in the order of its inputs; empty if it is not there.
+    pub(in crate::sync) fn known_outputs(&self, txid: &Txid) -> Vec<KnownOutput<'_>> {
+        let prevouts = self.snapshot.get(txid).into_iter().flat_map(|entry| &entry.prevouts);
+        let known = prevouts.map(|PrevoutRef { value, script_pubkey, source }| {
+            let is_coinbase = matches!(source, PrevoutSource::Confirmed { coinbase: true, .. });
+            KnownOutput { value, script_pubkey, is_coinbase }
+        });
+        known.collect()
+    }
+
     /// Computes the state after blocks that connect from height `first` on. `earlier` is the mempool after the blocks
     /// below, if any. This state does not change, as the chain may not get that far.
     pub(in crate::sync) fn post_block_state(

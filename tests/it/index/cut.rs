@@ -1,13 +1,17 @@
 //! An index whose lower blocks are frozen: it gives the answers of the model on either side of the cut, and blocks are
 //! connected on top of it and disconnected through it.
 
+use std::collections::HashMap;
 use std::error::Error;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use bitcoin::{Block, Network};
+use bitcoin::consensus::serialize;
+use bitcoin::{Block, Network, Transaction, TxIn, Txid};
 use btcgraph::chain::Height;
-use btcgraph::index::{Generation, Index, IndexError, RawBlocks, Snapshot, Tip, TxNum, VerifyOptions, verify};
+use btcgraph::index::{
+    Generation, Index, IndexError, KnownOutput, RawBlocks, Snapshot, Tip, TxNum, VerifyOptions, verify,
+};
 use btcgraph::sim::SimChain;
 
 use crate::support::agree::assert_agrees;
@@ -55,6 +59,40 @@ fn blocks_are_connected_above_a_cut_and_disconnected_through_it() {
             indexed.verified();
         }
     }
+}
+
+#[test]
+fn outputs_that_are_known_are_not_read_from_frozen_blocks() {
+    let blocks = blocks(47);
+    let blocks: Vec<_> = blocks.iter().map(Arc::as_ref).collect();
+    let tip = u32::try_from(blocks.len()).unwrap() - 1;
+    let transactions = || blocks.iter().flat_map(|block| &block.txdata);
+    let by_txid: HashMap<Txid, &Transaction> = transactions().map(|tx| (tx.compute_txid(), tx)).collect();
+    let known = |txid: &Txid| -> Vec<KnownOutput<'_>> {
+        let inputs = by_txid[txid].input.iter().filter(|input| !input.previous_output.is_null());
+        let output = |input: &TxIn| {
+            let funding = by_txid[&input.previous_output.txid];
+            let output = &funding.output[usize::try_from(input.previous_output.vout).unwrap()];
+            let (value, script_pubkey) = (output.value.to_sat(), output.script_pubkey.as_bytes());
+            KnownOutput { value, script_pubkey, is_coinbase: funding.is_coinbase() }
+        };
+        inputs.map(output).collect()
+    };
+    let (frozen_blocks, above) = blocks.split_at(blocks.len() - 20);
+    let directory = frozen(&blocks, &[tip - 20]).directory;
+    let mut index = Index::open(&options(directory.path())).unwrap();
+    let parser = index.parser();
+    let run: Vec<_> = above.iter().map(|block| parser.parse(block.block_hash(), serialize(*block)).unwrap()).collect();
+    // there is nothing to read them from
+    let error = index.update().unwrap().connect(&run).unwrap_err();
+    assert!(matches!(error, IndexError::RawUnavailable { .. } | IndexError::NoRawBlocks { .. }), "{error}");
+    let mut update = index.update().unwrap();
+    update.connect_with(&run, &known).unwrap();
+    update.commit().unwrap();
+    index.set_raw_blocks(Arc::new(BlockBytes::of(frozen_blocks.iter().copied())));
+    let indexed = Indexed { index, directory };
+    agrees(&indexed, &blocks);
+    indexed.verified();
 }
 
 #[test]

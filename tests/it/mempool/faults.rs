@@ -186,6 +186,34 @@ fn a_transaction_whose_prevouts_cannot_be_read_holds_up_nothing_else() {
 }
 
 #[test]
+fn a_block_of_known_transactions_connects_without_reading_what_it_spends() {
+    let (sim, coins) = quiet();
+    let bounds = FreezeBounds { depth: 5, every: 20 };
+    let directory = Arc::new(in_memory());
+    freeze(&sim, directory.path(), bounds);
+    let how = How { listening: true, freezes: Some(bounds), ..How::default() };
+    let following = Following::within_as_said(&directory, &sim, how);
+    let payments: Vec<_> = coins[..3].iter().map(|coin| pay(coin, 5)).collect();
+    for payment in &payments {
+        send(&sim, payment);
+    }
+    following.assert_catches_up(&sim);
+    wait_for_sync(&following);
+    // RPC has blocks, too, and is counted
+    sim.override_response("block", Some((404, "")));
+    let read = sim.calls("getblock");
+    sim.with(|world| world.mine_exactly(payments, Mining::default())).unwrap().unwrap();
+    wait_for_tip(&sim, &following, PATIENCE);
+    assert_eq!(sim.calls("getblock"), read + 1, "the new block, and no block of what it spends");
+    // unknown ones are read
+    sim.with(|world| world.mine_exactly(vec![pay(&coins[3], 5)], Mining::default())).unwrap().unwrap();
+    wait_for_tip(&sim, &following, PATIENCE);
+    assert_eq!(sim.calls("getblock"), read + 3);
+    following.assert_catches_up(&sim);
+    following.stop();
+}
+
+#[test]
 fn a_transaction_is_first_seen_when_the_node_announces_it() {
     // the whole node is unreachable, or only its transactions are
     for is_away in [true, false] {

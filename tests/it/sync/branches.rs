@@ -1,7 +1,7 @@
 //! Stale blocks that the index never connected are stored from the node's branches, as if it had followed them.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bitcoin::consensus::encode::serialize_hex;
 use bitcoin::{Block, Network};
@@ -62,15 +62,16 @@ impl Branched {
     }
 
     /// Follows the node while `act` runs.
-    fn follow_during(&self, indexed: &mut Indexed, act: impl FnOnce(&Published, &Wake)) {
+    fn follow_during(&self, indexed: &mut Indexed, act: impl FnOnce(&Published)) {
         let (published, live, wake, stop) = (Published::default(), Live::default(), Wake::default(), StopFlag::new());
         let node = self.client(&stop);
         std::thread::scope(|scope| {
             let running = scope.spawn(|| {
                 let follow = following::follow(&node, &mut indexed.index, &published, &live, &wake);
-                run(Follow { until: Until::Stopped, ..follow })
+                // a request does not wait for the next poll
+                run(Follow { until: Until::Stopped, poll: Duration::from_secs(30), ..follow })
             });
-            act(&published, &wake);
+            act(&published);
             stop.raise();
             running.join().unwrap().unwrap();
         });
@@ -103,13 +104,13 @@ fn branches_of_the_node_are_stored_as_if_they_had_been_followed() {
     let [beside, deep] = [1, 103].map(|depth| branched.branch(depth, 1).remove(0));
 
     // three disconnected, three that were active meanwhile, one beside the tip
-    branched.follow_during(&mut was_away, |published, _| wait_for_stale(published, 7));
+    branched.follow_during(&mut was_away, |published| wait_for_stale(published, 7));
     for (height, block) in (119..).zip(&left) {
         let expected = stale(&follows_all, height, block);
         assert!(expected.is_some(), "{height}");
         assert_eq!(stale(&was_away, height, block), expected);
     }
-    branched.follow_during(&mut follows_all, |published, _| wait_for_stale(published, 7));
+    branched.follow_during(&mut follows_all, |published| wait_for_stale(published, 7));
     let row = stale(&was_away, 123, &beside).unwrap().row;
     assert_eq!(row.hash, beside.block_hash());
     assert_eq!(Some(row), stale(&follows_all, 123, &beside).map(|stale| stale.row));
@@ -123,12 +124,12 @@ fn a_block_that_a_client_waits_for_is_searched_in_the_branches() {
     let Some(mut branched) = Branched::start(30) else { return };
     let mut indexed = Indexed::empty();
     let (mut chain, mut hostile) = (branched.chain.clone(), Hostile::new(78));
-    branched.follow_during(&mut indexed, |published, wake| {
+    branched.follow_during(&mut indexed, |published| {
         wait_for("the chain", PATIENCE, || published.is_in_sync().then_some(()));
         let beside = hostile.branch(&mut chain, 1, 1).unwrap();
         branched.submit(&beside);
-        published.request_block();
-        wake.wake();
+        wait_for_stale(published, 0);
+        published.request_block(beside[0].block_hash(), Instant::now() + PATIENCE);
         wait_for_stale(published, 1);
     });
     // a third branch becomes the chain
@@ -149,7 +150,7 @@ fn no_branch_is_stored_below_the_stale_blocks_that_are_kept() {
     let mut indexed = Indexed { index: Index::open(&options).unwrap(), directory };
     branched.catch_up(&mut indexed);
     let [low, high] = [9, 1].map(|depth| branched.branch(depth, 1).remove(0));
-    branched.follow_during(&mut indexed, |published, _| wait_for_stale(published, 1));
+    branched.follow_during(&mut indexed, |published| wait_for_stale(published, 1));
     assert!(stale(&indexed, 30, &high).is_some());
     assert_eq!(stale(&indexed, 22, &low), None);
     let place = indexed.index.snapshot().unwrap().block_place(low.block_hash()).unwrap();

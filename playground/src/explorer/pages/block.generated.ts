@@ -10,7 +10,10 @@ export type Incremental<T> = T | { [P in keyof T]?: P extends ' $fragmentName' |
 export type ChainStatus =
   /** The block is on the main chain, the chain with the most work. */
   | 'MAIN'
-  /** The block is beside the main chain: a reorg disconnected it, or the Bitcoin node has it on another branch. */
+  /**
+   * The block is beside the main chain: a reorg disconnected it, or the Bitcoin node has it on another branch, whose
+   * scripts it need not have verified.
+   */
   | 'STALE';
 
 /** What a mining pool is recognised by in a coinbase. */

@@ -59,7 +59,7 @@ export type TxState =
    * spends.
    */
   | 'CONFLICTED'
-  /** Only in blocks that a reorg disconnected, or a descendant of such a transaction. */
+  /** Only in stale blocks, or a descendant of such a transaction. */
   | 'REORGED_OUT'
   /** Not known to this server, which has only the bytes given to `decodeTransaction`. */
   | 'UNKNOWN';

@@ -269,8 +269,7 @@ impl Block {
         int(self.block.row.transactions)
     }
 
-    /// Whether the block is on the main chain or stale. The server knows only the stale blocks that it saw
-    /// disconnected.
+    /// Whether the block is on the main chain or stale.
     async fn chain_status(&self) -> ChainStatus {
         self.block.membership.into()
     }

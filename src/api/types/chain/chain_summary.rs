@@ -76,8 +76,7 @@ impl ChainSummary {
         self.median_of_blocks(ctx).transpose()
     }
 
-    /// The number of stale blocks that the server knows at the heights of the main chain's last 30 days. It knows only
-    /// those that it saw disconnected, and stores only the highest.
+    /// The number of stale blocks that the server stores (`Query.staleBlocks`) at the heights of the main chain's last 30 days.
     #[graphql(complexity = "costs::more(costs::STALE_MONTH, 0)")]
     async fn recent_stale_block_count(&self, ctx: &Context<'_>) -> Result<i32, ApiError> {
         costs::spend(ctx, costs::STALE_MONTH)?;

@@ -165,8 +165,8 @@ impl MinerShare {
         Some(self.range.compared(ctx).and_then(of))
     }
 
-    /// The number of stale blocks at the heights of the range that are ascribed to the pool. The server knows only those that
-    /// it saw disconnected. Their coinbases are read, and count against the limit on transaction bytes in one answer
+    /// The number of stale blocks at the heights of the range that are ascribed to the pool, of those that the server
+    /// stores (`Query.staleBlocks`). Their coinbases are read, and count against the limit on transaction bytes in one answer
     /// (`server.limits.pages.transactionBytes`). Null only together with an error.
     async fn stale_block_count(&self) -> Option<Result<i32, ApiError>> {
         let found = self.range.stale().map(|stale| stale.get(&self.miner).copied().unwrap_or(0));

@@ -228,9 +228,8 @@ impl Transaction {
         Some(self.transaction.place?.txnum.0.into())
     }
 
-    /// All blocks that contain the transaction: those of the main chain, oldest first, then stale blocks. The server
-    /// knows only the stale blocks that it saw disconnected. On mainnet at most two of the main chain (BIP30), and as many stale ones as
-    /// reorgs took the transaction out of the chain.
+    /// All blocks that contain the transaction: those of the main chain, oldest first, then the stale blocks
+    /// that the server stores (`Query.staleBlocks`). On mainnet at most two of the main chain (BIP30).
     #[graphql(complexity = "costs::list(OCCURRENCES, child_complexity)")]
     async fn occurrences(&self) -> Result<Vec<TxOccurrence>, ApiError> {
         self.view.count(0)?;
