@@ -88,9 +88,9 @@ fn ask(address: SocketAddr, query: &Path, seconds: u32) -> Result<f64> {
     let mut wrk = Command::new("wrk");
     wrk.args(["-t1", "-c16", &length, "-s", "benches/queries.lua", &url, "--"]).arg(query);
     let answer = wrk.output().context("wrk is not here: apt install wrk, brew install wrk")?;
-    let told = String::from_utf8(answer.stdout)?;
-    ensure!(answer.status.success() && !told.contains("worthless"), "{told}");
-    let figures = told.lines().last().context("wrk told nothing")?;
-    let rate = figures.split_once(" requests a second").context("wrk told something else")?.0;
+    let reported = String::from_utf8(answer.stdout)?;
+    ensure!(answer.status.success() && !reported.contains("worthless"), "{reported}");
+    let figures = reported.lines().last().context("wrk printed nothing")?;
+    let rate = figures.split_once(" requests a second").context("wrk printed something else")?.0;
     Ok(rate.trim().parse()?)
 }

@@ -55,8 +55,8 @@ pub(crate) async fn ping(websockets: usize, a_second: u32, lasts: Duration) -> R
     while Instant::now() < until {
         beat.tick().await;
         let sent = Instant::now();
-        let told = frames.send(Message::text("x".repeat(FRAME_BYTES)))?;
-        ensure!(told == websockets, "{told} of {websockets} websockets listen");
+        let reported = frames.send(Message::text("x".repeat(FRAME_BYTES)))?;
+        ensure!(reported == websockets, "{reported} of {websockets} websockets listen");
         for _ in 0..websockets {
             latencies.push(were_read.recv().await.context("all readers have ended")?.duration_since(sent));
         }

@@ -124,7 +124,7 @@ impl Listeners {
         Ok(())
     }
 
-    fn told(&mut self) -> Vec<(String, Instant)> {
+    fn reported(&mut self) -> Vec<(String, Instant)> {
         std::iter::from_fn(|| self.read.try_recv().ok()).map(|(_, id, at)| (id, at)).collect()
     }
 }
@@ -147,7 +147,7 @@ fn many(runtime: &Runtime, node: &SimNode, served: &Served, subscribers: usize, 
     let idle = served.memory()?;
     let each = idle.saturating_sub(before) / u64::try_from(subscribers.max(1))?;
     println!("  each takes {each} bytes of the server's memory");
-    blocks_told(node, served, &mut listeners, subscribers, BLOCKS)?;
+    reported_blocks(node, served, &mut listeners, subscribers, BLOCKS)?;
 
     let before = served.memory()?;
     let kept: Vec<Socket> = runtime.block_on(async {
@@ -160,7 +160,7 @@ fn many(runtime: &Runtime, node: &SimNode, served: &Served, subscribers: usize, 
     std::thread::sleep(BETWEEN_BLOCKS);
     println!("beside {stuck} websockets that never read:");
     println!("  memory {} MB before, {} MB now", before / 1_000_000, served.memory()? / 1_000_000);
-    blocks_told(node, served, &mut listeners, subscribers, BLOCKS_BESIDE_STUCK)?;
+    reported_blocks(node, served, &mut listeners, subscribers, BLOCKS_BESIDE_STUCK)?;
     drop(kept);
     Ok(())
 }
@@ -176,7 +176,7 @@ async fn never_reads(address: &str) -> Result<Socket> {
 }
 
 /// Each latency, and of each block the time until the last was told.
-fn blocks_told(
+fn reported_blocks(
     node: &SimNode,
     served: &Served,
     listeners: &mut Listeners,
@@ -191,9 +191,9 @@ fn blocks_told(
     }
     std::thread::sleep(BETWEEN_BLOCKS);
     let taken = served.processor_time()?.saturating_sub(before) / blocks;
-    let told = listeners.told();
+    let reported = listeners.reported();
     let mut ends: HashMap<&str, (Instant, Instant)> = HashMap::new();
-    for (hash, at) in &told {
+    for (hash, at) in &reported {
         let (first, last) = ends.entry(hash).or_insert((*at, *at));
         (*first, *last) = ((*first).min(*at), (*last).max(*at));
     }
@@ -202,7 +202,7 @@ fn blocks_told(
     println!("a block, to the last of {subscribers}: {}", Figures::of(last));
     println!("  from the first of them to the last: {}", Figures::of(spread));
     println!("  processor time of the server a block: {taken:.1?}");
-    let figures = latencies(&mined, told);
+    let figures = latencies(&mined, reported);
     println!("  to each: {figures}");
     let expected = subscribers * usize::try_from(blocks)?;
     ensure!(figures.count() == expected, "{} frames were read of {expected}", figures.count());
@@ -231,7 +231,7 @@ fn watched(runtime: &Runtime, node: &SimNode, payer: &mut Payer, served: &Served
     }
     std::thread::sleep(BETWEEN_BLOCKS);
     let taken = served.processor_time()?.saturating_sub(before);
-    let figures = latencies(&submitted, listeners.told());
+    let figures = latencies(&submitted, listeners.reported());
     println!("a transaction to the one of {watches} who watches it, {WATCHED_A_SECOND} a second: {figures}");
     println!("  {:.1} % of a core", 100.0 * taken.as_secs_f64() / started.elapsed().as_secs_f64());
     ensure!(figures.count() >= submitted.len(), "{} frames were read of {}", figures.count(), submitted.len());

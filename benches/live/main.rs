@@ -93,15 +93,15 @@ fn main() -> Result<()> {
     println!("baseline: a frame to {SUBSCRIBERS} websockets: {figures}");
     let served = Served::start(directory.path(), &node, MEMORY)?;
     served.wait_for_mempool(0)?;
-    transactions_told(&runtime, &node, &mut payer, &served, lasts)?;
+    reported_transactions(&runtime, &node, &mut payer, &served, lasts)?;
     processor_time(&node, &mut payer, &served, lasts)?;
-    blocks_told(&runtime, &node, &mut payer, &served)?;
+    reported_blocks(&runtime, &node, &mut payer, &served)?;
     served.stop()?;
     load(directory.path(), &node, &mut payer, mempool)
 }
 
 /// From the node's message of a transaction to 100 subscribers, while 100 others wait for blocks.
-fn transactions_told(
+fn reported_transactions(
     runtime: &Runtime,
     node: &SimNode,
     payer: &mut Payer,
@@ -113,7 +113,7 @@ fn transactions_told(
     let submitted = submit(node, payer, TOLD_A_SECOND, lasts)?;
     std::thread::sleep(LAST_FRAMES);
     let taken = served.processor_time()?.saturating_sub(before);
-    let figures = latencies(&submitted, subscribers.told(Kind::Transaction));
+    let figures = latencies(&submitted, subscribers.reported(Kind::Transaction));
     println!("a transaction to {SUBSCRIBERS} subscribers, {TOLD_A_SECOND} a second: {figures}");
     println!("  {:.1} % of a core", 100.0 * taken.as_secs_f64() / lasts.as_secs_f64());
     let expected = submitted.len() * SUBSCRIBERS;
@@ -136,7 +136,7 @@ fn processor_time(node: &SimNode, payer: &mut Payer, served: &Served, lasts: Dur
 }
 
 /// From the node's message of a block to 100 subscribers, while 100 others wait for transactions.
-fn blocks_told(runtime: &Runtime, node: &SimNode, payer: &mut Payer, served: &Served) -> Result<()> {
+fn reported_blocks(runtime: &Runtime, node: &SimNode, payer: &mut Payer, served: &Served) -> Result<()> {
     fill(node, payer, BLOCKS * IN_BLOCK)?;
     served.wait_for_mempool(node.with(|world| world.mempool().len())?)?;
     let mut subscribers = subscribe(runtime, served)?;
@@ -146,17 +146,18 @@ fn blocks_told(runtime: &Runtime, node: &SimNode, payer: &mut Payer, served: &Se
         blocks.push(mine(node, IN_BLOCK)?);
     }
     std::thread::sleep(LAST_FRAMES);
-    let told = subscribers.told(Kind::Block);
-    let last_told = |(hash, at): &(String, Instant)| {
-        let read = told.iter().filter(|(what, _)| what == hash).map(|(_, read)| read.saturating_duration_since(*at));
+    let reported = subscribers.reported(Kind::Block);
+    let last_reported = |(hash, at): &(String, Instant)| {
+        let read =
+            reported.iter().filter(|(what, _)| what == hash).map(|(_, read)| read.saturating_duration_since(*at));
         read.max().unwrap_or_default().as_millis().to_string()
     };
     println!(
         "the last subscriber of each block in turn, in ms: {}",
-        blocks.iter().map(last_told).collect::<Vec<_>>().join(" ")
+        blocks.iter().map(last_reported).collect::<Vec<_>>().join(" ")
     );
     let mined = HashMap::from_iter(blocks);
-    let figures = latencies(&mined, told);
+    let figures = latencies(&mined, reported);
     println!("a block of {} transactions to {SUBSCRIBERS} subscribers: {figures}", IN_BLOCK + 1);
     let expected = mined.len() * SUBSCRIBERS;
     ensure!(figures.count() == expected, "{} frames were read of {expected}", figures.count());
@@ -232,8 +233,8 @@ fn submit(node: &SimNode, payer: &mut Payer, a_second: u32, lasts: Duration) -> 
 }
 
 /// How long what happened was on its way to each who was told.
-fn latencies(happened: &HashMap<String, Instant>, told: Vec<(String, Instant)>) -> Figures {
+fn latencies(happened: &HashMap<String, Instant>, reported: Vec<(String, Instant)>) -> Figures {
     let on_the_way =
-        told.into_iter().filter_map(|(what, read)| Some(read.saturating_duration_since(*happened.get(&what)?)));
+        reported.into_iter().filter_map(|(what, read)| Some(read.saturating_duration_since(*happened.get(&what)?)));
     Figures::of(on_the_way)
 }

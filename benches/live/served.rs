@@ -112,7 +112,7 @@ impl Served {
         }
         let state = fs::read_to_string(format!("/proc/{}/stat", self.process.id()))?;
         if state.contains(") Z ") {
-            bail!("btcgraph has ended by itself; what it said is in `log` beside its index");
+            bail!("btcgraph has ended by itself; its output is in `log` beside its index");
         }
         std::thread::sleep(BETWEEN_LOOKS);
         Ok(())

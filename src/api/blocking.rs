@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_waits_for_long_work_holds_up_nobody_on_the_same_thread() {
+    async fn waiting_for_long_work_does_not_block_its_thread() {
         let (aside, once) = (BlockingPool::default(), SingleFlight::with_capacity(1));
         let (release, held) = mpsc::channel();
         let made = AtomicU32::new(0);
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_failed_is_made_by_the_next_who_asks_and_the_oldest_is_forgotten() {
+    async fn a_failed_value_is_made_by_the_next_request() {
         let once = SingleFlight::with_capacity(2);
         let number = |found: Result<Arc<u32>, ApiError>| found.ok().map(|found| *found);
         assert_eq!(number(once.get('a', || async { Err(ApiError::internal("no")) }).await), None);

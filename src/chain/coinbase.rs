@@ -189,8 +189,8 @@ mod tests {
             let Some(block) = shared_data::full_block(name, "real_blocks_of_version_2_contain_their_height") else {
                 return;
             };
-            let said = height(&block.transactions[0].input[0].script_sig).map(Height::to_u32);
-            assert_eq!(said.filter(|said| *said == block.height), says, "in {name}");
+            let reported = height(&block.transactions[0].input[0].script_sig).map(Height::to_u32);
+            assert_eq!(reported.filter(|reported| *reported == block.height), says, "in {name}");
         }
     }
 

@@ -227,7 +227,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn varints_survive_encoding_in_the_size_that_is_foretold(value: u128, shift in 0_u32..128, other: u64) {
+        fn varints_survive_encoding_in_the_computed_size(value: u128, shift in 0_u32..128, other: u64) {
             let (value, mut row) = (value >> shift, Vec::new());
             put_varint_128(&mut row, value);
             if let Ok(value) = u64::try_from(value) {

@@ -174,7 +174,7 @@ async function turn({ client }, query, forwards, updateQuery) {
     if (turned % 3 === 1) await mine();
     const variables = forwards ? { after: endCursor } : { before: startCursor };
     await pages.fetchMore({ variables, updateQuery });
-    // a watcher is told a moment later
+    // a watcher is notified a moment later
     await until(() => pages.getCurrentResult().data.address.transactions.pageInfo !== transactions.pageInfo);
   }
 }
@@ -275,13 +275,13 @@ await both('what a subscription tells of an object is seen by those who watch it
   const watching = watched.subscribe(() => {});
   await until(() => watched.getCurrentResult().data?.block !== undefined);
   assert.deepEqual([watched.getCurrentResult().data.block.confirmations, requests.length], [1, 2]);
-  const told = [];
-  const blocks = client.subscribe({ query: NEW }).subscribe(({ data }) => told.push(data.newBlock));
+  const reported = [];
+  const blocks = client.subscribe({ query: NEW }).subscribe(({ data }) => reported.push(data.newBlock));
   await listening(1);
   const mined = await mine();
   await until(() => watched.getCurrentResult().data.block.confirmations === 2);
   assert.equal(watched.getCurrentResult().data.block.nextBlock.hash, mined);
-  assert.deepEqual([told.map((block) => block.hash), requests.length], [[mined], 2]);
+  assert.deepEqual([reported.map((block) => block.hash), requests.length], [[mined], 2]);
   blocks.unsubscribe();
   watching.unsubscribe();
   await listening(0);
@@ -297,8 +297,8 @@ await both('codes of errors reach who asks', async ({ client }) => {
   const failed = await client.query({ query: gql`{ block(height: -2) { id } }` }).catch((error) => error);
   assert.deepEqual(codes({ error: failed }), ['BAD_USER_INPUT']);
   const query = gql`subscription { newBlock(confirmations: -1) { id } }`;
-  const told = await new Promise((resolve) => client.subscribe({ query }).subscribe({ next: resolve, error: (error) => resolve({ error }) }));
-  assert.deepEqual(codes(told), ['BAD_USER_INPUT']);
+  const reported = await new Promise((resolve) => client.subscribe({ query }).subscribe({ next: resolve, error: (error) => resolve({ error }) }));
+  assert.deepEqual(codes(reported), ['BAD_USER_INPUT']);
 });
 
 const sha256 = (text) => createHash('sha256').update(text).digest('hex');

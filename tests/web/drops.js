@@ -1,6 +1,6 @@
 // The clients of docs/clients and docs/frontend.md on connections that are cut at random, in the middle of messages, or
-// that fall silent: each is told each event once and in order, as one whose connection holds. And after the server is
-// started anew they go on, or are told that they cannot.
+// that fall silent: each receives each event once and in order, as one whose connection holds. And after the server is
+// started anew they go on, or learn that they cannot.
 //
 //   usage: node drops.js ORIGIN SEQUENCE SCRIPTS
 //
@@ -218,7 +218,7 @@ const CLIENTS = {
   },
 };
 
-/** A reader of all streams, and what it was told. */
+/** A reader of all streams, and what it received. */
 function read(follow, firsts = {}) {
   const reader = { mempool: [], chain: [], ledger: [], errors: [] };
   const fail = (name, errors) => {
@@ -254,7 +254,7 @@ function applied(events, blocks = []) {
 
 const isLast = (coinbase) => ({ kind, entry }) => kind === 'CONFIRMED' && entry?.transaction.txid === coinbase;
 /** Events without what some clients add, and without some of what they ask for. */
-const told = (events, ...without) =>
+const reported = (events, ...without) =>
   JSON.parse(JSON.stringify(events, (field, value) => (['__typename', ...without].includes(field) ? undefined : value)));
 
 // one whose connection holds
@@ -268,9 +268,9 @@ const listening = async () => {
 await until('the reference listens', async () => (await listening()) === 3);
 
 // one that comes back by itself and does not resume, to see that events are lost on the way
-const forgetful = { proxy: await Proxy.start(7, LOUD_WAYS), told: [] };
+const forgetful = { proxy: await Proxy.start(7, LOUD_WAYS), reported: [] };
 const plain = new ApolloClient({ cache: new InMemoryCache(), link: new GraphQLWsLink(persistent(forgetful.proxy)) });
-overApollo(plain)(STREAMS.mempool, { next: ({ data }) => forgetful.told.push(data.mempoolEvents), error: assert.fail, complete: () => {} });
+overApollo(plain)(STREAMS.mempool, { next: ({ data }) => forgetful.reported.push(data.mempoolEvents), error: assert.fail, complete: () => {} });
 
 await until('the first events', async () => {
   await ask({ live: 1 });
@@ -306,8 +306,8 @@ for (const reader of readers) {
   try {
     await until(`${name} has all events`, () => errors.length > 0 || isAll(reader, 1));
     assert.deepEqual(errors, []);
-    assert.deepEqual(told(reader.mempool), told(reference.mempool.slice(1)));
-    assert.deepEqual(told(upToEnd(reader.ledger), 'cursor'), told(upToEnd(reference.ledger).slice(1), 'cursor'));
+    assert.deepEqual(reported(reader.mempool), reported(reference.mempool.slice(1)));
+    assert.deepEqual(reported(upToEnd(reader.ledger), 'cursor'), reported(upToEnd(reference.ledger).slice(1), 'cursor'));
     assert.equal(applied([firsts.chain, ...reader.chain]).at(-1), end.tip);
     for (const stream of Object.keys(STREAMS)) {
       const numbers = reader[stream].map(({ seq }) => seq);
@@ -317,7 +317,7 @@ for (const reader of readers) {
     throw new Error(`${name}, after ${reader.proxy.drops} drops`, { cause: error });
   }
 }
-assert.ok(forgetful.proxy.drops > 0 && forgetful.told.length < count, 'without resuming events are lost');
+assert.ok(forgetful.proxy.drops > 0 && forgetful.reported.length < count, 'without resuming events are lost');
 
 assert.deepEqual([...notFound], [], 'the examples contain what is changed for this test');
 
@@ -327,7 +327,7 @@ await direct.dispose();
 const { origin: next } = await ask('restart');
 for (const { proxy } of readers) proxy.hold(next);
 for (const { name, errors } of readers) {
-  await until(`${name} is told that its cursor has expired`, () => errors.length > 0);
+  await until(`${name} is reported that its cursor has expired`, () => errors.length > 0);
   assert.deepEqual(errors, [['mempool', 'CURSOR_EXPIRED']], name);
 }
 const last = await ask('end');

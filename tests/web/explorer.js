@@ -267,9 +267,9 @@ async function interrupted(browser, { address }) {
   page.on('load', () => { loads += 1; });
   await page.goto(`${line.origin}/address/${address}`);
   await live(page);
-  const told = (txid, what) => page.locator('.activity li', { has: page.locator(`a[href="/tx/${txid}"]`), hasText: what }).waitFor();
+  const reported = (txid, what) => page.locator('.activity li', { has: page.locator(`a[href="/tx/${txid}"]`), hasText: what }).waitFor();
   const before = await need({ need: 'payment', to: address });
-  await told(before, 'entered the mempool');
+  await reported(before, 'entered the mempool');
   line.cut();
   await page.getByText('reconnecting', { exact: true }).waitFor();
   const during = await need({ need: 'payment', to: address });
@@ -279,9 +279,9 @@ async function interrupted(browser, { address }) {
   await new Promise((resolve) => setTimeout(resolve, CUT));
   line.mend();
   await live(page);
-  await told(during, 'entered the mempool');
-  await told(before, 'was confirmed');
-  await told(during, 'was confirmed');
+  await reported(during, 'entered the mempool');
+  await reported(before, 'was confirmed');
+  await reported(during, 'was confirmed');
   await row(page, during);
   assert.equal(loads, 1);
   await context.close();

@@ -10,7 +10,7 @@
 //     title        of the page
 //     marked       what the editor takes for wrong in the examples (GraphiQL)
 //     completions  what is offered for the beginning of a field (GraphiQL)
-//     live         hashes of blocks that the example of a subscription told while they were mined
+//     live         hashes of blocks that the example of a subscription received while they were mined
 //     themes       what the page looks like: { <what the system prefers>: { system, light, dark } }
 //     complaints   errors and warnings of the console, exceptions, and what the content security policy blocked
 //     elsewhere    requests to any other host
@@ -84,7 +84,7 @@ const graphiql = {
   query: (page) => graphiql.text(page, 'operation.graphql'),
   variables: (page) => graphiql.text(page, 'variables.json'),
   answer: (page) => graphiql.text(page, 'response.json'),
-  told: (page) => graphiql.answer(page),
+  reported: (page) => graphiql.answer(page),
   /** As a text; empty if there is nothing. */
   marked: (page) =>
     page.evaluate(() => globalThis.__MONACO.editor.getModelMarkers({}).map(({ message }) => message).join('\n')),
@@ -107,7 +107,7 @@ const plain = {
   query: (page) => page.locator('#query').inputValue(),
   variables: (page) => page.locator('#variables').inputValue(),
   answer: (page) => page.locator('#answer').innerText(),
-  told: (page) => page.locator('#log').innerText(),
+  reported: (page) => page.locator('#log').innerText(),
   marked: () => '',
   surface: (page) => page.locator('body'),
   useTheme: (page, theme) => page.getByLabel('Theme').selectOption(theme.toLowerCase()),
@@ -180,9 +180,9 @@ async function complete(page) {
 async function nextBlock(page) {
   for (let tries = 0; tries < 5; tries += 1) {
     const hash = await mine();
-    if (await until(async () => (await site.told(page)).includes(hash), TELLING)) return hash;
+    if (await until(async () => (await site.reported(page)).includes(hash), TELLING)) return hash;
   }
-  throw new Error('the page told no block');
+  throw new Error('the page showed no block');
 }
 
 async function listen(page) {

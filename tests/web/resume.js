@@ -178,7 +178,7 @@ const CHECKS = {
     assert.deepEqual([seen, attempts[1].after], [[result], 'b']);
   },
 
-  async 'gives up when it is told to'() {
+  async 'gives up on request'() {
     const { attempts, seen } = start({ wait: (attempt) => (attempt < 3 ? 0 : undefined) });
     attempts[0].sink.error(LOST);
     await made(attempts, 2);

@@ -5,11 +5,11 @@
 // It says, in lines of JSON:
 //
 //   "mine"         it needs a block, and reads the hash of that block from a line of stdin
-//   { seen: … }    last of all what each client was told:
+//   { seen: … }    last of all what each client received:
 //     query      the data of { tip { height } }
 //     refusals   the codes of the errors of what is refused: a query for a field that does not exist, and a subscription
 //                whose argument is out of range
-//     told       hashes of blocks, the first while it listened and, where the client comes back by itself, the second
+//     reported       hashes of blocks, the first while it listened and, where the client comes back by itself, the second
 //                after its connection was cut
 //     missed     the hash of a block of a time without a connection, asked for with the cursor of the event before (graphql-ws)
 //     pongs      whether its pings were answered (graphql-ws)
@@ -89,17 +89,17 @@ async function graphqlWs() {
 
   const blocks = client.iterate({ query: BLOCKS });
   const hash = (result) => result.value.data.newBlock.hash;
-  const told = [];
+  const reported = [];
   let next = blocks.next();
   await listening(1);
   await mine();
-  told.push(hash(await next));
+  reported.push(hash(await next));
   next = blocks.next();
   client.terminate();
   await until(() => sockets === 2);
   await listening(1);
   await mine();
-  told.push(hash(await next));
+  reported.push(hash(await next));
   await until(() => pongs > 1);
   await blocks.return();
   await client.dispose();
@@ -120,7 +120,7 @@ async function graphqlWs() {
   const behind = connect();
   const missed = (await first(behind.iterate({ query: EVENTS, variables: { after } }))).data.chainEvents.block.hash;
   await behind.dispose();
-  return { query, refusals, told, missed, pongs: pongs > 1, left: await left() };
+  return { query, refusals, reported, missed, pongs: pongs > 1, left: await left() };
 }
 
 async function subscriptionsTransportWs() {
@@ -140,9 +140,9 @@ async function subscriptionsTransportWs() {
   const block = next(BLOCKS);
   await listening(1);
   await mine();
-  const told = [(await block).data.newBlock.hash];
+  const reported = [(await block).data.newBlock.hash];
   client.close();
-  return { query, refusals, told, left: await left() };
+  return { query, refusals, reported, left: await left() };
 }
 
 async function graphqlSse() {
@@ -157,10 +157,10 @@ async function graphqlSse() {
   const next = blocks.next();
   await listening(1);
   await mine();
-  const told = [(await next).value.data.newBlock.hash];
+  const reported = [(await next).value.data.newBlock.hash];
   await blocks.return();
   client.dispose();
-  return { query, refusals, told, left: await left() };
+  return { query, refusals, reported, left: await left() };
 }
 
 const seen = {

@@ -13,7 +13,7 @@ import { examples, sdl } from './examples.js';
 const schema = buildSchema(sdl);
 const faults = validateSchema(schema).map(({ message }) => `schema.graphql: ${message}`);
 
-// a browser takes every script of its page for a module; Node.js does so without being told only in newer versions
+// a browser takes every script of its page for a module; Node.js does so without an instruction only in newer versions
 const playground = readFileSync(new URL('../../src/server/playground/plain/examples.js', import.meta.url), 'utf8');
 const offered = await import(`data:text/javascript,${encodeURIComponent(playground)}`);
 const tabs = offered.examples({ height: 1, address: 'a', cursor: 'c' }).map(({ title, query }) => ({ page: `the playground: ${title}`, line: 1, document: query }));

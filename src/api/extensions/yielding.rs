@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_event_is_told_from_the_wait_for_one_and_one_that_takes_long_goes_on_later() {
+    async fn a_slow_event_differs_from_none_and_arrives_later() {
         let (arrive, arrived) = tokio::sync::oneshot::channel();
         let mut events = Events::new(|slice, _| {
             let event = async move {

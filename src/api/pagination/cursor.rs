@@ -157,8 +157,8 @@ impl Scope {
         let short = cursor.len() <= LONGEST.saturating_mul(4).div_ceil(3);
         let bytes = short.then(|| URL_SAFE_NO_PAD.decode(cursor).ok()).flatten()?;
         let (content, seal) = bytes.split_at_checked(bytes.len().checked_sub(SEAL)?)?;
-        let (version, said) = content.split_first()?;
-        (*version == VERSION && self.seal(content) == seal).then(|| said.to_vec())
+        let (version, place) = content.split_first()?;
+        (*version == VERSION && self.seal(content) == seal).then(|| place.to_vec())
     }
 
     fn seal(&self, content: &[u8]) -> [u8; SEAL] {

@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_told_downwards_is_walked_from_its_highest_row() {
+    fn a_descending_list_begins_at_its_highest_row() {
         let order = SortOrder::Desc;
         assert_eq!(positions(&forwards(2, None).of(5..10, order)), [9, 8]);
         assert_eq!(positions(&forwards(2, Some(8)).of(5..10, order)), [7, 6]);

@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn who_asks_within_a_second_gets_the_same_and_after_it_another() {
+    async fn values_are_shared_for_a_second() {
         let projections = Arc::new(Projections::default());
         let [first, second, third] = [(); 3].map(|()| MempoolSnapshot::default());
         assert!(projections.about(&first).await.unwrap().is_same(&first));

@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn it_is_told_at_once_and_then_when_it_is_another() {
+    async fn it_is_sent_at_once_and_then_when_it_changes() {
         let (sender, number) = (watch::Sender::default(), Arc::new(AtomicU32::new(1)));
         let mut reader = reader(SampleTimer::at_changes(sender.subscribe(), Duration::ZERO), &number);
         assert_eq!(within(5_000, &mut reader).await, Some(1));

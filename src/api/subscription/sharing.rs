@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_for_a_block_does_so_alone() {
+    fn waiting_for_a_block_delays_no_other_request() {
         let mut request = Request::new("subscription { newBlock { hash } }");
         request.extensions.insert("waitForTip".to_owned(), Value::from(1));
         assert_eq!(sharing(&mut request), None);

@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn who_takes_no_byte_for_the_timeout_is_too_slow_and_so_is_who_takes_too_few_for_a_minute() {
+    fn no_bytes_or_too_few_in_a_minute_are_too_slow() {
         assert_eq!(slow_after(1 << 20, 11), Some(10));
         assert_eq!(slow_after(1 << 20, 9), None);
         assert_eq!(slow_after(1, 1), Some(61));
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_slow_while_nothing_waits() {
+    fn no_client_is_slow_while_nothing_waits() {
         let (mut pace, begin) = (TransferMonitor::new(LEAST), Instant::now());
         assert_eq!(pace.due(), None);
         pace.wait(begin);
@@ -188,7 +188,7 @@ mod tests {
     proptest! {
         /// Whatever else happens, a client with at least the rate in every five seconds is never too slow.
         #[test]
-        fn who_keeps_the_rate_is_never_too_slow(takes in prop::collection::vec((0..5_u64, 0..2_000_usize, any::<bool>()), 1..200)) {
+        fn a_client_at_the_minimum_rate_is_never_too_slow(takes in prop::collection::vec((0..5_u64, 0..2_000_usize, any::<bool>()), 1..200)) {
             let (mut pace, mut now) = (TransferMonitor::new(LEAST), Instant::now());
             for (pause, more, rests) in takes {
                 pace.wait(now);

@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_still_reads_an_answer_is_not_asked_for_another_request() {
+    async fn a_connection_that_reads_an_answer_is_not_idle() {
         let (mut timed, _, client) = pair(100);
         timed.monitor = TransferMonitor::new(MinRate { timeout: TIMEOUTS.header * 3, ..TIMEOUTS.min_rate });
         let (mut reading, mut writing) = tokio::io::split(timed);

@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_one_too_many_is_told_with_its_place() {
+    fn the_first_item_above_a_limit_is_named_with_its_place() {
         let document = parse_query(format!("{{\n{} a {{ c }} }}", "d ".repeat(UNKNOWN))).unwrap();
         let Err(RequestRefusal::UnknownFields { field, on, at }) = Types::of(SDL).check(&document) else {
             panic!("there are too many")

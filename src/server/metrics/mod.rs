@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_metric_is_told_with_its_kind_its_meaning_and_its_samples() {
+    fn a_metric_has_its_kind_its_meaning_and_its_samples() {
         let metrics = Metrics::new().unwrap();
         let colours = || vec![(Some("red"), 1.0), (Some("blue"), 2.5)];
         metrics.add(MetricKind::Counter, "btcgraph_a_total", "What a is.", Some("colour"), colours).unwrap();

@@ -80,7 +80,7 @@ fn answer_in_order(api: &Api, query: &str) -> Value {
     // of a subscription, what it tells first
     let response = runtime.block_on(async {
         if query.starts_with("subscription") {
-            api.schema.execute_stream(request, None).next().await.expect("something is told at once")
+            api.schema.execute_stream(request, None).next().await.expect("an event arrives at once")
         } else {
             api.schema.execute(request).await
         }

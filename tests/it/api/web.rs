@@ -15,10 +15,10 @@ pub(crate) fn assert_no_fault(script: &str, package: &str, count: usize, argumen
         return skip(&current_test(), &reason);
     }
     let output = Command::new("node").arg(script).args(arguments).current_dir(folder).output().unwrap();
-    let (said, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "{script} found faults:\n{said}{errors}");
-    let read = said.split_whitespace().next().and_then(|number| number.parse::<usize>().ok());
-    assert!(read >= Some(count), "{script} read less than {count}: {said}");
+    let (reported, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{script} found faults:\n{reported}{errors}");
+    let read = reported.split_whitespace().next().and_then(|number| number.parse::<usize>().ok());
+    assert!(read >= Some(count), "{script} read less than {count}: {reported}");
 }
 
 #[test]

@@ -75,7 +75,7 @@ fn nothing_is_removed_while_a_restarted_node_loads_its_mempool() {
 #[test]
 fn a_node_that_refuses_is_asked_again_only_after_a_pause() {
     let (sim, _) = quiet();
-    let following = Following::as_said(&sim, How { patience: Duration::ZERO, ..How::default() });
+    let following = Following::with_options(&sim, How { patience: Duration::ZERO, ..How::default() });
     following.assert_catches_up(&sim);
     sim.warm_up(Some("Replaying blocks…"));
     let (asked, started) = (sim.calls("getblockchaininfo"), Instant::now());
@@ -141,7 +141,7 @@ fn a_transaction_whose_prevouts_cannot_be_read_holds_up_nothing_else() {
         let directory = Arc::new(in_memory());
         freeze(&sim, directory.path(), bounds);
         let how = How { listening, freezes: Some(bounds), ..How::default() };
-        let following = Following::within_as_said(&directory, &sim, how);
+        let following = Following::within_with_options(&directory, &sim, how);
         let before = pay(&coins[0], 5);
         send(&sim, &before);
         let left = send(&sim, &pay(&coins[1], 5));
@@ -192,7 +192,7 @@ fn a_block_of_known_transactions_connects_without_reading_what_it_spends() {
     let directory = Arc::new(in_memory());
     freeze(&sim, directory.path(), bounds);
     let how = How { listening: true, freezes: Some(bounds), ..How::default() };
-    let following = Following::within_as_said(&directory, &sim, how);
+    let following = Following::within_with_options(&directory, &sim, how);
     let payments: Vec<_> = coins[..3].iter().map(|coin| pay(coin, 5)).collect();
     for payment in &payments {
         send(&sim, payment);
@@ -271,7 +271,7 @@ fn while_a_mempool_is_loaded_its_list_is_not_asked_for_again() {
     }
     sim.delay(Duration::from_millis(20));
     let following =
-        Following::as_said(&sim, How { listening: false, poll: Duration::from_millis(20), ..How::default() });
+        Following::with_options(&sim, How { listening: false, poll: Duration::from_millis(20), ..How::default() });
     wait_for_sync(&following);
     assert_eq!(sim.calls(LIST), 2, "one list before the load and one after");
     following.assert_catches_up(&sim);

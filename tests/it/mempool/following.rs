@@ -66,10 +66,10 @@ impl Following {
 
     /// With the index in this directory, new or as it was left there.
     pub(crate) fn within(directory: &Arc<TempDir>, sim: &SimNode) -> Self {
-        Self::within_as_said(directory, sim, How::default())
+        Self::within_with_options(directory, sim, How::default())
     }
 
-    pub(crate) fn within_as_said(directory: &Arc<TempDir>, sim: &SimNode, how: How) -> Self {
+    pub(crate) fn within_with_options(directory: &Arc<TempDir>, sim: &SimNode, how: How) -> Self {
         Self::start_within(Arc::clone(directory), sim.url(), password(), how)
     }
 
@@ -112,10 +112,10 @@ impl Following {
     }
 
     pub(crate) fn of_simulated(sim: &SimNode, listening: bool) -> Self {
-        Self::as_said(sim, How { listening, ..How::default() })
+        Self::with_options(sim, How { listening, ..How::default() })
     }
 
-    pub(crate) fn as_said(sim: &SimNode, how: How) -> Self {
+    pub(crate) fn with_options(sim: &SimNode, how: How) -> Self {
         Self::start(sim.url(), password(), how)
     }
 
@@ -130,14 +130,14 @@ impl Following {
 
     /// Waits until the published tip and mempool equal those of the node, transaction by transaction.
     #[track_caller]
-    pub(crate) fn assert_catches_up(&self, node: &impl Says) -> Arc<Head> {
-        let said = || (node.tip(), node.mempool());
+    pub(crate) fn assert_catches_up(&self, node: &impl ReportsMempool) -> Arc<Head> {
+        let reported = || (node.tip(), node.mempool());
         wait_for("the mempool to be the node's", PATIENCE, || {
             let ended = self.thread.as_ref().is_some_and(JoinHandle::is_finished);
             assert!(!ended, "following has ended");
-            let (tip, expected) = said();
+            let (tip, expected) = reported();
             let head = self.published.head().filter(|head| head.tip.hash == tip)?;
-            (found(&head.mempool) == expected && said() == (tip, expected)).then_some(head)
+            (found(&head.mempool) == expected && reported() == (tip, expected)).then_some(head)
         })
     }
 
@@ -160,12 +160,12 @@ pub(super) fn password() -> Auth {
 pub(crate) type Known = BTreeSet<(Txid, u64, u64)>;
 
 /// What a node reports about itself.
-pub(crate) trait Says {
+pub(crate) trait ReportsMempool {
     fn tip(&self) -> BlockHash;
     fn mempool(&self) -> Known;
 }
 
-impl Says for SimNode {
+impl ReportsMempool for SimNode {
     fn tip(&self) -> BlockHash {
         self.with(|world| world.chain().tip()).unwrap()
     }
@@ -179,7 +179,7 @@ impl Says for SimNode {
     }
 }
 
-impl Says for RealNode {
+impl ReportsMempool for RealNode {
     fn tip(&self) -> BlockHash {
         serde_json::from_value(self.must("getbestblockhash", &[])).unwrap()
     }

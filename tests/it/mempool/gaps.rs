@@ -93,7 +93,7 @@ async fn reconnect_often(seed: u64, remembered: MempoolLimits, restarts: bool) -
     let directory = Arc::new(in_memory());
     let how = How { remembered, ..How::default() };
     let begin = || {
-        let following = Following::within_as_said(&directory, &sim, how);
+        let following = Following::within_with_options(&directory, &sim, how);
         let events = following.live.clone();
         let schema = api::schema(following.published.clone(), events, Limits::default(), api::Features::default());
         (following, schema)

@@ -24,7 +24,7 @@ use crate::support::indexed::{in_memory, options};
 
 /// Follows the messages of the node, and polls for blocks.
 fn following(directory: &Arc<TempDir>, sim: &SimNode) -> Following {
-    Following::within_as_said(directory, sim, How { poll: Duration::from_millis(500), ..How::default() })
+    Following::within_with_options(directory, sim, How { poll: Duration::from_millis(500), ..How::default() })
 }
 
 /// Two payments, the second of which spends the first.

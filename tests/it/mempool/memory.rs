@@ -197,7 +197,7 @@ fn the_persisted_mempool_equals_the_mempool_at_any_restart() {
 #[test]
 fn an_orphan_is_first_seen_when_it_is_announced() {
     let (sim, coins) = quiet();
-    let following = Following::as_said(&sim, How { patience: Duration::ZERO, ..How::default() });
+    let following = Following::with_options(&sim, How { patience: Duration::ZERO, ..How::default() });
     following.assert_catches_up(&sim);
     wait_for("the second list", PATIENCE, || (sim.calls(LIST) >= 2 && following.is_mempool_in_sync()).then_some(()));
     // the first message that is received: gaps are detected from here on

@@ -39,10 +39,10 @@ fn the_mempool_of_a_real_node_is_followed_through_any_change() {
 
         // the ancestors and descendants, as the node counts them
         for txid in [&by, &sent[1]] {
-            let said = node.must("getmempoolentry", &[json!(txid.to_string())]);
+            let reported = node.must("getmempoolentry", &[json!(txid.to_string())]);
             let (up, down) = (head.mempool.ancestors(txid).sums, head.mempool.descendants(txid).sums);
-            assert_eq!(said["ancestorcount"], json!(up.count + 1));
-            assert_eq!(said["descendantcount"], json!(down.count + 1));
+            assert_eq!(reported["ancestorcount"], json!(up.count + 1));
+            assert_eq!(reported["descendantcount"], json!(down.count + 1));
         }
 
         let mined = node.mine_to(&own, 1);

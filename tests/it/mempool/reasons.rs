@@ -26,7 +26,7 @@ pub(super) fn wait_for_silence(sim: &SimNode, following: &Following) {
 #[test]
 fn conflicts_with_a_block_are_reported_even_if_it_is_late() {
     let (sim, coins) = quiet();
-    let following = Following::as_said(&sim, How { poll: Duration::from_millis(500), ..How::default() });
+    let following = Following::with_options(&sim, How { poll: Duration::from_millis(500), ..How::default() });
     wait_for_silence(&sim, &following);
     let loser = send(&sim, &pay(&coins[0], 5));
     following.assert_catches_up(&sim);

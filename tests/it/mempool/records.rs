@@ -138,7 +138,7 @@ fn removals_in_a_reorg_are_not_reported_as_returned() {
 fn a_reorg_in_many_commits_is_one_record_up_to_the_old_height() {
     let (sim, coins) = quiet();
     // the cache is so small that every block is a commit
-    let following = Following::as_said(&sim, How { cache_bytes: 1 << 14, ..How::default() });
+    let following = Following::with_options(&sim, How { cache_bytes: 1 << 14, ..How::default() });
     let [returns, moves, lost] = [0, 1, 2].map(|coin| send(&sim, &pay(&coins[coin], 5)));
     mine(&sim);
     sim.with(|world| (0..5).try_for_each(|_| world.mine(Mining::default()).map(drop))).unwrap().unwrap();
@@ -165,7 +165,7 @@ fn a_reorg_in_many_commits_is_one_record_up_to_the_old_height() {
 #[test]
 fn a_record_without_the_disconnected_blocks_is_incomplete() {
     let (sim, coins) = quiet();
-    let following = Following::as_said(&sim, How { stale_blocks_kept: 1, ..How::default() });
+    let following = Following::with_options(&sim, How { stale_blocks_kept: 1, ..How::default() });
     let lower = send(&sim, &pay(&coins[0], 5));
     mine(&sim);
     let upper = send(&sim, &pay(&coins[1], 5));
@@ -225,7 +225,7 @@ fn a_record_that_a_run_did_not_finish_is_finished_by_the_next() {
 fn a_second_reorg_keeps_the_first_seen_times_of_the_first() {
     let (sim, coins) = quiet();
     let how = How { listening: false, stale_blocks_kept: 0, ..How::default() };
-    let following = Following::as_said(&sim, how);
+    let following = Following::with_options(&sim, how);
     let returns = send(&sim, &pay(&coins[0], 5));
     let seen = first_seen(&following.assert_catches_up(&sim), &returns);
     mine(&sim);
@@ -261,7 +261,7 @@ fn a_block_keeps_first_seen_times_while_the_mempool_is_empty() {
 #[test]
 fn first_seen_times_survive_a_reorg_without_stale_blocks() {
     let (sim, coins) = quiet();
-    let following = Following::as_said(&sim, How { stale_blocks_kept: 0, ..How::default() });
+    let following = Following::with_options(&sim, How { stale_blocks_kept: 0, ..How::default() });
     let returns = send(&sim, &pay(&coins[0], 5));
     let seen = first_seen(&following.assert_catches_up(&sim), &returns);
     mine(&sim);

@@ -15,7 +15,7 @@ fn reorganise(sim: &SimNode, transactions: Vec<bitcoin::Transaction>) {
 #[test]
 fn without_the_blocks_that_left_nothing_stands_on_them() {
     let (sim, coins) = quiet();
-    let following = Following::as_said(&sim, How { stale_blocks_kept: 0, ..How::default() });
+    let following = Following::with_options(&sim, How { stale_blocks_kept: 0, ..How::default() });
     let [returns, vanishes] = [0, 1].map(|coin| pay(&coins[coin], 5));
     let mined = vec![returns.clone(), vanishes.clone()];
     let block = sim.with(|world| world.mine_exactly(mined, Mining::default())).unwrap().unwrap();

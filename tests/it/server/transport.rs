@@ -159,7 +159,7 @@ async fn health_and_schema_are_served_beside() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_subscription_tells_of_new_blocks_until_it_is_stopped() {
+async fn a_subscription_sends_new_blocks_until_it_is_stopped() {
     let mut chain = chain();
     let mut api = Api::of_chain(&chain);
     let served = TestServer::start(&api).await;
@@ -179,7 +179,7 @@ async fn a_subscription_tells_of_new_blocks_until_it_is_stopped() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_stops_closes_websockets_with_1012_and_accepts_nobody() {
+async fn a_server_that_stops_closes_websockets_with_1012() {
     let served = TestServer::start(&Api::of_chain(&chain())).await;
     let mut sockets = [served.client().await, served.client().await];
     sockets[0].ask("1", "subscription { newBlock { hash } }").await;

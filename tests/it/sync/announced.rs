@@ -392,7 +392,7 @@ fn without_a_node_the_index_is_shown_when_the_wait_is_over() {
 }
 
 #[test]
-fn who_awaits_no_lost_block_is_answered_at_once() {
+fn without_a_lost_block_queries_are_answered_at_once() {
     let mut stage = Stage::with_blocks(20);
     let Lost { height, tip, .. } = stage.crash_after_announcing();
     stage.node.stop_serving();

@@ -58,16 +58,16 @@ fn wrong_settings_exit_with_2_and_name_the_error_on_stderr() {
     let output = run(&["serve", "--memory", "plenty"]);
     assert_eq!(output.status.code(), Some(2));
     assert_eq!(text(&output.stdout), "");
-    let said = text(&output.stderr);
+    let reported = text(&output.stderr);
     assert!(
-        said.starts_with("btcgraph: the setting index.memory, given by --memory: \"plenty\" is not a size"),
-        "{said}"
+        reported.starts_with("btcgraph: the setting index.memory, given by --memory: \"plenty\" is not a size"),
+        "{reported}"
     );
 
     let output = run(&["serve", "--config", "/nowhere.toml"]);
     assert_eq!(output.status.code(), Some(2));
-    let said = text(&output.stderr);
-    assert!(said.starts_with("btcgraph: cannot read the settings file /nowhere.toml\n  because: "), "{said}");
+    let reported = text(&output.stderr);
+    assert!(reported.starts_with("btcgraph: cannot read the settings file /nowhere.toml\n  because: "), "{reported}");
 }
 
 #[test]
@@ -87,9 +87,9 @@ fn an_invalid_pools_file_exits_with_2_and_names_the_entry() {
     let output =
         run(r#"[{ "name": "A", "addresses": [], "tags": ["/a/"] }, { "name": "B", "addresses": ["x"], "tags": [] }]"#);
     assert_eq!(output.status.code(), Some(2));
-    let said = text(&output.stderr);
+    let reported = text(&output.stderr);
     let error = "the address is cut short: it ends after 1 of its characters";
-    assert_eq!(said, reason(&format!("entry 2 (\"B\"): the address \"x\" is invalid: {error}")));
+    assert_eq!(reported, reason(&format!("entry 2 (\"B\"): the address \"x\" is invalid: {error}")));
     let output = run("{}");
     assert_eq!(output.status.code(), Some(2));
     assert_eq!(text(&output.stderr), reason("it must be a JSON array of at most 50000 pools"));

@@ -16,15 +16,15 @@ fn a_missing_object_may_be_found_later() {
     let (here, null) = (Value::from("a"), Value::Null);
     let some = Value::List(vec![here.clone(), null.clone()]);
     let all = Value::List(vec![here.clone(), here.clone()]);
-    for (said, dependency) in [
+    for (reported, dependency) in [
         (Some(&here), Dependency::Object),
         (Some(&all), Dependency::Object),
         (Some(&some), Dependency::Head),
         (Some(&null), Dependency::Head),
         (None, Dependency::Head),
     ] {
-        assert_eq!(ImmutableIfFound.dependency(said), dependency, "{said:?}");
-        assert_eq!(Immutable.dependency(said), Dependency::Object, "the null of a fixed field is fixed");
-        assert_eq!(ByArgument.dependency(said), Dependency::Object, "the field sets its own");
+        assert_eq!(ImmutableIfFound.dependency(reported), dependency, "{reported:?}");
+        assert_eq!(Immutable.dependency(reported), Dependency::Object, "the null of a fixed field is fixed");
+        assert_eq!(ByArgument.dependency(reported), Dependency::Object, "the field sets its own");
     }
 }

@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn all_that_is_in_the_way_is_told() {
+    fn all_reasons_are_reported() {
         let of =
             |height: Option<u32>, spent| Spendability::of(height.map(Height::from), true, 5.into(), spent).unwrap();
         assert_eq!(of(None, true).reasons, [SpendObstacle::Unconfirmed, SpendObstacle::SpentInMempool]);

@@ -124,7 +124,7 @@ fn introspection_cannot_go_around_in_circles() {
 }
 
 #[test]
-fn the_schema_is_not_told_again_and_again() {
+fn the_schema_is_not_sent_repeatedly() {
     let again = |times: usize, part: &str| {
         (0..times).map(|number| part.replace('#', &number.to_string())).collect::<Vec<_>>().concat()
     };
@@ -164,7 +164,7 @@ fn a_subscription_has_one_field_on_its_root() {
 }
 
 #[test]
-fn a_few_fields_that_there_are_not_are_for_validation_to_tell_and_very_many_are_refused() {
+fn few_unknown_fields_are_reported_and_very_many_refused() {
     let hasj = |count: usize| (0..count).map(|number| format!("hasj{number} ")).collect::<Vec<_>>().concat();
     assert_eq!(refusal(&format!("{{ tip {{ hash {} }} }}", hasj(100))), None);
     let error = ServerError::from(refusal(&format!("{{ tip {{ hash {} }} }}", hasj(101))).unwrap());
@@ -241,7 +241,7 @@ fn a_list_as_long_as_a_request_may_give_passes() {
 }
 
 #[test]
-fn a_private_key_in_a_document_that_is_no_graphql_is_not_told() {
+fn a_private_key_in_an_invalid_document_is_not_repeated() {
     let key = "KwdMAjGmerYanjeui5SHS7JkmpZvVipYvB2LJGU1ZxJwYvP98617";
     let error = ServerError::from(refusal(&format!("{{ address(address: {key}) {{ id }}")).unwrap());
     assert!(error.message.contains("private key") && !error.message.contains("Kwd"), "{}", error.message);

@@ -263,26 +263,26 @@ mod tests {
             steps in prop::collection::vec(step(), 1..200),
         ) {
             let mut ring = ring(false);
-            let (mut said, mut readers) = (Vec::new(), Vec::<(u64, usize)>::new());
+            let (mut reported, mut readers) = (Vec::new(), Vec::<(u64, usize)>::new());
             for step in steps {
                 match step {
-                    Step::Join => readers.push((ring.join(), said.len())),
+                    Step::Join => readers.push((ring.join(), reported.len())),
                     Step::Push(bytes) => {
-                        said.push(payload(said.len(), bytes));
-                        ring.push(said[said.len() - 1].clone());
+                        reported.push(payload(reported.len(), bytes));
+                        ring.push(reported[reported.len() - 1].clone());
                     }
                     Step::Read(who) if !readers.is_empty() => {
                         let who = who % readers.len();
                         let (place, passed) = &mut readers[who];
                         match ring.read(place) {
                             RingRead::Payload(payload) => {
-                                prop_assert_eq!(&payload, &said[*passed]);
+                                prop_assert_eq!(&payload, &reported[*passed]);
                                 *passed += 1;
                             }
-                            RingRead::Empty => prop_assert_eq!(*passed, said.len()),
+                            RingRead::Empty => prop_assert_eq!(*passed, reported.len()),
                             RingRead::Evicted => {
-                                let behind = &said[*passed..];
-                                let bytes: usize = behind.iter().map(|said| said.payload.bytes()).sum();
+                                let behind = &reported[*passed..];
+                                let bytes: usize = behind.iter().map(|reported| reported.payload.bytes()).sum();
                                 prop_assert!(behind.len() > BOUNDS.count || bytes > BOUNDS.bytes);
                             }
                         }
@@ -293,7 +293,7 @@ mod tests {
                     }
                     Step::Read(_) | Step::Leave(_) => {}
                 }
-                let furthest = readers.iter().map(|(_, passed)| said.len() - passed).max().unwrap_or(0);
+                let furthest = readers.iter().map(|(_, passed)| reported.len() - passed).max().unwrap_or(0);
                 prop_assert!(ring.payloads.len() <= furthest.min(BOUNDS.count));
                 prop_assert!(ring.bytes <= BOUNDS.bytes || ring.payloads.len() == 1);
                 prop_assert_eq!(ring.bytes, ring.kept.load(Ordering::Relaxed));

@@ -23,9 +23,9 @@ struct Sources(Arc<Mutex<Vec<mpsc::UnboundedSender<Payload>>>>);
 
 impl Sources {
     fn begin(&self) -> Payloads {
-        let (sender, said) = mpsc::unbounded_channel();
+        let (sender, reported) = mpsc::unbounded_channel();
         self.0.lock().push(sender);
-        UnboundedReceiverStream::new(said).boxed()
+        UnboundedReceiverStream::new(reported).boxed()
     }
 
     fn begun(&self) -> usize {
@@ -158,7 +158,7 @@ async fn what_is_not_the_same_is_not_shared() {
 }
 
 #[tokio::test]
-async fn all_who_join_know_when_it_has_begun() {
+async fn all_that_join_know_when_it_has_begun() {
     let (streams, sources, token) = (streams(), Sources::default(), CancellationToken::new());
     let join = || {
         let (sources, token) = (sources.clone(), token.clone());
@@ -191,7 +191,7 @@ async fn a_reader_too_far_behind_the_others_ends_with_an_error() {
 }
 
 #[tokio::test]
-async fn who_reads_alone_takes_what_comes_when_it_wants_it() {
+async fn a_single_reader_takes_items_on_demand() {
     let taken = Arc::new(AtomicUsize::new(0));
     let counted = taken.clone();
     let begin = move |_| {
@@ -241,7 +241,7 @@ async fn a_new_reader_gets_what_comes_or_the_newest_value() {
 }
 
 #[tokio::test]
-async fn who_is_slow_with_a_value_goes_on_with_what_it_is() {
+async fn slow_receivers_continue_with_the_present_value() {
     let (streams, sources) = (streams(), Sources::default());
     let [mut quick, mut slow] = [(); 2].map(|()| join(&streams, Sharing::NewestFirst, &sources));
     for what in ["1", "2", "3"] {
@@ -277,7 +277,7 @@ fn payload_refused() -> Payload {
 }
 
 #[tokio::test]
-async fn who_joins_what_ends_without_a_word_begins_its_own() {
+async fn joining_an_ended_execution_begins_a_new_one() {
     let (streams, sources) = (streams(), Sources::default());
     let mut first = join(&streams, Sharing::FromNowOn, &sources);
     sources.say(0, "1");
@@ -294,7 +294,7 @@ async fn who_joins_what_ends_without_a_word_begins_its_own() {
 }
 
 #[tokio::test]
-async fn who_waits_for_a_source_that_panics_is_not_left_waiting() {
+async fn a_source_that_panics_ends_its_waiters() {
     let (streams, count) = (streams(), Arc::new(AtomicUsize::new(0)));
     let join = || {
         let count = count.clone();
@@ -334,19 +334,19 @@ async fn a_stream_whose_readers_are_all_stuck_is_left_to_them() {
 
 /// Streams of one key, each payload with its number as its resume point. A reader that resumes from a point is sent its number.
 fn counting(streams: &Fanout, key: RequestKey, bytes: usize) -> (mpsc::UnboundedSender<u64>, impl Fn() -> Payloads) {
-    let (say, said) = mpsc::unbounded_channel::<u64>();
-    let said = Arc::new(Mutex::new(Some(said)));
+    let (say, reported) = mpsc::unbounded_channel::<u64>();
+    let reported = Arc::new(Mutex::new(Some(reported)));
     let streams = streams.clone();
     let join = move || {
-        let said = said.clone();
+        let reported = reported.clone();
         let key = key.clone();
         let begin = move |behind: Option<ResumePoint>| {
             if let Some(place) = behind {
                 let behind = payload(&format!("behind {}", place.to_number()));
                 return begun(stream::iter([behind]).chain(stream::pending()).boxed());
             }
-            let said = said.lock().take().expect("it is begun once");
-            let payloads = UnboundedReceiverStream::new(said).map(move |number| SubscriptionPayload {
+            let reported = reported.lock().take().expect("it is begun once");
+            let payloads = UnboundedReceiverStream::new(reported).map(move |number| SubscriptionPayload {
                 payload: payload(&format!("{number:0>bytes$}")),
                 cost: 1,
                 resume_point: Some(ResumePoint::number(number)),

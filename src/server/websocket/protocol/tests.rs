@@ -78,8 +78,8 @@ fn closes(protocol: &mut Protocol, input: &SocketInput<'_>, with: u16) -> String
 fn an_operation_is_started_answered_and_completed_and_its_id_is_free_again() {
     let mut protocol = running(&["a"]);
     for height in [r#"{"data":{"height":1}}"#, r#"{"data":null,"errors":[{"path":["tip"]}]}"#] {
-        let told = json!({ "type": "next", "id": "a", "payload": serde_json::from_str::<Value>(height).unwrap() });
-        assert_eq!(yielded(&mut protocol, "a", &result(height)), [Done::Send(told)]);
+        let reported = json!({ "type": "next", "id": "a", "payload": serde_json::from_str::<Value>(height).unwrap() });
+        assert_eq!(yielded(&mut protocol, "a", &result(height)), [Done::Send(reported)]);
     }
     assert_eq!(ended(&mut protocol, "a"), [Done::Send(json!({ "type": "complete", "id": "a" }))]);
     assert_eq!(say(&mut protocol, &subscribe("a")), [Done::Start("a".to_owned(), "{ a }".to_owned())]);
@@ -134,8 +134,8 @@ fn an_id_is_any_text_and_comes_back_as_it_was() {
     for id in ["\"", "\\", "a\nb", "ü", "{}", "\u{1f600}"] {
         let mut protocol = running(&[]);
         assert_eq!(say(&mut protocol, &subscribe(id)), [Done::Start(id.to_owned(), format!("{{ {id} }}"))]);
-        let told = json!({ "type": "next", "id": id, "payload": { "data": 1 } });
-        assert_eq!(yielded(&mut protocol, id, &result(r#"{"data":1}"#)), [Done::Send(told)]);
+        let reported = json!({ "type": "next", "id": id, "payload": { "data": 1 } });
+        assert_eq!(yielded(&mut protocol, id, &result(r#"{"data":1}"#)), [Done::Send(reported)]);
     }
 }
 

@@ -45,7 +45,7 @@ fn audits_are_averaged_by_period_and_by_pool() {
     }
     api.change(1, []);
     let audits = "audits { blockCount averageMatchRate fees projectedFees }";
-    let said = api.data(&format!(
+    let reported = api.data(&format!(
         "{{ chain {{
             series(range: {{ lastBlocks: 4 }}, group: EPOCH) {{ {audits} }}
             miners(range: {{ lastBlocks: 4 }}) {{ miner {{ slug }} {audits} }}
@@ -58,10 +58,10 @@ fn audits_are_averaged_by_period_and_by_pool() {
     ));
     let audits = |blocks: u32, rate: Value, fees: u64, projected: u64| json!({ "blockCount": blocks, "averageMatchRate": rate, "fees": fees.to_string(), "projectedFees": projected.to_string() });
     let of_pool = audits(2, json!(0.625), 2_000, 500);
-    assert_eq!(said["chain"]["series"], json!([{ "audits": audits(3, json!(1.75 / 3.0), 2_000, 700) }]));
+    assert_eq!(reported["chain"]["series"], json!([{ "audits": audits(3, json!(1.75 / 3.0), 2_000, 700) }]));
     let none = audits(0, Value::Null, 0, 0);
     assert_eq!(
-        said["chain"]["miners"],
+        reported["chain"]["miners"],
         json!([
             { "miner": { "slug": "tagpool" }, "audits": of_pool },
             { "miner": { "slug": "paidpool" }, "audits": audits(1, json!(0.5), 0, 200) },
@@ -69,9 +69,9 @@ fn audits_are_averaged_by_period_and_by_pool() {
         ])
     );
     let (paid, last) = (audits(1, json!(0.5), 0, 200), audits(1, json!(1.0), 1_000, 400));
-    assert_eq!(said["chain"]["blocks"], json!([{ "audits": none }, { "audits": paid }, { "audits": last }]));
+    assert_eq!(reported["chain"]["blocks"], json!([{ "audits": none }, { "audits": paid }, { "audits": last }]));
     let of_miner = json!({
         "series": [{ "audits": of_pool }], "all": { "audits": of_pool }, "few": { "audits": last },
     });
-    assert_eq!(said["chain"]["miner"], of_miner);
+    assert_eq!(reported["chain"]["miner"], of_miner);
 }

@@ -28,7 +28,7 @@ fn a_coinbase_is_decoded() {
     let block = chain.mine_template(Template { reward, tag, ..Template::default() }).unwrap();
     let api = Api::of_chain(&chain);
     let coinbase = &block.txdata[0];
-    let said = api.data(&coinbase_of(&block))["block"]["coinbase"].take();
+    let reported = api.data(&coinbase_of(&block))["block"]["coinbase"].take();
     let commitment = coinbase.output.iter().find_map(|output| {
         let script = output.script_pubkey.as_bytes();
         script.strip_prefix(&[0x6a, 0x24, 0xaa, 0x21, 0xa9, 0xed]).map(|hash| hash[..32].to_lower_hex_string())
@@ -42,7 +42,7 @@ fn a_coinbase_is_decoded() {
         "witnessCommitment": commitment,
         "transaction": { "txid": coinbase.compute_txid().to_string(), "isCoinbase": true },
     });
-    assert_eq!(said, expected);
+    assert_eq!(reported, expected);
 
     let genesis =
         api.data("{ block(height: 0) { miner { id } coinbase { text heightFromScript witnessCommitment } } }");
@@ -70,12 +70,12 @@ fn the_coinbases_of_a_real_segwit_chain_commit_to_their_witnesses() {
     let blocks = blocks(&data);
     let api = Api::of(Network::Signet, &blocks);
     for (height, block) in blocks.iter().enumerate().skip(1) {
-        let said = api.data(&coinbase_of(block))["block"]["coinbase"].take();
+        let reported = api.data(&coinbase_of(block))["block"]["coinbase"].take();
         let reserved = block.txdata[0].input[0].witness.nth(0).unwrap();
         let commitment = Block::compute_witness_commitment(&block.witness_root().unwrap(), reserved);
         // in the order of its bytes in the script
         let commitment = commitment.to_byte_array().to_lower_hex_string();
-        assert_eq!(said["witnessCommitment"], json!(commitment), "{height}");
-        assert_eq!(said["heightFromScript"], json!(height));
+        assert_eq!(reported["witnessCommitment"], json!(commitment), "{height}");
+        assert_eq!(reported["heightFromScript"], json!(height));
     }
 }

@@ -93,28 +93,28 @@ fn counted(block: &Block) -> Value {
 }
 
 #[test]
-fn outputs_are_told_by_type_and_add_up_to_the_block() {
+fn outputs_by_type_add_up_to_the_block() {
     let (mut chain, mut hostile) = (SimChain::new(61), Hostile::new(61));
     for _ in 0..140 {
         hostile.mine(&mut chain).unwrap();
     }
     let api = Api::of_chain(&chain);
     for (height, block) in (0..).zip(chain.active_blocks()) {
-        let told = figures(&api, &format!("height: {height}"));
-        let types = told["stats"]["outputsByType"].as_array().unwrap();
+        let reported = figures(&api, &format!("height: {height}"));
+        let types = reported["stats"]["outputsByType"].as_array().unwrap();
         let count: u64 = types.iter().map(|of_type| of_type["outputCount"].as_u64().unwrap()).sum();
         let value: u64 = types.iter().map(|of_type| of_type["totalValue"].as_u64().unwrap()).sum();
-        assert_eq!(json!(count), told["stats"]["outputCount"]);
-        assert_eq!(json!(value), told["stats"]["totalOutputValue"]);
+        assert_eq!(json!(count), reported["stats"]["outputCount"]);
+        assert_eq!(json!(value), reported["stats"]["totalOutputValue"]);
         for (name, expected) in counted(block).as_object().unwrap() {
-            assert_eq!(&told["stats"][name], expected, "{name} at height {height}");
+            assert_eq!(&reported["stats"][name], expected, "{name} at height {height}");
         }
         let of_type = |name: &str| {
             let found = types.iter().find(|of_type| of_type["type"] == json!(name));
             found.map_or(json!(0), |of_type| of_type["outputCount"].clone())
         };
-        assert_eq!(of_type("P2TR"), told["stats"]["taprootOutputCount"]);
-        assert_eq!(of_type("OP_RETURN"), told["stats"]["opReturnCount"]);
+        assert_eq!(of_type("P2TR"), reported["stats"]["taprootOutputCount"]);
+        assert_eq!(of_type("OP_RETURN"), reported["stats"]["opReturnCount"]);
     }
 }
 
@@ -218,7 +218,7 @@ fn a_transaction_is_found_by_its_place_in_the_block() {
 }
 
 #[test]
-fn whole_blocks_and_lists_of_txids_count_against_what_an_answer_may_tell() {
+fn blocks_and_txid_lists_count_against_the_answer_limit() {
     let mut chain = SimChain::new(66);
     chain.mine_empty(3).unwrap();
     let size = chain.block(&chain.tip()).unwrap().total_size();

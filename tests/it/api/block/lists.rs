@@ -94,7 +94,7 @@ fn pages_of_blocks_put_together_are_the_chain_in_both_orders_and_directions_whil
 }
 
 #[test]
-fn blocks_are_told_from_the_newest_unless_told_otherwise() {
+fn blocks_are_listed_from_the_newest_by_default() {
     let mut chain = SimChain::new(71);
     chain.mine_empty(30).unwrap();
     let api = Api::of_chain(&chain);
@@ -255,15 +255,15 @@ fn blocks_by_hash_keep_the_order_and_the_length_of_the_list() {
     let unknown = "0".repeat(63) + "1";
     let asked = [hash_of(&new[1]), unknown, hash_of(&stale), hash_of(&new[1]), hash_of(&new[0])];
     let found = api.data(&format!("{{ blocksByHash(hashes: {asked:?}) {{ hash chainStatus }} }}"));
-    let told = |hash: &String, status: &str| json!({ "hash": hash, "chainStatus": status });
+    let reported = |hash: &String, status: &str| json!({ "hash": hash, "chainStatus": status });
     assert_eq!(
         found["blocksByHash"],
         json!([
-            told(&asked[0], "MAIN"),
+            reported(&asked[0], "MAIN"),
             null,
-            told(&asked[2], "STALE"),
-            told(&asked[3], "MAIN"),
-            told(&asked[4], "MAIN")
+            reported(&asked[2], "STALE"),
+            reported(&asked[3], "MAIN"),
+            reported(&asked[4], "MAIN")
         ])
     );
     assert_eq!(api.data("{ blocksByHash(hashes: []) { hash } }"), json!({ "blocksByHash": [] }));
@@ -323,8 +323,8 @@ fn pages_of_stale_blocks_put_together_are_all_of_them_while_others_become_stale(
     }
     let page = page(&api, "staleBlocks", "first: 1");
     assert_eq!(page["totalCount"], json!(stale.len()));
-    let told = api.data("{ staleBlocks(first: 100) { nodes { chainStatus confirmations nextBlock { hash } } } }");
-    assert!(told["staleBlocks"]["nodes"].as_array().unwrap().iter().all(|node| {
+    let reported = api.data("{ staleBlocks(first: 100) { nodes { chainStatus confirmations nextBlock { hash } } } }");
+    assert!(reported["staleBlocks"]["nodes"].as_array().unwrap().iter().all(|node| {
         node["chainStatus"] == json!("STALE") && node["confirmations"] == json!(0) && node["nextBlock"].is_null()
     }));
 }

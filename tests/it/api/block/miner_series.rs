@@ -32,23 +32,23 @@ fn the_share_of_one_pool_is_what_the_list_of_all_says() {
     let api = ready_api_of(&chain);
     let fields = "miner { slug } rank share hashrate stats { blockCount emptyBlockCount fees reward } staleBlockCount";
     for range in ["", "(range: { heights: { from: 103, to: 105 } })", "(range: { lastBlocks: 1 })"] {
-        let said = api.data(&format!(
+        let reported = api.data(&format!(
             "{{ chain {{ miners{range} {{ {fields} }}
                 tagpool: miner(slug: \"tagpool\") {{ minerShare{range} {{ {fields} }} }}
                 paidpool: miner(slug: \"paidpool\") {{ minerShare{range} {{ {fields} }} }}
                 f2pool: miner(slug: \"f2pool\") {{ minerShare{range} {{ {fields} }} }} }} }}"
         ));
         for slug in ["tagpool", "paidpool", "f2pool"] {
-            let all = said["chain"]["miners"].as_array().unwrap();
+            let all = reported["chain"]["miners"].as_array().unwrap();
             let listed = all.iter().find(|share| share["miner"]["slug"] == slug);
             let hashrate = all[0]["hashrate"].as_f64().map(|_| 0.0);
             let none = json!({
                 "miner": { "slug": slug }, "rank": null, "share": 0.0, "hashrate": hashrate, "staleBlockCount": 0,
                 "stats": { "blockCount": 0, "emptyBlockCount": 0, "fees": "0", "reward": "0" },
             });
-            assert_eq!(said["chain"][slug]["minerShare"], *listed.unwrap_or(&none), "{slug} {range}");
+            assert_eq!(reported["chain"][slug]["minerShare"], *listed.unwrap_or(&none), "{slug} {range}");
         }
-        assert_eq!(said["chain"]["f2pool"]["minerShare"]["rank"], Value::Null);
+        assert_eq!(reported["chain"]["f2pool"]["minerShare"]["rank"], Value::Null);
     }
     let asked =
         "{ chain { miner(slug: \"tagpool\") { minerShare(range: { heights: { from: 3, to: 1000 } }) { share } } } }";

@@ -63,11 +63,11 @@ fn a_block_belongs_to_the_pool_that_its_coinbase_names_or_pays() {
     let both = mine(&mut chain, "/tagged/", PAID);
     let none = mine(&mut chain, "/untagged", OTHER);
     let api = api_of(&chain);
-    let said = |miner: Value, evidence: Value| json!({ "chainStatus": "MAIN", "miner": miner, "coinbase": { "minerEvidence": evidence } });
-    assert_eq!(miner_of(&api, &tagged), said(tag_pool(), json!("COINBASE_TAG")));
-    assert_eq!(miner_of(&api, &paid), said(paid_pool(), json!("PAYOUT_SCRIPT")));
-    assert_eq!(miner_of(&api, &both), said(tag_pool(), json!("COINBASE_TAG")));
-    assert_eq!(miner_of(&api, &none), said(Value::Null, Value::Null));
+    let reported = |miner: Value, evidence: Value| json!({ "chainStatus": "MAIN", "miner": miner, "coinbase": { "minerEvidence": evidence } });
+    assert_eq!(miner_of(&api, &tagged), reported(tag_pool(), json!("COINBASE_TAG")));
+    assert_eq!(miner_of(&api, &paid), reported(paid_pool(), json!("PAYOUT_SCRIPT")));
+    assert_eq!(miner_of(&api, &both), reported(tag_pool(), json!("COINBASE_TAG")));
+    assert_eq!(miner_of(&api, &none), reported(Value::Null, Value::Null));
 }
 
 #[test]
@@ -80,9 +80,9 @@ fn a_stale_block_keeps_its_pool_and_its_coinbase() {
     assert_eq!(before["coinbase"]["matureAtHeight"].take(), json!(101));
     let branch = branch(&mut chain, fork, 2, &[]);
     api.change(1, branch.iter().map(Arc::as_ref));
-    let said = miner_of(&api, &left);
+    let reported = miner_of(&api, &left);
     let evidence = json!({ "minerEvidence": "COINBASE_TAG" });
-    assert_eq!(said, json!({ "chainStatus": "STALE", "miner": tag_pool(), "coinbase": evidence }));
+    assert_eq!(reported, json!({ "chainStatus": "STALE", "miner": tag_pool(), "coinbase": evidence }));
     assert_eq!(api.data(&coinbase_of(&left))["block"], before);
 }
 
@@ -151,11 +151,11 @@ fn share(miner: &Value, share: f64, hashrate: f64, (blocks, empty, fees, stale):
 fn the_miners_of_a_range_are_counted_and_compared() {
     let (chain, _) = mined();
     let api = ready_api_of(&chain);
-    let said = api.data(&format!(
+    let reported = api.data(&format!(
         "{{ chain {{ range(of: {{ heights: {{ from: 102 }} }}) {{ hashrate }} miners(range: {{ heights: {{ from: 102 }} }}) {{ {SHARES} }} }} }}"
     ))["chain"]
         .take();
-    let hashrate = said["range"]["hashrate"].as_f64().unwrap();
+    let hashrate = reported["range"]["hashrate"].as_f64().unwrap();
     let third = 2.0 / 6.0;
     let slug = |slug: &str| json!({ "slug": slug });
     let expected = json!([
@@ -163,7 +163,7 @@ fn the_miners_of_a_range_are_counted_and_compared() {
         share(&slug("paidpool"), third, hashrate * third, (2, 1, 1_000, 0)),
         share(&Value::Null, third, hashrate * third, (2, 1, 1_000, 0)),
     ]);
-    assert_eq!(said["miners"], expected);
+    assert_eq!(reported["miners"], expected);
     let two = api.data("{ chain { miners(range: { heights: { from: 104, to: 104 } }) { miner { slug } share } } }");
     assert_eq!(two["chain"]["miners"], json!([{ "miner": { "slug": "tagpool" }, "share": 1.0 }]));
     let all = api.data("{ chain { miners { miner { slug } stats { blockCount } } } }")["chain"]["miners"].take();
@@ -187,13 +187,13 @@ fn a_reorganisation_moves_blocks_to_the_stale_ones_of_their_miner() {
     let mut api = ready_api_of(&chain);
     let branch = branch(&mut chain, blocks[3].block_hash(), 3, &[]);
     api.change(2, branch.iter().map(Arc::as_ref));
-    let said = api.data("{ chain { miners(range: { heights: { from: 102 } }) { miner { slug } staleBlockCount stats { blockCount } } } }")["chain"]["miners"].take();
+    let reported = api.data("{ chain { miners(range: { heights: { from: 102 } }) { miner { slug } staleBlockCount stats { blockCount } } } }")["chain"]["miners"].take();
     let of = |slug: Value, stale: u32, blocks: u32| json!({ "miner": slug, "staleBlockCount": stale, "stats": { "blockCount": blocks } });
     let expected =
         json!(
             [of(Value::Null, 1, 4), of(json!({ "slug": "tagpool" }), 0, 2), of(json!({ "slug": "paidpool" }), 1, 1),]
         );
-    assert_eq!(said, expected);
+    assert_eq!(reported, expected);
 }
 
 #[test]
@@ -223,13 +223,13 @@ fn large_stale_blocks_are_counted_by_their_coinbases() {
     let limit = u64::try_from(Limits::default().transaction_bytes).unwrap();
     assert!(stored > limit, "{stored} bytes are within the limit of {limit}");
 
-    let said =
+    let reported =
         api.data("{ chain { miners { miner { slug } staleBlockCount stats { blockCount } } } }")["chain"]["miners"]
             .take();
     let of = |slug: Value, stale: u32, blocks: u32| json!({ "miner": slug, "staleBlockCount": stale, "stats": { "blockCount": blocks } });
     // the newest of the siblings is on the main chain: the last with a tag
     let expected = json!([of(Value::Null, 60, 102), of(json!({ "slug": "tagpool" }), 60, 1)]);
-    assert_eq!(said, expected);
+    assert_eq!(reported, expected);
     let miners = api.data("{ staleBlocks(first: 100) { nodes { miner { slug } } } }")["staleBlocks"]["nodes"].take();
     assert_eq!(miners.as_array().unwrap().len(), 100);
 }
@@ -239,14 +239,14 @@ fn a_pool_lists_its_blocks_both_ways() {
     let (chain, blocks) = mined();
     let api = ready_api_of(&chain);
     let hash = |at: usize| json!({ "hash": blocks[at].block_hash().to_string() });
-    let said = api.data(
+    let reported = api.data(
         "{ node(id: \"Miner:tagpool\") { ... on Miner {
             stats { blockCount emptyBlockCount fees reward } part: stats(range: { heights: { from: 103, to: 5000 } }) { blockCount reward }
             firstBlock { hash } lastBlock { hash }
             blocks { totalCount nodes { hash } } ascending: blocks(order: ASC, first: 1) { nodes { hash } pageInfo { hasNextPage endCursor } } } } }",
     )["node"]
         .take();
-    let cursor = said["ascending"]["pageInfo"]["endCursor"].clone();
+    let cursor = reported["ascending"]["pageInfo"]["endCursor"].clone();
     let expected = json!({
         "stats": { "blockCount": 2, "emptyBlockCount": 1, "fees": "1000", "reward": "10000001000" },
         "part": { "blockCount": 1, "reward": "5000000000" },
@@ -255,7 +255,7 @@ fn a_pool_lists_its_blocks_both_ways() {
         "blocks": { "totalCount": 2, "nodes": [hash(2), hash(0)] },
         "ascending": { "nodes": [hash(0)], "pageInfo": { "hasNextPage": true, "endCursor": cursor } },
     });
-    assert_eq!(said, expected);
+    assert_eq!(reported, expected);
     let next = api.data(&format!(
         "{{ chain {{ miner(slug: \"tagpool\") {{ blocks(order: ASC, after: {cursor}) {{ nodes {{ hash }} pageInfo {{ hasNextPage }} }} }} none: miner(slug: \"x\") {{ id }} }} }}"
     ));
@@ -272,12 +272,20 @@ fn blocks_are_filtered_by_an_index_where_there_is_one() {
     let api = ready_api_of(&chain);
     let script = PAID.script_pubkey().to_hex_string();
     let filtered = |filter: &str, rest: &str| {
-        let said = api.data(&format!(
+        let reported = api.data(&format!(
             "{{ blocks(filter: {{ {filter} }}{rest}) {{ totalCount nodes {{ height }} pageInfo {{ hasNextPage }} }} }}"
         ));
-        let heights: Vec<i64> =
-            said["blocks"]["nodes"].as_array().unwrap().iter().map(|block| block["height"].as_i64().unwrap()).collect();
-        (heights, said["blocks"]["totalCount"].as_u64(), said["blocks"]["pageInfo"]["hasNextPage"].as_bool().unwrap())
+        let heights: Vec<i64> = reported["blocks"]["nodes"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|block| block["height"].as_i64().unwrap())
+            .collect();
+        (
+            heights,
+            reported["blocks"]["totalCount"].as_u64(),
+            reported["blocks"]["pageInfo"]["hasNextPage"].as_bool().unwrap(),
+        )
     };
     assert_eq!(filtered("miner: \"tagpool\"", ""), (vec![104, 102], Some(2), false));
     assert_eq!(filtered("miner: \"tagpool\"", ", first: 1, order: ASC"), (vec![102], Some(2), true));
@@ -313,10 +321,10 @@ fn blocks_are_filtered_by_an_index_where_there_is_one() {
         ("signalsBit: 29", "filter.signalsBit is 29: deployments have the bits 0 to 28 (BIP9)"),
         ("signalsBit: -1", "filter.signalsBit is -1: deployments have the bits 0 to 28 (BIP9)"),
     ] {
-        let said = api.ask(&format!("{{ blocks(filter: {{ {refused} }}) {{ totalCount }} }}"));
+        let reported = api.ask(&format!("{{ blocks(filter: {{ {refused} }}) {{ totalCount }} }}"));
         let extensions = json!({ "code": "BAD_USER_INPUT", "argument": message.split_once(' ').unwrap().0 });
         let expected = json!([error(&json!(["blocks"]), 3, message, &extensions)]);
-        assert_eq!(said["errors"], expected, "{refused}");
+        assert_eq!(reported["errors"], expected, "{refused}");
     }
 }
 
@@ -386,8 +394,8 @@ fn a_page_that_cannot_be_sought_ends_where_its_scan_does() {
     api.set_pools(pools());
     api.tend_tables();
     let page = |after: &Value| {
-        let said = api.data(&format!("{{ blocks(filter: {{ minTxCount: 2 }}, after: {after}) {{ nodes {{ height }} pageInfo {{ hasNextPage endCursor }} }} }}"));
-        said["blocks"].clone()
+        let reported = api.data(&format!("{{ blocks(filter: {{ minTxCount: 2 }}, after: {after}) {{ nodes {{ height }} pageInfo {{ hasNextPage endCursor }} }} }}"));
+        reported["blocks"].clone()
     };
     let first = page(&Value::Null);
     assert_eq!(first["nodes"], json!([{ "height": 106 }, { "height": 105 }, { "height": 102 }]));

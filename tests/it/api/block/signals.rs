@@ -24,11 +24,11 @@ fn blocks_are_filtered_by_the_bit_that_they_signal() {
     let blocks = chain_of(&[0x2000_0001, 0x2000_0004, 0x2000_0000, 0x3000_0000, 5, 0x6000_0005, -1]);
     let api = Api::of(Network::Regtest, &blocks);
     for (bit, expected) in [(0, vec![1]), (1, vec![]), (2, vec![2]), (28, vec![4])] {
-        let said =
+        let reported =
             api.data(&format!("{{ blocks(filter: {{ signalsBit: {bit} }}) {{ nodes {{ height }} totalCount }} }}"));
-        let heights = said["blocks"]["nodes"].as_array().unwrap().iter();
+        let heights = reported["blocks"]["nodes"].as_array().unwrap().iter();
         let heights: Vec<_> = heights.map(|block| block["height"].as_i64().unwrap()).collect();
         assert_eq!(heights, expected, "bit {bit}");
-        assert_eq!(said["blocks"]["totalCount"], serde_json::Value::Null, "bit {bit}");
+        assert_eq!(reported["blocks"]["totalCount"], serde_json::Value::Null, "bit {bit}");
     }
 }

@@ -20,7 +20,7 @@ const ALLOWED: NodeLimits =
     NodeLimits { requests: 1, timeout: std::time::Duration::from_secs(20), block_template: true };
 
 #[test]
-fn the_template_of_the_node_is_told_where_the_settings_allow_it() {
+fn the_block_template_is_served_if_the_settings_allow_it() {
     let mut chain = SimChain::new(90);
     let blocks = chain.mine_empty(105).unwrap();
     let mut world = World::new(chain.clone());

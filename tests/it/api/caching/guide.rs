@@ -27,7 +27,7 @@ const OF_THE_PAST: [&str; 6] = [
 ];
 
 #[test]
-fn what_the_answers_of_the_guide_are_told_to_last_they_do() {
+fn answers_of_the_guide_last_as_their_headers_say() {
     let Some(data) = shared_data("mainnet-0-4521.blk") else { return };
     let (blocks, mut queries, runtime) = (blocks(&data), queries(), runtime());
     assert!(queries.len() > 20, "the guide was read");
@@ -37,8 +37,8 @@ fn what_the_answers_of_the_guide_are_told_to_last_they_do() {
     let (mut kept, mut lasting) = (Kept::default(), [0_usize; 4]);
     let mut ask_all = |api: &Api| {
         for query in &queries {
-            let Some((said, lasts)) = ask_at(DEPTH, api, &runtime, query) else { continue };
-            kept.keep(&api.schema, query, lasts, &said).unwrap();
+            let Some((reported, lasts)) = ask_at(DEPTH, api, &runtime, query) else { continue };
+            kept.keep(&api.schema, query, lasts, &reported).unwrap();
             lasting[kind(lasts)] += 1;
         }
     };
@@ -75,8 +75,8 @@ fn an_epoch_lasts_once_its_last_block_is_deep() {
         for (index, lasting) in [(0, 0), (1, lasting), (2, 1), (3, 1)] {
             let query =
                 format!("{{ chain {{ epoch(index: {index}) {{ endedAt change stats {{ hashrate }} isComplete }} }} }}");
-            let (said, lasts) = ask_at(DEPTH, &api, &runtime, &query).unwrap();
-            assert_eq!(kind(lasts), lasting, "{query} with {on_top} on top: {lasts:?}, {said}");
+            let (reported, lasts) = ask_at(DEPTH, &api, &runtime, &query).unwrap();
+            assert_eq!(kind(lasts), lasting, "{query} with {on_top} on top: {lasts:?}, {reported}");
         }
     }
 }

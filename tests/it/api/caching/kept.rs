@@ -17,14 +17,14 @@ impl Kept {
         schema: &Schema,
         question: &str,
         lasting: Freshness,
-        said: &Value,
+        reported: &Value,
     ) -> Result<(), String> {
         let kept = self.0.entry(question.to_owned()).or_default();
         let wrong =
-            kept.iter().find(|(lasting, kept)| kept != said && schema.tip_if_current(lasting).is_some()).cloned();
+            kept.iter().find(|(lasting, kept)| kept != reported && schema.tip_if_current(lasting).is_some()).cloned();
         if lasting != Freshness::NoStore && !kept.iter().any(|(known, _)| *known == lasting) {
-            kept.push((lasting, said.clone()));
+            kept.push((lasting, reported.clone()));
         }
-        wrong.map_or(Ok(()), |(lasting, kept)| Err(format!("{question} is {said}, and {lasting:?} was {kept}")))
+        wrong.map_or(Ok(()), |(lasting, kept)| Err(format!("{question} is {reported}, and {lasting:?} was {kept}")))
     }
 }

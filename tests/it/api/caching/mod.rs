@@ -26,7 +26,7 @@ use kept::Kept;
 use questions::{Question, questions};
 
 live_and_cut!(
-    what_is_told_to_last_does_whatever_happens,
+    cacheable_answers_last_whatever_happens,
     what_is_asked_in_earnest_lasts_as_long_as_it_can,
     what_was_right_after_a_deep_block_lasts_and_what_is_now_does_not,
 );
@@ -78,16 +78,16 @@ fn play(form: IndexForm, seed: u64) -> Found {
     let mut questions: Vec<Question> = questions(&history.seeds());
     for step in 0..STEPS {
         for question in &questions {
-            let Some((said, lasting)) = ask(&history.api, &runtime, &question.document) else { continue };
+            let Some((reported, lasting)) = ask(&history.api, &runtime, &question.document) else { continue };
             found.lasting[kind(lasting)] += 1;
-            if let Err(broken) = kept.keep(&history.api.schema, &question.document, lasting, &said) {
+            if let Err(broken) = kept.keep(&history.api.schema, &question.document, lasting, &reported) {
                 found.broken.push(format!("seed {seed}, step {step}: {broken}"));
             }
             // what would be told of it if the field itself were fixed: what is told of the objects around it
             let (around, mark) = (&question.around, question.mark);
             if mark != Cacheability::Immutable
                 && let Some((_, lasting)) = ask(&history.api, &runtime, around)
-                && if_fixed.keep(&history.api.schema, &question.document, lasting, &said).is_err()
+                && if_fixed.keep(&history.api.schema, &question.document, lasting, &reported).is_err()
             {
                 found.caught.insert(question.field.clone());
             }
@@ -103,7 +103,7 @@ fn play(form: IndexForm, seed: u64) -> Found {
     found
 }
 
-fn what_is_told_to_last_does_whatever_happens(form: IndexForm) {
+fn cacheable_answers_last_whatever_happens(form: IndexForm) {
     let mut lasting = [0; 4];
     // one history over a cut takes half of the time
     let (seeds, least) = if form == IndexForm::Live { (1..=2, 500) } else { (2..=2, 100) };
@@ -206,8 +206,8 @@ fn what_was_right_after_a_deep_block_lasts_and_what_is_now_does_not(form: IndexF
     ] {
         for of in [&address, &set] {
             let document = format!("{{ {of} {{ {asked} }} }}");
-            let (said, lasts) = ask(&history.api, &runtime, &document).unwrap();
-            assert_eq!(kind(lasts), lasting, "{document}: {lasts:?}, {said}");
+            let (reported, lasts) = ask(&history.api, &runtime, &document).unwrap();
+            assert_eq!(kind(lasts), lasting, "{document}: {lasts:?}, {reported}");
         }
     }
     // who is paid for the first time has an address from then on

@@ -46,9 +46,9 @@ fn the_soft_forks_of_a_simulated_node_are_reported() {
     assert_eq!(api.data(DEPLOYMENTS)["chain"]["deployments"], json!(expected));
 
     let alone = Api::of_chain(&chain);
-    let said = alone.ask("{ chain { deployments { name } } }");
-    assert_eq!(said["errors"][0]["extensions"]["code"], json!("NODE_UNAVAILABLE"), "{said}");
-    assert_eq!(said["errors"][0]["message"], json!("the server has not reached its Bitcoin node yet"));
+    let answered = alone.ask("{ chain { deployments { name } } }");
+    assert_eq!(answered["errors"][0]["extensions"]["code"], json!("NODE_UNAVAILABLE"), "{answered}");
+    assert_eq!(answered["errors"][0]["message"], json!("the server has not reached its Bitcoin node yet"));
 }
 
 #[test]
@@ -56,23 +56,27 @@ fn the_soft_forks_of_a_real_node_are_reported() {
     let Some(node) = RealNode::start(&["-vbparams=testdummy:1:3999999999"]) else { return };
     node.mine(150);
     let api = api_over(&node.client());
-    let said = api.data(DEPLOYMENTS)["chain"]["deployments"].take();
-    let told = node.must("getdeploymentinfo", &[]);
-    let names: Vec<_> = said.as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap().to_owned()).collect();
-    let mut expected: Vec<_> = told["deployments"].as_object().unwrap().keys().cloned().collect();
+    let answered = api.data(DEPLOYMENTS)["chain"]["deployments"].take();
+    let reported = node.must("getdeploymentinfo", &[]);
+    let names: Vec<_> =
+        answered.as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap().to_owned()).collect();
+    let mut expected: Vec<_> = reported["deployments"].as_object().unwrap().keys().cloned().collect();
     expected.sort();
     assert_eq!(names, expected);
-    for deployment in said.as_array().unwrap() {
-        let told = &told["deployments"][deployment["name"].as_str().unwrap()];
-        assert_eq!((&deployment["isActive"], &deployment["activationHeight"]), (&told["active"], &told["height"]));
-        let (bip9, told) = (&deployment["bip9"], &told["bip9"]);
-        assert_eq!(bip9.is_null(), told.is_null());
-        assert_eq!((&bip9["bit"], &bip9["sinceHeight"]), (&told["bit"], &told["since"]));
-        assert_eq!(&bip9["minActivationHeight"], &told["min_activation_height"]);
+    for deployment in answered.as_array().unwrap() {
+        let reported = &reported["deployments"][deployment["name"].as_str().unwrap()];
+        assert_eq!(
+            (&deployment["isActive"], &deployment["activationHeight"]),
+            (&reported["active"], &reported["height"])
+        );
+        let (bip9, reported) = (&deployment["bip9"], &reported["bip9"]);
+        assert_eq!(bip9.is_null(), reported.is_null());
+        assert_eq!((&bip9["bit"], &bip9["sinceHeight"]), (&reported["bit"], &reported["since"]));
+        assert_eq!(&bip9["minActivationHeight"], &reported["min_activation_height"]);
         let state = |word: &Value| word.as_str().map(str::to_uppercase);
-        assert_eq!(bip9["bip9State"].as_str().map(ToOwned::to_owned), state(&told["status"]));
-        assert_eq!(bip9["nextBip9State"].as_str().map(ToOwned::to_owned), state(&told["status_next"]));
-        let (statistics, told) = (&bip9["statistics"], &told["statistics"]);
+        assert_eq!(bip9["bip9State"].as_str().map(ToOwned::to_owned), state(&reported["status"]));
+        assert_eq!(bip9["nextBip9State"].as_str().map(ToOwned::to_owned), state(&reported["status_next"]));
+        let (statistics, reported) = (&bip9["statistics"], &reported["statistics"]);
         for (ours, theirs) in [
             ("periodBlockCount", "period"),
             ("thresholdBlockCount", "threshold"),
@@ -80,10 +84,10 @@ fn the_soft_forks_of_a_real_node_are_reported() {
             ("signallingBlockCount", "count"),
             ("isPossible", "possible"),
         ] {
-            assert_eq!(&statistics[ours], &told[theirs], "{ours}");
+            assert_eq!(&statistics[ours], &reported[theirs], "{ours}");
         }
     }
-    let dummy = said.as_array().unwrap().iter().find(|one| one["name"] == "testdummy").unwrap();
+    let dummy = answered.as_array().unwrap().iter().find(|one| one["name"] == "testdummy").unwrap();
     let expected = json!({
         "bit": 28, "signallingStartAt": "1970-01-01T00:00:01Z", "timeoutAt": "2096-10-02T07:06:39Z", "minActivationHeight": 0,
         "bip9State": "STARTED", "sinceHeight": 144, "nextBip9State": "STARTED",

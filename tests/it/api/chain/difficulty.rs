@@ -18,7 +18,7 @@ fn adjustment(api: &Api) -> Value {
 }
 
 #[test]
-fn the_first_epochs_of_mainnet_are_told_with_their_times() {
+fn the_first_epochs_of_mainnet_have_their_times() {
     let Some(blocks) = real_chain("mainnet-0-4521.blk") else { return };
     let api = Api::of(Network::Bitcoin, &blocks);
     let time = |height: usize| i64::from(blocks[height].header.time);
@@ -40,10 +40,10 @@ fn the_first_epochs_of_mainnet_are_told_with_their_times() {
     assert_eq!(answer["chain"]["two"], two);
 
     // blocks were slow, and the difficulty could not fall below that of the first
-    let told = adjustment(&api);
+    let reported = adjustment(&api);
     let interval = f64::from(u32::try_from(time(4_521) - time(4_032)).unwrap()) / 489.0;
     let close = |field: &str, expected: f64| {
-        let found = told[field].as_f64().unwrap_or_else(|| panic!("{field}: {told}"));
+        let found = reported[field].as_f64().unwrap_or_else(|| panic!("{field}: {reported}"));
         assert!((found - expected).abs() < 1e-9 * expected.abs().max(1.0), "{field}: {found}, and not {expected}");
     };
     close("averageInterval", interval);
@@ -52,9 +52,9 @@ fn the_first_epochs_of_mainnet_are_told_with_their_times() {
     close("estimatedChange", 0.0);
     close("previousChange", 0.0);
     assert!(interval > 600.0);
-    assert_eq!(told["epoch"], json!({ "index": 2 }));
-    assert_eq!((&told["minedBlockCount"], &told["remainingBlockCount"]), (&json!(490), &json!(1_526)));
-    assert_eq!(told["nextHeight"], json!(6_048));
+    assert_eq!(reported["epoch"], json!({ "index": 2 }));
+    assert_eq!((&reported["minedBlockCount"], &reported["remainingBlockCount"]), (&json!(490), &json!(1_526)));
+    assert_eq!(reported["nextHeight"], json!(6_048));
 }
 
 #[test]
@@ -63,28 +63,28 @@ fn regtest_has_epochs_and_never_another_difficulty() {
     chain.mine_empty(2_017).unwrap();
     let mut api = Api::of_chain(&chain);
     // block 2,016 is the first of its epoch, the next the second
-    let told = adjustment(&api);
-    assert_eq!(told["epoch"], json!({ "index": 1 }));
-    assert_eq!((&told["minedBlockCount"], &told["nextHeight"]), (&json!(2), &json!(4_032)));
-    assert_eq!((&told["averageInterval"], &told["estimatedChange"]), (&json!(300.0), &json!(0.0)));
-    assert_eq!((&told["previousChange"], &told["expectedBlockCount"]), (&json!(0.0), &json!(1.5)));
+    let reported = adjustment(&api);
+    assert_eq!(reported["epoch"], json!({ "index": 1 }));
+    assert_eq!((&reported["minedBlockCount"], &reported["nextHeight"]), (&json!(2), &json!(4_032)));
+    assert_eq!((&reported["averageInterval"], &reported["estimatedChange"]), (&json!(300.0), &json!(0.0)));
+    assert_eq!((&reported["previousChange"], &reported["expectedBlockCount"]), (&json!(0.0), &json!(1.5)));
     // the tip, 2,014 blocks to come and the first of the next epoch
     let tip = api.data("{ tip { timestamp } }")["tip"]["timestamp"].as_u64().unwrap();
-    let at = jiff_seconds(told["estimatedAt"].as_str().unwrap());
+    let at = jiff_seconds(reported["estimatedAt"].as_str().unwrap());
     assert_eq!(at, tip + 2_015 * 300);
 
     // one block alone has nothing to measure by
     api.change(1, []);
-    let told = adjustment(&api);
+    let reported = adjustment(&api);
     for field in ["averageInterval", "estimatedAt", "expectedBlockCount"] {
-        assert_eq!(told[field], Value::Null, "{field}");
+        assert_eq!(reported[field], Value::Null, "{field}");
     }
-    assert_eq!(told["minedBlockCount"], json!(1));
+    assert_eq!(reported["minedBlockCount"], json!(1));
     // the last of an epoch belongs to it
     api.change(1, []);
-    let told = adjustment(&api);
-    assert_eq!((&told["epoch"], &told["progress"]), (&json!({ "index": 0 }), &json!(1.0)));
-    assert_eq!((&told["remainingBlockCount"], &told["previousChange"]), (&json!(0), &Value::Null));
+    let reported = adjustment(&api);
+    assert_eq!((&reported["epoch"], &reported["progress"]), (&json!({ "index": 0 }), &json!(1.0)));
+    assert_eq!((&reported["remainingBlockCount"], &reported["previousChange"]), (&json!(0), &Value::Null));
 }
 
 /// Seconds since 1970 of a time as answers have it.

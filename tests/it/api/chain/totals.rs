@@ -281,7 +281,7 @@ fn a_range_is_named_by_its_ends_by_its_length_or_not_at_all() {
 }
 
 #[test]
-fn the_summary_tells_of_the_last_day_by_median_time_past() {
+fn the_summary_is_of_the_last_day_by_median_time_past() {
     let mut chain = SimChain::new(84).with_clock(1_700_000_000, 3_600);
     chain.mine_empty(100).unwrap();
     let old = chain.block(&chain.tip()).unwrap().clone();
@@ -312,7 +312,7 @@ fn the_summary_tells_of_the_last_day_by_median_time_past() {
 }
 
 #[test]
-fn fees_of_the_last_day_are_told_once_there_are_transactions() {
+fn fees_of_the_last_day_need_transactions() {
     let (mut chain, mut hostile) = (SimChain::new(85), Hostile::new(85));
     for _ in 0..120 {
         hostile.mine(&mut chain).unwrap();
@@ -344,7 +344,7 @@ fn fees_of_the_last_day_are_told_once_there_are_transactions() {
 }
 
 #[test]
-fn on_a_chain_of_one_block_what_needs_time_is_null_and_the_rest_is_told() {
+fn on_a_chain_of_one_block_what_needs_time_is_null() {
     let chain = SimChain::new(86);
     let api = Api::of_chain(&chain);
     let genesis = chain.tip().to_string();
@@ -375,7 +375,7 @@ fn on_a_chain_of_one_block_what_needs_time_is_null_and_the_rest_is_told() {
 }
 
 #[test]
-fn the_supply_is_told_after_any_block_of_the_main_chain() {
+fn the_supply_is_known_after_any_block_of_the_main_chain() {
     let chain = quiet_chain();
     let api = Api::of_chain(&chain);
     let hash = chain.hash_at(12.into()).unwrap();
@@ -391,7 +391,7 @@ fn the_supply_is_told_after_any_block_of_the_main_chain() {
 }
 
 #[test]
-fn before_anything_is_indexed_there_is_no_chain_to_tell_of() {
+fn an_empty_index_has_no_chain() {
     let api = Api::of(Network::Regtest, []);
     assert_eq!(api.refusal("{ chain { id } }"), json!("NOT_READY"));
 }

@@ -131,9 +131,9 @@ pub(super) fn check_relatives(data: &Value) -> Checked {
         for (relatives, kind, kinds) in
             [(&parents, "ancestor", "Ancestor"), (&txids("children"), "descendant", "Descendant")]
         {
-            let told = int(entry, &format!("{kind}Count"));
-            holds("fewer relatives than the nearest", told > count(relatives))?;
-            same("relatives without near ones", told == 1, relatives.is_empty())?;
+            let reported = int(entry, &format!("{kind}Count"));
+            holds("fewer relatives than the nearest", reported > count(relatives))?;
+            same("relatives without near ones", reported == 1, relatives.is_empty())?;
             if relatives.is_empty() {
                 same("its own fee", int(entry, &format!("total{kinds}Fees")), int(transaction, "fee"))?;
                 same("its own size", int(entry, &format!("total{kinds}Vsize")), int(transaction, "adjustedVsize"))?;

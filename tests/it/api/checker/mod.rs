@@ -53,7 +53,7 @@ const SHARE_FROZEN: usize = 4;
 
 /// An index and a mempool that follow the node, and have come so far that all can be asked.
 fn follow(flood: &Flood, freezes: Option<FreezeBounds>) -> Following {
-    let following = Following::as_said(&flood.sim, How { freezes, ..How::default() });
+    let following = Following::with_options(&flood.sim, How { freezes, ..How::default() });
     following.assert_catches_up(&flood.sim);
     wait_for("the mempool to be followed", PATIENCE, || following.is_mempool_in_sync().then_some(()));
     following

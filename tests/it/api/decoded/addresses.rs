@@ -169,7 +169,7 @@ fn random_texts_are_the_addresses_that_the_node_takes() {
 }
 
 #[test]
-fn an_address_is_told_apart_by_its_networks() {
+fn addresses_differ_by_their_networks() {
     let api = api(Network::Regtest);
     let address = "bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080";
     let script = "0014751e76e8199196d454941c45d1b3a323f1433bd6";

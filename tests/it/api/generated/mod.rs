@@ -54,9 +54,9 @@ fn two_thousand_documents_made_by_schemathesis_are_answered_by_the_schema_or_ref
     let mut program = Command::new(python);
     program.arg("generated.py").arg(url).arg(schema).arg(CASES.to_string()).current_dir(folder);
     let output = program.output().unwrap();
-    let (said, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "{said}{errors}");
-    let counts: Vec<usize> = said.split_whitespace().filter_map(|word| word.parse().ok()).collect();
-    let [cases, answered] = counts[..] else { panic!("{said}") };
-    assert!(cases >= CASES && answered * 2 > cases, "too few answers say something: {said}");
+    let (reported, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{reported}{errors}");
+    let counts: Vec<usize> = reported.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+    let [cases, answered] = counts[..] else { panic!("{reported}") };
+    assert!(cases >= CASES && answered * 2 > cases, "too few answers say something: {reported}");
 }

@@ -52,13 +52,13 @@ fn sort_touched(mut entry: Value) -> Value {
 }
 
 live_and_cut!(
-    scripts_and_sets_hold_received_spent_and_told_what_the_model_counts_after_every_step,
+    scripts_and_sets_equal_the_model_after_every_step,
     outputs_of_nothing_are_receipts_and_spends_all_the_same,
-    what_a_repeated_coinbase_pays_to_nobody_is_not_immature,
+    a_repeated_coinbase_has_no_immature_output,
     what_leads_from_a_history_to_a_repeated_coinbase_shows_the_copy_that_its_id_stands_for,
 );
 
-fn scripts_and_sets_hold_received_spent_and_told_what_the_model_counts_after_every_step(form: IndexForm) {
+fn scripts_and_sets_equal_the_model_after_every_step(form: IndexForm) {
     let (mut chain, mut hostile, mut random) = (SimChain::new(60), Hostile::new(60), Rng::new(60));
     let (mut api, mut fed) = (Api::of(Network::Regtest, []), Vec::<Arc<Block>>::new());
     let mut check = |chain: &SimChain| {
@@ -148,7 +148,7 @@ fn outputs_of_nothing_are_receipts_and_spends_all_the_same(form: IndexForm) {
     }
 }
 
-fn what_a_repeated_coinbase_pays_to_nobody_is_not_immature(form: IndexForm) {
+fn a_repeated_coinbase_has_no_immature_output(form: IndexForm) {
     let (mut chain, burnt) = (SimChain::new(63), Owner::new(ScriptKind::OpReturn, 1).script_pubkey());
     let owner = Owner::new(ScriptKind::P2pkh, 4);
     let reward = Reward::to(owner.script_pubkey()).and(sat(1_000), burnt.clone());

@@ -147,9 +147,9 @@ fn assert_answers(node: &RealNode, watched: &str, answers: &[Value]) {
         let held: u64 = figures.coins.values().sum();
         let mut values: Vec<u64> = figures.coins.values().copied().collect();
         values.sort_unstable();
-        let mut told: Vec<u64> =
+        let mut reported: Vec<u64> =
             ledger["utxos"]["nodes"].as_array().unwrap().iter().map(|coin| coin["value"].as_u64().unwrap()).collect();
-        told.sort_unstable();
+        reported.sort_unstable();
         assert_eq!(figures.received - figures.spent, held);
         assert_eq!(tip["height"], json!(height));
         assert_eq!(ledger["balance"], json!({ "confirmed": held }), "at {tip}");
@@ -157,7 +157,7 @@ fn assert_answers(node: &RealNode, watched: &str, answers: &[Value]) {
         assert_eq!(ledger["stats"], json!({ "received": received, "spent": spent }), "at {tip}");
         assert_eq!(ledger["utxos"]["totalValue"], json!(held), "at {tip}");
         assert_eq!(ledger["utxos"]["totalCount"], json!(values.len()), "at {tip}");
-        assert_eq!(told, values, "at {tip}");
+        assert_eq!(reported, values, "at {tip}");
         tips.insert(tip["hash"].as_str().unwrap().to_owned());
     }
     assert!(tips.len() >= 4, "{} tips were answered for", tips.len());

@@ -51,14 +51,14 @@ fn output(node: &Value) -> Value {
 }
 
 /// What the node says of a transaction, in the shape of [`TRANSACTION`].
-fn told_by_node(node: &Value) -> Value {
+fn reported_by_node(node: &Value) -> Value {
     let inputs = node["vin"].as_array().unwrap().iter().map(|input| {
         let coinbase = input.get("coinbase");
         let prevout = input.get("prevout").map_or(Value::Null, |prevout| {
-            let mut told = output(prevout);
-            told["isCoinbase"] = prevout["generated"].clone();
-            told["transaction"] = json!({ "block": { "height": prevout["height"] } });
-            told
+            let mut reported = output(prevout);
+            reported["isCoinbase"] = prevout["generated"].clone();
+            reported["transaction"] = json!({ "block": { "height": prevout["height"] } });
+            reported
         });
         json!({
             "outpoint": input.get("txid").map(|txid| json!({ "txid": txid, "vout": input["vout"] })),
@@ -70,9 +70,9 @@ fn told_by_node(node: &Value) -> Value {
     });
     let inputs: Vec<_> = inputs.collect();
     let outputs = node["vout"].as_array().unwrap().iter().map(|part| {
-        let mut told = output(part);
-        told["vout"] = part["n"].clone();
-        told
+        let mut reported = output(part);
+        reported["vout"] = part["n"].clone();
+        reported
     });
     let is_coinbase = node["vin"][0].get("coinbase").is_some();
     json!({
@@ -148,16 +148,16 @@ impl Compared {
                 transactions(first: 100) {{ nodes {{ {TRANSACTION} indexInBlock }} }} }} }}"
         ));
         let mut fees = 0;
-        let told = (0..).zip(block["tx"].as_array().unwrap()).map(|(index, transaction): (u32, _)| {
-            let mut told = told_by_node(transaction);
-            fees += told["fee"].as_u64().unwrap_or_default();
-            told["indexInBlock"] = json!(index);
-            told
+        let reported = (0..).zip(block["tx"].as_array().unwrap()).map(|(index, transaction): (u32, _)| {
+            let mut reported = reported_by_node(transaction);
+            fees += reported["fee"].as_u64().unwrap_or_default();
+            reported["indexInBlock"] = json!(index);
+            reported
         });
-        let told: Vec<_> = told.collect();
+        let reported: Vec<_> = reported.collect();
         let expected = json!({
             "hash": hash, "size": block["size"], "strippedSize": block["strippedsize"], "weight": block["weight"],
-            "txCount": block["nTx"], "totalFees": fees, "transactions": { "nodes": told },
+            "txCount": block["nTx"], "totalFees": fees, "transactions": { "nodes": reported },
         });
         assert_eq!(found["block"], expected, "block {height}");
         let outputs =
@@ -170,7 +170,7 @@ impl Compared {
             "{{ transaction(txid: {}) {{ {TRANSACTION} confirmations block {{ hash height medianTime }} }} }}",
             some["txid"]
         ));
-        let mut expected = told_by_node(&node);
+        let mut expected = reported_by_node(&node);
         expected["confirmations"] = node["confirmations"].clone();
         assert_eq!(node["confirmations"], json!(tip - height + 1));
         expected["block"] = json!({

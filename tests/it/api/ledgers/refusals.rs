@@ -312,7 +312,7 @@ fn cursors_of_other_lists_filters_and_orders() {
 }
 
 #[test]
-fn what_is_wrong_and_long_is_not_told_back_whole() {
+fn long_wrong_values_are_cut_in_messages() {
     let (api, _, owner) = scene();
     let long = "x".repeat(100_000);
     for field in [

@@ -197,9 +197,9 @@ fn items_without_bytes_count_as_items() {
     ] {
         let ask =
             |times: usize| api.ask(&format!("{{ transaction(txid: \"{txid}\") {{ {} }} }}", repeated(field, times)));
-        let told = ask(1);
-        let told = told["data"]["transaction"]["f0"].pointer(list).and_then(Value::as_array).map(Vec::len);
-        assert_eq!(told, Some(items), "{field}");
+        let reported = ask(1);
+        let reported = reported["data"]["transaction"]["f0"].pointer(list).and_then(Value::as_array).map(Vec::len);
+        assert_eq!(reported, Some(items), "{field}");
         assert_eq!(ask(2)["errors"][0]["extensions"]["which"], json!("transactionBytes"), "{field}");
     }
 }

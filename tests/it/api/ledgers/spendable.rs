@@ -31,7 +31,7 @@ fn input_weight(output: &Value) -> Option<i64> {
 }
 
 #[test]
-fn outputs_that_can_be_spent_now_add_up_to_what_is_spendable_and_tell_what_spending_costs() {
+fn spendable_outputs_add_up_and_have_their_spending_cost() {
     const FIELDS: &str =
         "value height matureAtHeight spentInMempoolByTxid spendability { isSpendable reasons notBeforeHeight }
         output { scriptType scriptPubKey } dear: effectiveValue(feeRate: 10) cheap: effectiveValue(feeRate: 0.25)";
@@ -57,9 +57,9 @@ fn outputs_that_can_be_spent_now_add_up_to_what_is_spendable_and_tell_what_spend
                     ] {
                         reasons.extend(there.then_some(reason));
                     }
-                    let told =
+                    let reported =
                         json!({ "isSpendable": reasons.is_empty(), "reasons": reasons, "notBeforeHeight": mature });
-                    assert_eq!(utxo["spendability"], told, "{utxo:#}");
+                    assert_eq!(utxo["spendability"], reported, "{utxo:#}");
                     let value = utxo["value"].as_i64().unwrap();
                     spendable += if reasons.is_empty() { value } else { 0 };
                     seen.extend(reasons);
@@ -85,8 +85,8 @@ fn at_a_block_outputs_are_spendable_as_they_were_behind_it() {
     for utxo in &utxos {
         let mature = utxo["matureAtHeight"].as_u64().filter(|height| *height > u64::from(at) + 1);
         let reasons = if mature.is_some() { vec!["IMMATURE"] } else { Vec::new() };
-        let told = json!({ "isSpendable": mature.is_none(), "reasons": reasons, "notBeforeHeight": mature });
-        assert_eq!(utxo["spendability"], told);
+        let reported = json!({ "isSpendable": mature.is_none(), "reasons": reasons, "notBeforeHeight": mature });
+        assert_eq!(utxo["spendability"], reported);
     }
     assert!(!utxos.is_empty());
     let refused = stage
@@ -96,7 +96,7 @@ fn at_a_block_outputs_are_spendable_as_they_were_behind_it() {
 }
 
 #[test]
-fn the_mempool_tells_what_it_does_to_each_script_that_it_touches() {
+fn the_mempool_has_its_effect_on_each_script() {
     const FIELDS: &str = "script { hex scriptHash } address net received spent txCount";
     for seed in [350, 351] {
         let mut stage = Stage::new(seed);

@@ -62,7 +62,7 @@ impl Stage {
 }
 
 #[test]
-fn balances_tell_apart_what_is_confirmed_pending_and_about_to_be_spent() {
+fn balances_separate_confirmed_pending_and_spending() {
     for seed in [300, 301, 302] {
         let mut stage = Stage::new(seed);
         let (mut pending, mut chained) = (0, 0);
@@ -236,7 +236,7 @@ fn a_walk_through_a_list_that_changes_skips_and_repeats_nothing_or_says_that_it_
             let several: Scripts = truth.touched().into_iter().collect();
             let owner = set(&several, &mut stage.random);
             let list = List::new(owner, "transactions", &format!("order: {order}"), "transaction { txid }");
-            let (mut told, mut cursor) = (Vec::new(), Value::Null);
+            let (mut reported, mut cursor) = (Vec::new(), Value::Null);
             let mut always: BTreeSet<String> = ids(&list.all(&mut stage.api));
             loop {
                 let response = stage.api.ask(&list.document(&format!("first: 4, after: {cursor}")));
@@ -246,12 +246,12 @@ fn a_walk_through_a_list_that_changes_skips_and_repeats_nothing_or_says_that_it_
                     break;
                 }
                 let page = &response["data"]["owner"]["transactions"];
-                told.extend(page["nodes"].as_array().unwrap().iter().cloned());
+                reported.extend(page["nodes"].as_array().unwrap().iter().cloned());
                 if page["pageInfo"]["hasNextPage"] == false {
-                    let found = ids(&told);
+                    let found = ids(&reported);
                     assert!(always.is_subset(&found), "{list:?} skipped {:?}", always.difference(&found));
-                    let again = told.iter().filter(|row| always.contains(&id(row))).count();
-                    assert_eq!(again, always.len(), "{list:?} told some twice");
+                    let again = reported.iter().filter(|row| always.contains(&id(row))).count();
+                    assert_eq!(again, always.len(), "{list:?} has some twice");
                     finished += 1;
                     break;
                 }

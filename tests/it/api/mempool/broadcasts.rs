@@ -161,7 +161,7 @@ fn beside_an_accepted_transaction_stands_no_older_copy_that_was_evicted_once() {
 }
 
 #[test]
-fn what_the_node_accepted_is_told_even_if_the_index_can_not_be_read_any_more() {
+fn an_accepted_transaction_is_reported_without_the_index() {
     let (chain, coins) = chain_with_coins(1);
     let payment = paying(coins[0], 500);
     let mut file = None;

@@ -71,7 +71,7 @@ fn an_entry_counts_itself_among_its_ancestors_and_descendants() {
 }
 
 #[test]
-fn parents_and_children_are_told_once_each_in_the_order_of_arrival() {
+fn parents_and_children_are_listed_once_by_arrival() {
     let (chain, coins) = chain_with_coins(2);
     let mut api = Api::of_chain(&chain);
     let two = |coin, fee: u64| {

@@ -83,7 +83,7 @@ fn the_projection_answers_for_any_number_of_blocks_without_the_node() {
         let fields = "requestedBlocks targetBlocks feeRate source mode asOf { mempoolSequence }";
         api.data(&format!("{{ feeEstimate({arguments}) {{ {fields} }} }}"))["feeEstimate"].take()
     };
-    let told = |target: u32, rate: f64| {
+    let reported = |target: u32, rate: f64| {
         json!({
             "requestedBlocks": target, "targetBlocks": target, "feeRate": rate, "source": "MEMPOOL_PROJECTION", "mode": null,
             "asOf": { "mempoolSequence": 6 },
@@ -94,8 +94,8 @@ fn the_projection_answers_for_any_number_of_blocks_without_the_node() {
         assert!((fee_rates(target) - rate(&api, of)).abs() < 1e-12, "{target}");
     }
     assert!(fee_rates(3) < rate(&api, &transactions[4]) && fee_rates(3) > 0.02, "the third is not quite full");
-    assert_eq!(estimate(4), told(4, 0.02));
-    assert_eq!(estimate(1_008), told(1_008, 0.02));
+    assert_eq!(estimate(4), reported(4, 0.02));
+    assert_eq!(estimate(1_008), reported(1_008, 0.02));
     let all = api.data("{ feeEstimates(targets: [1008, 4], source: MEMPOOL_PROJECTION) { requestedBlocks feeRate } }");
     let each = [1_008, 4].map(|target| json!({ "requestedBlocks": target, "feeRate": 0.02 }));
     assert_eq!(all["feeEstimates"], json!(each));

@@ -113,7 +113,7 @@ fn pages_put_together_are_the_list_in_every_order_and_both_directions() {
 }
 
 #[test]
-fn all_txids_are_told_the_newest_first() {
+fn all_txids_are_listed_newest_first() {
     let (_, api, transactions) = mixed();
     let newest_first = txids(transactions.iter().rev());
     let (mut all, mut cursor) = (Vec::new(), Value::Null);

@@ -129,7 +129,7 @@ fn what_a_block_holds_was_not_replaced_whatever_the_mempool_remembers() {
 }
 
 #[test]
-fn replacements_are_told_newest_first_and_can_be_only_those_of_what_did_not_signal() {
+fn replacements_are_listed_newest_first_and_by_signalling() {
     let (chain, coins) = chain_with_coins(3);
     let mut api = Api::of_chain(&chain);
     let pairs: Vec<_> = [true, false, true]
@@ -201,7 +201,7 @@ fn what_the_mempool_let_go_of_is_evicted() {
 }
 
 #[test]
-fn of_a_transaction_whose_bytes_are_forgotten_only_the_tree_of_replacements_tells() {
+fn a_transaction_without_bytes_is_in_replacement_trees_only() {
     let (chain, coins) = chain_with_coins(1);
     let mut api = Api::of_chain(&chain);
     api.remember(MempoolLimits { departed_bytes: 0, ..MempoolLimits::default() });

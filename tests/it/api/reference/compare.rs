@@ -153,13 +153,13 @@ fn broken_rules(reported: &[Reported], failures: &[Failure], allowed: Allowed) -
     }
     let mut broken = Vec::new();
     for (position, candidates) in &by_nulled {
-        let mut told: Vec<_> = reported.iter().filter(|error| candidates.contains(error)).collect();
+        let mut listed: Vec<_> = reported.iter().filter(|error| candidates.contains(error)).collect();
         if allowed.repeated_mentions {
-            told.dedup();
+            listed.dedup();
         }
         let gone = by_nulled.keys().any(|other| is_below(position, other));
-        if told.len() > 1 || told.is_empty() && !gone {
-            broken.push(format!("null at '{position}': {told:?} of {candidates:?}"));
+        if listed.len() > 1 || listed.is_empty() && !gone {
+            broken.push(format!("null at '{position}': {listed:?} of {candidates:?}"));
         }
     }
     let known = |error: &&Reported| by_nulled.values().any(|candidates| candidates.contains(error));

@@ -384,14 +384,14 @@ fn an_answer_that_comes_to_too_many_bytes_of_transactions_is_refused_with_the_li
     let mut api = Api::empty(Network::Regtest, Limits { transaction_bytes: 2_000, ..Limits::default() });
     api.change(0, chain.active_blocks().map(Arc::as_ref));
     // the coinbase of genesis has 204 bytes: read once, told as often as it is asked for
-    let told = |times: usize| {
+    let reported = |times: usize| {
         let again = (1..times).map(|number| format!(" again{number}: hex")).collect::<Vec<_>>().concat();
         format!("{{ tip {{ height transactions {{ nodes {{ hex{again} }} }} }} }}")
     };
     for _ in 0..2 {
-        assert_eq!(api.ask(&told(8)).get("errors"), None, "each answer has the whole allowance");
+        assert_eq!(api.ask(&reported(8)).get("errors"), None, "each answer has the whole allowance");
     }
-    let response = api.ask(&told(9));
+    let response = api.ask(&reported(9));
     assert_eq!(response["data"], json!({ "tip": { "height": 0, "transactions": null } }));
     let expected =
         json!({ "code": "QUERY_LIMIT_EXCEEDED", "which": "transactionBytes", "limit": 2_000, "actual": 2_040 });
@@ -466,7 +466,7 @@ fn the_introspection_query_of_common_clients_passes() {
 }
 
 #[test]
-fn a_private_key_that_is_given_is_told_back_by_no_message() {
+fn a_given_private_key_is_in_no_message() {
     // of the test vectors of BIP32 and of the wiki's page on WIF
     let extended = "xprv9s21ZrQH143K3QTDL4LXw2F7HEK3wJUD2nW2nRk4stbPy6cq3jPPqjiChkVvvNKmPGJxWUtg6LnF5kejMRNNU3TGtRBeJgk33yuGBxrMPHi";
     let exported = "KwdMAjGmerYanjeui5SHS7JkmpZvVipYvB2LJGU1ZxJwYvP98617";

@@ -80,7 +80,7 @@ fn what_needs_no_block_is_answered_before_there_is_one() {
 }
 
 #[test]
-fn progress_is_told_with_its_pace_also_by_what_is_not_ready() {
+fn progress_has_its_pace_before_readiness() {
     let api = Api::empty(Network::Regtest, Limits::default());
     api.set_state(SyncState {
         phase: SyncPhase::CatchingUp,
@@ -141,7 +141,7 @@ fn an_answer_is_in_sync_only_if_its_own_tip_is_the_nodes() {
 }
 
 #[test]
-fn following_tells_the_phase_and_that_it_is_in_sync() {
+fn following_reports_its_phase_and_that_it_is_in_sync() {
     let Some(real) = RealNode::start(&[]) else { return };
     real.mine(20);
     let api = followed(&real);
@@ -203,7 +203,7 @@ fn f64_of(number: u64) -> f64 {
 }
 
 #[test]
-fn the_rows_of_every_table_and_the_size_of_the_file_are_told_and_not_where_it_is() {
+fn tables_and_file_size_are_reported_and_no_path() {
     let mut chain = SimChain::new(62);
     chain.mine_empty(4).unwrap();
     let api = Api::of_chain(&chain);
@@ -262,7 +262,7 @@ async fn subscriptions_count_from_their_start_to_their_end() {
     assert_eq!(open(&api).await, json!(0), "a stream begins when it is read");
     api.connect(&chain.mine(Vec::new()).unwrap());
     let waits = tokio::time::timeout(Duration::ZERO, first.next()).await;
-    assert!(waits.is_err(), "what happened before is not told: {waits:?}");
+    assert!(waits.is_err(), "what happened before is not event: {waits:?}");
     assert_eq!(open(&api).await, json!(1));
     api.connect(&chain.mine(Vec::new()).unwrap());
     assert!(first.next().await.unwrap().is_ok());
@@ -280,7 +280,7 @@ fn chain_tips_are_the_nodes_with_the_blocks_that_the_index_knows() {
     let active = real.mine(4);
     api.follow(&connect(&real, real.rpc_url()));
     let question = "{ chainTips { hash height branchLength status block { height chainStatus } } }";
-    let told = |stale_status: &str| {
+    let reported = |stale_status: &str| {
         let mut tips = api.data(question)["chainTips"].as_array().unwrap().clone();
         tips.sort_by_key(|tip| tip["height"].as_u64());
         let stale = json!({
@@ -293,9 +293,9 @@ fn chain_tips_are_the_nodes_with_the_blocks_that_the_index_knows() {
         });
         assert_eq!(tips, [stale, active]);
     };
-    told("INVALID");
+    reported("INVALID");
     real.must("reconsiderblock", &[json!(stale[1])]);
-    told("VALID_FORK");
+    reported("VALID_FORK");
 
     // one that the index has not seen yet
     let newest = real.mine(1)[0];
@@ -305,7 +305,7 @@ fn chain_tips_are_the_nodes_with_the_blocks_that_the_index_knows() {
 }
 
 #[test]
-fn the_node_tells_of_itself_and_only_its_own_fields_miss_it_when_it_is_gone() {
+fn only_fields_of_the_node_fail_when_it_is_away() {
     let Some(mut real) = RealNode::start(&[]) else { return };
     let tip = real.mine(2)[1];
     let api = followed(&real);

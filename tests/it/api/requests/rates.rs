@@ -277,7 +277,7 @@ async fn a_table_from_a_url_stays_until_there_is_another() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_a_url_is_said_without_its_secret() {
+async fn messages_about_a_url_have_no_secret() {
     let (too_large, _) = host(vec![response("200 OK", &"x".repeat(101))]).await;
     let (fits, _) = host(vec![response("200 OK", &"x".repeat(100))]).await;
     assert_eq!(source(&fits, true).text().await.unwrap().len(), 100);

@@ -33,15 +33,15 @@ fn subscribe(api: &Api, field: &str) -> Events {
 /// What is told next, within a time that only a lost event exceeds.
 async fn next(events: &mut Events) -> Value {
     let response = tokio::time::timeout(Duration::from_secs(10), events.next()).await;
-    let mut response = response_json(response.expect("an event is told").expect("the subscription goes on"));
+    let mut response = response_json(response.expect("an event arrives").expect("the subscription goes on"));
     assert_eq!(response.get("errors"), None, "{response:#}");
     response["data"]["event"].take()
 }
 
 /// Nothing is told for a while.
 async fn is_quiet(events: &mut Events) {
-    let told = tokio::time::timeout(PAUSE, events.next()).await;
-    assert!(told.is_err(), "nothing is news: {told:?}");
+    let reported = tokio::time::timeout(PAUSE, events.next()).await;
+    assert!(reported.is_err(), "nothing is news: {reported:?}");
 }
 
 async fn data(api: &Api, document: &str) -> Value {
@@ -62,13 +62,13 @@ async fn the_figures_of_the_mempool_come_at_once_and_then_as_often_as_asked_if_t
     let mut events = subscribe(&api, "mempoolStats(everySeconds: 1) { txCount totalFees minFeeRate }");
     assert_eq!(next(&mut events).await, json!({ "txCount": 0, "totalFees": 0, "minFeeRate": 0.0 }));
     is_quiet(&mut events).await;
-    let told = Instant::now();
+    let reported = Instant::now();
     api.arrive([&paying(coins[0], 100)]);
     api.arrive([&paying(coins[1], 200)]);
     assert_eq!(next(&mut events).await, json!({ "txCount": 2, "totalFees": 300, "minFeeRate": 0.0 }), "both in one");
     api.set_node_mempool(NODE);
     assert_eq!(next(&mut events).await, json!({ "txCount": 2, "totalFees": 300, "minFeeRate": 1.5 }));
-    assert!(told.elapsed() >= Duration::from_secs(1), "a second lies between two events");
+    assert!(reported.elapsed() >= Duration::from_secs(1), "a second lies between two events");
     is_quiet(&mut events).await;
 }
 
@@ -92,14 +92,14 @@ async fn recommended_fees_come_once_the_mempool_is_known_and_then_when_they_are_
     let mut events = subscribe(&api, "recommendedFees { within1Block minimum asOf { mempoolSequence } }");
     is_quiet(&mut events).await;
     api.set_node_mempool(NODE);
-    let told = json!({ "within1Block": 1.5, "minimum": 1.5, "asOf": { "mempoolSequence": 0 } });
-    assert_eq!(next(&mut events).await, told);
+    let reported = json!({ "within1Block": 1.5, "minimum": 1.5, "asOf": { "mempoolSequence": 0 } });
+    assert_eq!(next(&mut events).await, reported);
     // the next block has room for it
     api.arrive([&paying(coins[0], 10_000)]);
     is_quiet(&mut events).await;
     api.set_node_mempool(NodeMempool { min_fee_rate: 3.0, ..NODE });
-    let told = json!({ "within1Block": 3.0, "minimum": 3.0, "asOf": { "mempoolSequence": 1 } });
-    assert_eq!(next(&mut events).await, told);
+    let reported = json!({ "within1Block": 3.0, "minimum": 3.0, "asOf": { "mempoolSequence": 1 } });
+    assert_eq!(next(&mut events).await, reported);
 }
 
 #[tokio::test]
@@ -107,33 +107,34 @@ async fn the_next_difficulty_comes_at_once_and_then_with_each_tip() {
     let (mut chain, coins) = chain_with_coins(1);
     let mut api = Api::of_chain(&chain);
     let mut events = subscribe(&api, "difficultyAdjustment { minedBlockCount remainingBlockCount nextHeight }");
-    let told = |done: u32| json!({ "minedBlockCount": done, "remainingBlockCount": 2_016 - done, "nextHeight": 2_016 });
-    assert_eq!(next(&mut events).await, told(103));
+    let reported =
+        |done: u32| json!({ "minedBlockCount": done, "remainingBlockCount": 2_016 - done, "nextHeight": 2_016 });
+    assert_eq!(next(&mut events).await, reported(103));
     api.arrive([&paying(coins[0], 100)]);
     is_quiet(&mut events).await;
     for done in [104, 105] {
         api.connect(&chain.mine(Vec::new()).unwrap());
-        assert_eq!(next(&mut events).await, told(done));
+        assert_eq!(next(&mut events).await, reported(done));
     }
     // several while nobody reads are one: it is a view, and no journal
     for _ in 0..200 {
         api.connect(&chain.mine(Vec::new()).unwrap());
     }
-    assert_eq!(next(&mut events).await, told(305));
+    assert_eq!(next(&mut events).await, reported(305));
     is_quiet(&mut events).await;
 }
 
 #[tokio::test]
-async fn progress_is_told_also_before_any_block_is_indexed() {
+async fn progress_is_reported_before_any_block_is_indexed() {
     let mut api = Api::empty(Network::Regtest, Limits::default());
     let mut events =
         subscribe(&api, "syncProgress { phase indexedHeight targetHeight progress blocksPerSecond isReady }");
-    let told = next(&mut events).await;
+    let reported = next(&mut events).await;
     let nothing = json!({
         "phase": "WAITING_FOR_NODE", "indexedHeight": null, "targetHeight": null, "progress": null,
         "blocksPerSecond": null, "isReady": false,
     });
-    assert_eq!(told, nothing);
+    assert_eq!(reported, nothing);
     is_quiet(&mut events).await;
     let speed = Some(IndexingSpeed { blocks_per_second: 7.0, remaining: Duration::from_mins(1) });
     let catching_up =
@@ -201,7 +202,7 @@ async fn readers_that_do_not_read_hold_no_state() {
 const DELTA: &str = "index sequence projectedBlock { index txCount } added { txid } removed";
 
 #[tokio::test]
-async fn a_projected_block_is_told_whole_and_then_by_what_changes() {
+async fn a_projected_block_is_sent_whole_and_then_by_changes() {
     let (chain, coins) = chain_with_coins(4);
     let mut api = Api::of_chain(&chain);
     let transactions: Vec<_> =
@@ -259,7 +260,7 @@ async fn all_projected_blocks_are_sent_when_a_figure_changes() {
 }
 
 #[tokio::test]
-async fn a_projected_block_that_gains_much_is_told_in_several_events_one_right_behind_the_other() {
+async fn large_changes_of_a_projected_block_are_several_events() {
     let (chain, coins) = chain_with_coins(2_100);
     let mut api = Api::of_chain(&chain);
     let payments: Vec<_> = coins.iter().map(|coin| paying(*coin, 500)).collect();
@@ -344,10 +345,10 @@ impl Stage {
                     assert_eq!(event["sequence"].as_u64().unwrap(), before + 1);
                 }
                 for gone in event["removed"].as_array().unwrap() {
-                    assert!(has.remove(gone.as_str().unwrap()), "{gone} was not told before");
+                    assert!(has.remove(gone.as_str().unwrap()), "{gone} was not reported before");
                 }
                 for added in event["added"].as_array().unwrap() {
-                    assert!(has.insert(added["txid"].as_str().unwrap().to_owned()), "{added} was told before");
+                    assert!(has.insert(added["txid"].as_str().unwrap().to_owned()), "{added} was reported before");
                 }
                 let count = event["projectedBlock"]["txCount"].as_u64().unwrap_or_default();
                 assert_eq!(usize::try_from(count), Ok(has.len()), "the figures of block {index}: {event}");
@@ -363,7 +364,7 @@ impl Stage {
 }
 
 #[tokio::test]
-async fn whoever_does_as_he_is_told_has_the_transactions_of_the_projected_block() {
+async fn following_the_events_yields_the_projected_block() {
     const STAGES: usize = 6;
     const STEPS: usize = 6;
     let mut runner = TestRunner::deterministic();

@@ -11,13 +11,13 @@ use crate::api::mempool::projected::{chain_with_coins, large, output_of, paying,
 use crate::support::api::{Api, branch, response_json};
 
 /// A subscription, read as far as it has something to tell.
-struct Told {
+struct StatusReader {
     runtime: tokio::runtime::Runtime,
     stream: BoxStream<'static, Response>,
     ended: bool,
 }
 
-impl Told {
+impl StatusReader {
     fn begin(api: &Api, document: &str) -> Self {
         // a runtime of the current thread forgets, as its block_on ends, to wake what yielded: the stream would never go on
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_time().build().unwrap();
@@ -25,7 +25,7 @@ impl Told {
     }
 
     fn more(&mut self) -> Vec<Value> {
-        let (mut told, wait) = (Vec::new(), std::time::Duration::from_millis(50));
+        let (mut reported, wait) = (Vec::new(), std::time::Duration::from_millis(50));
         while let Ok(next) = self.runtime.block_on(async { tokio::time::timeout(wait, self.stream.next()).await }) {
             let Some(response) = next else {
                 self.ended = true;
@@ -33,9 +33,9 @@ impl Told {
             };
             let response = response_json(response);
             let data = response["data"].as_object().and_then(|data| data.values().next()).cloned();
-            told.push(if response.get("errors").is_some() { response } else { data.unwrap() });
+            reported.push(if response.get("errors").is_some() { response } else { data.unwrap() });
         }
-        told
+        reported
     }
 }
 
@@ -73,26 +73,26 @@ fn a_transaction_is_followed_from_nowhere_to_its_last_confirmation_and_back_by_r
     let fork = chain.tip();
     let mut api = Api::of_chain(&chain);
     let payment = paying(coins[0], 500);
-    let mut told = Told::begin(&api, &status_of(&[&payment], 2));
+    let mut reported = StatusReader::begin(&api, &status_of(&[&payment], 2));
     let unknown = json!({
         "txid": id(&payment), "state": null, "confirmations": 0, "replacedByTxid": null, "projectedBlockIndex": null,
         "transaction": null,
     });
-    assert_eq!(told.more(), [unknown]);
+    assert_eq!(reported.more(), [unknown]);
     api.arrive([&payment]);
-    assert_eq!(told.more(), [status(&payment, "MEMPOOL", 0, None, Some(0))]);
+    assert_eq!(reported.more(), [status(&payment, "MEMPOOL", 0, None, Some(0))]);
     api.connect(&chain.mine(vec![payment.clone()]).unwrap());
-    assert_eq!(told.more(), [status(&payment, "CONFIRMED", 1, None, None)]);
+    assert_eq!(reported.more(), [status(&payment, "CONFIRMED", 1, None, None)]);
     // another branch without it
     let new = branch(&mut chain, fork, 2, &[]);
     api.change(1, new.iter().map(AsRef::as_ref));
-    assert_eq!(told.more(), [status(&payment, "REORGED_OUT", 0, None, None)]);
+    assert_eq!(reported.more(), [status(&payment, "REORGED_OUT", 0, None, None)]);
     api.connect(&chain.mine(vec![payment.clone()]).unwrap());
-    assert_eq!(told.more(), [status(&payment, "CONFIRMED", 1, None, None)]);
-    assert!(!told.ended);
+    assert_eq!(reported.more(), [status(&payment, "CONFIRMED", 1, None, None)]);
+    assert!(!reported.ended);
     api.connect(&chain.mine(Vec::new()).unwrap());
-    assert_eq!(told.more(), [status(&payment, "CONFIRMED", 2, None, None)]);
-    assert!(told.ended, "it has as many confirmations as asked for");
+    assert_eq!(reported.more(), [status(&payment, "CONFIRMED", 2, None, None)]);
+    assert!(reported.ended, "it has as many confirmations as asked for");
 }
 
 #[test]
@@ -101,18 +101,18 @@ fn a_replaced_transaction_is_followed_until_what_took_its_place_is_confirmed_as_
     let mut api = Api::of_chain(&chain);
     let (first, second) = (paying(coins[0], 500), paying(coins[0], 900));
     api.arrive([&first]);
-    let mut told = Told::begin(&api, &status_of(&[&first, &first], 2));
-    assert_eq!(told.more(), [status(&first, "MEMPOOL", 0, None, Some(0))], "each is told once");
+    let mut reported = StatusReader::begin(&api, &status_of(&[&first, &first], 2));
+    assert_eq!(reported.more(), [status(&first, "MEMPOOL", 0, None, Some(0))], "each is reported once");
     api.arrive([&second]);
-    assert_eq!(told.more(), [status(&first, "REPLACED", 0, Some(&second), None)]);
+    assert_eq!(reported.more(), [status(&first, "REPLACED", 0, Some(&second), None)]);
     api.arrive([&paying(coins[1], 500)]);
-    assert_eq!(told.more(), Vec::<Value>::new(), "others do not concern it");
+    assert_eq!(reported.more(), Vec::<Value>::new(), "others do not concern it");
     api.connect(&chain.mine(vec![second]).unwrap());
-    assert_eq!(told.more(), Vec::<Value>::new());
-    assert!(!told.ended, "a reorganisation could still bring it back");
+    assert_eq!(reported.more(), Vec::<Value>::new());
+    assert!(!reported.ended, "a reorganisation could still bring it back");
     api.connect(&chain.mine(Vec::new()).unwrap());
-    assert_eq!(told.more(), Vec::<Value>::new());
-    assert!(told.ended);
+    assert_eq!(reported.more(), Vec::<Value>::new());
+    assert!(reported.ended);
 }
 
 #[test]
@@ -121,13 +121,13 @@ fn an_evicted_transaction_may_come_back() {
     let mut api = Api::of_chain(&chain);
     let payment = paying(coins[0], 500);
     api.arrive([&payment]);
-    let mut told = Told::begin(&api, &status_of(&[&payment], 1));
-    told.more();
+    let mut reported = StatusReader::begin(&api, &status_of(&[&payment], 1));
+    reported.more();
     api.depart(&payment.compute_txid(), Departure::Evicted);
-    assert_eq!(told.more(), [status(&payment, "EVICTED", 0, None, None)]);
+    assert_eq!(reported.more(), [status(&payment, "EVICTED", 0, None, None)]);
     api.arrive([&payment]);
-    assert_eq!(told.more(), [status(&payment, "MEMPOOL", 0, None, Some(0))]);
-    assert!(!told.ended);
+    assert_eq!(reported.more(), [status(&payment, "MEMPOOL", 0, None, Some(0))]);
+    assert!(!reported.ended);
 }
 
 #[test]
@@ -139,16 +139,16 @@ fn why_a_transaction_left_may_become_known_later() {
     for left in [&replaced, &conflicted] {
         api.depart(&left.compute_txid(), Departure::Unknown);
     }
-    let mut told = Told::begin(&api, &status_of(&[&replaced, &conflicted], 1));
+    let mut reported = StatusReader::begin(&api, &status_of(&[&replaced, &conflicted], 1));
     let evicted = [&replaced, &conflicted].map(|left| status(left, "EVICTED", 0, None, None));
-    assert_eq!(told.more(), evicted);
+    assert_eq!(reported.more(), evicted);
     let later = paying(coins[0], 900);
     api.arrive([&later]);
-    assert_eq!(told.more(), [status(&replaced, "REPLACED", 0, Some(&later), None)]);
+    assert_eq!(reported.more(), [status(&replaced, "REPLACED", 0, Some(&later), None)]);
     let mined = paying(coins[1], 900);
     api.connect(&chain.mine(vec![later, mined.clone()]).unwrap());
-    assert_eq!(told.more(), [status(&conflicted, "CONFLICTED", 0, Some(&mined), None)]);
-    assert!(told.ended, "what took their places is confirmed");
+    assert_eq!(reported.more(), [status(&conflicted, "CONFLICTED", 0, Some(&mined), None)]);
+    assert!(reported.ended, "what took their places is confirmed");
 }
 
 fn spends_of(outpoints: &[OutPoint], more: &str) -> String {
@@ -180,7 +180,7 @@ fn unspent(outpoint: OutPoint, is_known: bool) -> Value {
 }
 
 #[test]
-fn that_an_output_is_not_spent_any_more_is_told() {
+fn an_output_that_is_unspent_again_is_reported() {
     let (mut chain, coins) = chain_with_coins(2);
     let fork = chain.tip();
     let mut api = Api::of_chain(&chain);
@@ -188,31 +188,31 @@ fn that_an_output_is_not_spent_any_more_is_told() {
     let (waits, mined) = (paying(coins[0], 500), paying(coins[1], 500));
     let on_top = paying_of(output_of(&waits), 99_500, 100);
     let followed = [coins[0], coins[1], output_of(&waits)];
-    let mut told = Told::begin(&api, &spends_of(&followed, ""));
-    let mut in_blocks = Told::begin(&api, &spends_of(&followed, ", includeMempool: false"));
-    assert_eq!(told.more(), Vec::<Value>::new(), "what was never spent is not told");
+    let mut reported = StatusReader::begin(&api, &spends_of(&followed, ""));
+    let mut in_blocks = StatusReader::begin(&api, &spends_of(&followed, ", includeMempool: false"));
+    assert_eq!(reported.more(), Vec::<Value>::new(), "what was never spent is not reported");
     assert_eq!(in_blocks.more(), Vec::<Value>::new());
     api.arrive([&waits, &on_top]);
     api.connect(&chain.mine(vec![mined.clone()]).unwrap());
     let spends = [spent(coins[0], &waits, false), spent(output_of(&waits), &on_top, false)];
     let confirmed = spent(coins[1], &mined, true);
-    let all = told.more();
+    let all = reported.more();
     assert_eq!(all, [spends[0].clone(), confirmed.clone(), spends[1].clone()]);
     assert_eq!(in_blocks.more(), [confirmed]);
     // the journal remembers nothing of what leaves
     api.depart(&waits.compute_txid(), Departure::Evicted);
-    assert_eq!(told.more(), [unspent(coins[0], true), unspent(output_of(&waits), false)]);
+    assert_eq!(reported.more(), [unspent(coins[0], true), unspent(output_of(&waits), false)]);
     let new = branch(&mut chain, fork, 2, &[]);
     api.change(1, new.iter().map(AsRef::as_ref));
-    assert_eq!(told.more(), [unspent(coins[1], true)]);
+    assert_eq!(reported.more(), [unspent(coins[1], true)]);
     assert_eq!(in_blocks.more(), [unspent(coins[1], true)]);
     api.arrive([&waits]);
-    assert_eq!(told.more(), [spent(coins[0], &waits, false)]);
+    assert_eq!(reported.more(), [spent(coins[0], &waits, false)]);
     assert_eq!(in_blocks.more(), Vec::<Value>::new());
 }
 
 #[test]
-fn a_spend_is_told_at_once_and_in_the_mempool_and_in_a_block_and_after_a_reorganisation() {
+fn a_spend_is_reported_in_mempool_block_and_after_a_reorg() {
     let (mut chain, coins) = chain_with_coins(3);
     let mut api = Api::of_chain(&chain);
     let before = paying(coins[0], 500);
@@ -221,40 +221,40 @@ fn a_spend_is_told_at_once_and_in_the_mempool_and_in_a_block_and_after_a_reorgan
     let (first, second, third) = (paying(coins[1], 500), paying(coins[1], 900), paying(coins[1], 1_100));
     let on_top = paying_of(output_of(&first), 99_500, 100);
     let followed = [coins[0], coins[1], output_of(&first), coins[2]];
-    let mut told = Told::begin(&api, &spends_of(&followed, ""));
-    let mut in_blocks = Told::begin(&api, &spends_of(&followed, ", includeMempool: false"));
-    assert_eq!(told.more(), [spent(coins[0], &before, true)], "the others are unspent, or not there yet");
+    let mut reported = StatusReader::begin(&api, &spends_of(&followed, ""));
+    let mut in_blocks = StatusReader::begin(&api, &spends_of(&followed, ", includeMempool: false"));
+    assert_eq!(reported.more(), [spent(coins[0], &before, true)], "the others are unspent, or not there yet");
     assert_eq!(in_blocks.more(), [spent(coins[0], &before, true)]);
     api.arrive([&first, &on_top]);
-    assert_eq!(told.more(), [spent(coins[1], &first, false), spent(output_of(&first), &on_top, false)]);
+    assert_eq!(reported.more(), [spent(coins[1], &first, false), spent(output_of(&first), &on_top, false)]);
     api.arrive([&second]);
-    assert_eq!(told.more(), [spent(coins[1], &second, false), unspent(output_of(&first), true)]);
+    assert_eq!(reported.more(), [spent(coins[1], &second, false), unspent(output_of(&first), true)]);
     api.connect(&chain.mine(vec![second.clone()]).unwrap());
-    assert_eq!(told.more(), [spent(coins[1], &second, true)]);
+    assert_eq!(reported.more(), [spent(coins[1], &second, true)]);
     assert_eq!(in_blocks.more(), [spent(coins[1], &second, true)]);
     let new = branch(&mut chain, fork, 2, std::slice::from_ref(&third));
     api.change(1, new.iter().map(AsRef::as_ref));
-    assert_eq!(told.more(), [spent(coins[1], &third, true)]);
+    assert_eq!(reported.more(), [spent(coins[1], &third, true)]);
     assert_eq!(in_blocks.more(), [spent(coins[1], &third, true)]);
-    assert!(!told.ended);
+    assert!(!reported.ended);
 }
 
 #[test]
-fn the_projected_block_of_a_transaction_is_told_at_most_once_a_second_and_then_as_it_is() {
+fn a_projected_position_is_sent_at_most_once_a_second() {
     let (chain, coins) = chain_with_coins(4);
     let mut api = Api::of_chain(&chain);
     let payment = large(coins[0], 20_000);
-    let mut told = Told::begin(&api, &status_of(&[&payment], 1));
-    told.more();
+    let mut reported = StatusReader::begin(&api, &status_of(&[&payment], 1));
+    reported.more();
     api.arrive([&payment]);
     let projected =
         |events: &[Value]| events.iter().map(|event| event["projectedBlockIndex"].clone()).collect::<Vec<_>>();
-    assert_eq!(projected(&told.more()), [json!(0)]);
+    assert_eq!(projected(&reported.more()), [json!(0)]);
     // in the same second two come before it
     api.arrive([&large(coins[1], 30_000), &large(coins[2], 40_000)]);
-    assert_eq!(projected(&told.more()), Vec::<Value>::new());
+    assert_eq!(projected(&reported.more()), Vec::<Value>::new());
     std::thread::sleep(std::time::Duration::from_millis(1_100));
-    assert_eq!(projected(&told.more()), [json!(1)], "though nothing was published since");
+    assert_eq!(projected(&reported.more()), [json!(1)], "though nothing was published since");
 }
 
 #[test]
@@ -263,7 +263,8 @@ fn lists_that_are_empty_or_too_long_are_refused() {
     let limits = btcgraph::limits::Limits { watched_items: 1, ..btcgraph::limits::Limits::default() };
     let mut api = Api::empty(bitcoin::Network::Regtest, limits);
     api.change(0, chain.active_blocks().map(AsRef::as_ref));
-    let code = |document: &str| Told::begin(&api, document).more()[0]["errors"][0]["extensions"]["code"].clone();
+    let code =
+        |document: &str| StatusReader::begin(&api, document).more()[0]["errors"][0]["extensions"]["code"].clone();
     let (one, two) = (paying(coins[0], 500), paying(coins[0], 501));
     assert_eq!(code(&status_of(&[&one, &two], 6)), "QUERY_LIMIT_EXCEEDED");
     assert_eq!(code(&spends_of(&[output_of(&one), output_of(&two)], "")), "QUERY_LIMIT_EXCEEDED");
@@ -273,7 +274,7 @@ fn lists_that_are_empty_or_too_long_are_refused() {
 }
 
 #[test]
-fn of_what_arrives_only_that_is_told_which_a_filter_and_a_watch_let_through() {
+fn arrivals_pass_the_filter_and_the_watch() {
     let (chain, coins) = chain_with_coins(3);
     let mut api = Api::of_chain(&chain);
     let (cheap, dear) = (paying(coins[0], 500), paying(coins[1], 50_000));
@@ -284,7 +285,7 @@ fn of_what_arrives_only_that_is_told_which_a_filter_and_a_watch_let_through() {
     let watched = arriving(&format!("(watch: {{ scripts: [\"{script}\"] }}, filter: {{ maxFeeRate: 100000 }})"));
     let others = arriving("(watch: { scripts: [\"52\"] })");
     let documents = [arriving(""), rate, value, watched, others];
-    let mut streams = documents.map(|document| Told::begin(&api, &document));
+    let mut streams = documents.map(|document| StatusReader::begin(&api, &document));
     for stream in &mut streams {
         assert_eq!(stream.more(), Vec::<Value>::new());
     }

@@ -29,19 +29,19 @@ fn document(owner: Owner, arguments: &str, fields: &str) -> String {
 const FIELDS: &str = "cursor seq kind depth reason replacedByTxid entry { net transaction { txid } }";
 
 /// What a subscription tells before it has to wait, and why it ended, if it did.
-pub(crate) fn told(api: &Api, document: &str) -> Vec<Value> {
-    Told::begin(api, document).more()
+pub(crate) fn reported(api: &Api, document: &str) -> Vec<Value> {
+    EventReader::begin(api, document).more()
 }
 
 /// A subscription that stays.
-pub(crate) struct Told {
+pub(crate) struct EventReader {
     runtime: tokio::runtime::Runtime,
     stream: async_graphql::futures_util::stream::BoxStream<'static, async_graphql::Response>,
     /// How long it may take to tell something.
     wait: std::time::Duration,
 }
 
-impl Told {
+impl EventReader {
     pub(crate) fn begin(api: &Api, document: &str) -> Self {
         // a runtime of the current thread forgets, as its block_on ends, to wake what yielded: the stream would never go on
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_time().build().unwrap();
@@ -56,30 +56,30 @@ impl Told {
 
     /// What it tells until it has told so much, and what it tells more than that.
     pub(crate) fn at_least(&mut self, count: usize) -> Vec<Value> {
-        let (mut told, wait) = (Vec::new(), self.wait);
+        let (mut reported, wait) = (Vec::new(), self.wait);
         self.wait = std::time::Duration::from_secs(10);
-        while told.len() < count {
+        while reported.len() < count {
             match self.one() {
-                Some(event) => told.push(event),
+                Some(event) => reported.push(event),
                 None => break,
             }
         }
         self.wait = wait;
-        told.extend(self.more());
-        told
+        reported.extend(self.more());
+        reported
     }
 
     /// What it tells up to an event, or until it ends or has nothing to tell for long.
     pub(crate) fn up_to(&mut self, is_last: impl Fn(&Value) -> bool) -> Vec<Value> {
-        let (mut told, wait) = (Vec::new(), self.wait);
+        let (mut reported, wait) = (Vec::new(), self.wait);
         self.wait = std::time::Duration::from_secs(10);
-        while !told.last().is_some_and(&is_last)
+        while !reported.last().is_some_and(&is_last)
             && let Some(event) = self.one()
         {
-            told.push(event);
+            reported.push(event);
         }
         self.wait = wait;
-        told
+        reported
     }
 
     /// What it tells until it has to wait.
@@ -135,10 +135,10 @@ pub(crate) fn left(kind: &str, of: &Transaction, reason: &str, by: &Value) -> Va
 }
 
 #[test]
-fn a_payment_is_told_from_its_arrival_to_its_depth() {
+fn a_payment_is_reported_from_its_arrival_to_its_depth() {
     let (mut chain, coins) = chain_with_coins(2);
     let mut api = Api::of_chain(&chain);
-    let mut events = Told::begin(
+    let mut events = EventReader::begin(
         &api,
         &document(
             SHOP,
@@ -170,10 +170,10 @@ fn a_payment_is_told_from_its_arrival_to_its_depth() {
 }
 
 #[test]
-fn whatever_makes_a_payment_vanish_is_told_with_the_reason() {
+fn a_payment_that_vanishes_has_a_reason() {
     let (mut chain, coins) = chain_with_coins(3);
     let mut api = Api::of_chain(&chain);
-    let mut events = Told::begin(&api, &document(SHOP, "", FIELDS));
+    let mut events = EventReader::begin(&api, &document(SHOP, "", FIELDS));
     events.more();
     let (first, second) = (to_shop(coins[0], 1_000), to_shop(coins[0], 2_000));
     api.arrive([&first, &second]);
@@ -198,7 +198,7 @@ fn a_reason_that_becomes_known_later_is_a_correction() {
     let (replaced, conflicted) = (to_shop(coins[0], 1_000), to_shop(coins[1], 1_000));
     api.arrive([&replaced, &conflicted]);
     let fields = "cursor kind depth reason replacedByTxid isCorrection entry { transaction { txid } }";
-    let mut events = Told::begin(&api, &document(SHOP, "", fields));
+    let mut events = EventReader::begin(&api, &document(SHOP, "", fields));
     events.more();
     for left in [&replaced, &conflicted] {
         api.depart(&left.compute_txid(), Departure::Unknown);
@@ -225,7 +225,7 @@ fn a_reason_that_becomes_known_later_is_a_correction() {
     after.splice(0..0, before);
     for (heard, event) in (1..).zip(&after) {
         let behind = format!("after: {}", event["cursor"]);
-        assert_eq!(told(&api, &document(SHOP, &behind, fields)), after[heard..]);
+        assert_eq!(reported(&api, &document(SHOP, &behind, fields)), after[heard..]);
     }
 }
 
@@ -235,7 +235,7 @@ fn a_reorganisation_takes_back_the_newest_first_and_confirms_anew() {
     let fork = chain.tip();
     let [one, two, three] = [0, 1, 2].map(|coin| to_shop(coins[coin], 1_000));
     let mut api = Api::of_chain(&chain);
-    let mut events = Told::begin(&api, &document(SHOP, "depths: [2]", FIELDS));
+    let mut events = EventReader::begin(&api, &document(SHOP, "depths: [2]", FIELDS));
     events.more();
     let old =
         [vec![one.clone(), two.clone()], vec![three.clone()]].map(|transactions| chain.mine(transactions).unwrap());
@@ -260,7 +260,7 @@ fn a_reorganisation_takes_back_the_newest_first_and_confirms_anew() {
     ];
     assert_eq!(short(&events.more()), reorganised);
     // and back, told to one who stayed and to one who slept through both
-    let last = &told(&api, &document(SHOP, "depths: [2], after: null", FIELDS));
+    let last = &reported(&api, &document(SHOP, "depths: [2], after: null", FIELDS));
     assert_eq!(last, &[] as &[Value]);
     api.change(3, old.iter().map(AsRef::as_ref));
     let back = short(&events.more());
@@ -278,12 +278,12 @@ fn a_reorganisation_takes_back_the_newest_first_and_confirms_anew() {
 }
 
 #[test]
-fn who_goes_on_from_any_event_is_told_the_rest_flips_and_all() {
+fn resuming_at_any_event_continues_with_all_flips() {
     let (mut chain, coins) = chain_with_coins(4);
     let fork = chain.tip();
     let mut api = Api::of_chain(&chain);
     let arguments = "depths: [2]";
-    let mut staying = Told::begin(&api, &document(SHOP, arguments, FIELDS));
+    let mut staying = EventReader::begin(&api, &document(SHOP, arguments, FIELDS));
     staying.more();
     let [one, two, three, four] = [0, 1, 2, 3].map(|coin| to_shop(coins[coin], 1_000));
     let bumped = to_shop(coins[2], 3_000);
@@ -299,7 +299,7 @@ fn who_goes_on_from_any_event_is_told_the_rest_flips_and_all() {
     assert_eq!(all.len(), 21, "{:#?}", short(&all));
     for (number, event) in all.iter().enumerate() {
         let after = format!("{arguments}, after: {}", event["cursor"]);
-        let rest = told(&api, &document(SHOP, &after, FIELDS));
+        let rest = reported(&api, &document(SHOP, &after, FIELDS));
         assert_eq!(short(&rest), short(&all[number + 1..]), "behind event {number}");
         let cursors = |events: &[Value]| events.iter().map(|event| event["cursor"].clone()).collect::<Vec<_>>();
         assert_eq!(cursors(&rest), cursors(&all[number + 1..]), "behind event {number}");
@@ -307,11 +307,11 @@ fn who_goes_on_from_any_event_is_told_the_rest_flips_and_all() {
 }
 
 #[test]
-fn what_a_stale_block_brought_to_great_depths_is_told_to_one_who_comes_back_as_to_one_who_stayed() {
+fn a_resumed_stream_reports_deep_stale_blocks_too() {
     let (mut chain, coins) = chain_with_coins(2);
     let mut api = Api::of_chain(&chain);
     let arguments = "depths: [2, 101, 150]";
-    let mut staying = Told::begin(&api, &document(SHOP, arguments, FIELDS));
+    let mut staying = EventReader::begin(&api, &document(SHOP, arguments, FIELDS));
     staying.more();
     let [deep, young] = [0, 1].map(|coin| to_shop(coins[coin], 1_000));
     let first = chain.mine(vec![deep.clone()]).unwrap();
@@ -335,20 +335,24 @@ fn what_a_stale_block_brought_to_great_depths_is_told_to_one_who_comes_back_as_t
     let joined = [event("CONFIRMED", &young), at_depth(older, 101), at_depth(&deep, 150), matured];
     let all = staying.more();
     assert_eq!(short(&all)[..5], [&joined[..], &[event("UNCONFIRMED_BY_REORG", &young)]].concat());
-    let told_before = before.last().unwrap();
-    for (number, event) in std::iter::once(told_before).chain(&all).enumerate() {
+    let reported_before = before.last().unwrap();
+    for (number, event) in std::iter::once(reported_before).chain(&all).enumerate() {
         let after = format!("{arguments}, after: {}", event["cursor"]);
-        assert_eq!(short(&told(&api, &document(SHOP, &after, FIELDS))), short(&all[number..]), "behind event {number}");
+        assert_eq!(
+            short(&reported(&api, &document(SHOP, &after, FIELDS))),
+            short(&all[number..]),
+            "behind event {number}"
+        );
     }
 }
 
 #[test]
-fn beyond_what_is_remembered_the_chain_is_told_and_that_there_is_a_gap_and_what_waits() {
+fn beyond_the_kept_events_come_chain_gap_and_mempool() {
     let (mut chain, coins) = chain_with_coins(4);
     let fork = chain.tip();
     let mut api = Api::of_chain(&chain);
     api.remember(MempoolLimits { events: 2, ..MempoolLimits::default() });
-    let mut staying = Told::begin(&api, &document(SHOP, "", FIELDS));
+    let mut staying = EventReader::begin(&api, &document(SHOP, "", FIELDS));
     staying.more();
     let [one, two, three, four] = [0, 1, 2, 3].map(|coin| to_shop(coins[coin], 1_000));
     let old = chain.mine(vec![one.clone(), two.clone()]).unwrap();
@@ -359,7 +363,7 @@ fn beyond_what_is_remembered_the_chain_is_told_and_that_there_is_a_gap_and_what_
     api.arrive([&three, &four, &paying_of(output_of(&three), 99_000, 100)]);
     let after = |cursor: &Value| document(SHOP, &format!("after: {cursor}"), FIELDS);
     // of the first event of the block only
-    let rest = told(&api, &after(&heard[0]["cursor"]));
+    let rest = reported(&api, &after(&heard[0]["cursor"]));
     let expected = [
         event("CONFIRMED", &two),
         event("UNCONFIRMED_BY_REORG", &two),
@@ -372,23 +376,23 @@ fn beyond_what_is_remembered_the_chain_is_told_and_that_there_is_a_gap_and_what_
     assert_eq!(short(&rest)[..7], expected);
     assert_eq!(short(&rest)[8..], [mark("GAP_END")]);
     for (number, event) in rest.iter().enumerate().take(4) {
-        assert_eq!(short(&told(&api, &after(&event["cursor"]))), short(&rest)[number + 1..]);
+        assert_eq!(short(&reported(&api, &after(&event["cursor"]))), short(&rest)[number + 1..]);
     }
     // who has not heard of all that waits is told of the gap again
     for event in &rest[4..8] {
-        assert_eq!(short(&told(&api, &after(&event["cursor"]))), short(&rest)[4..]);
+        assert_eq!(short(&reported(&api, &after(&event["cursor"]))), short(&rest)[4..]);
     }
     // behind the last one is where the others are
     let last = &rest[rest.len() - 1]["cursor"];
-    assert_eq!(told(&api, &after(last)), Vec::<Value>::new());
+    assert_eq!(reported(&api, &after(last)), Vec::<Value>::new());
 }
 
 #[test]
-fn a_gap_is_told_where_the_bytes_of_what_left_are_gone_and_also_to_one_for_whom_nothing_waits() {
+fn a_gap_is_reported_where_bytes_of_departures_are_gone() {
     let (chain, coins) = chain_with_coins(2);
     let mut api = Api::of_chain(&chain);
     api.remember(MempoolLimits { departed_bytes: 0, ..MempoolLimits::default() });
-    let mut staying = Told::begin(&api, &document(SHOP, "", FIELDS));
+    let mut staying = EventReader::begin(&api, &document(SHOP, "", FIELDS));
     staying.more();
     let [one, two] = [0, 1].map(|coin| to_shop(coins[coin], 1_000));
     api.arrive([&one]);
@@ -396,12 +400,12 @@ fn a_gap_is_told_where_the_bytes_of_what_left_are_gone_and_also_to_one_for_whom_
     assert_eq!(short(&heard), [event("SEEN", &one)]);
     api.depart(&one.compute_txid(), Departure::Expired);
     let gap = [mark("GAP"), mark("GAP_END")];
-    let rest = told(&api, &document(SHOP, &format!("after: {}", heard[0]["cursor"]), FIELDS));
+    let rest = reported(&api, &document(SHOP, &format!("after: {}", heard[0]["cursor"]), FIELDS));
     assert_eq!(short(&rest), gap);
     assert_eq!(short(&staying.more()), gap);
     api.arrive([&two]);
     assert_eq!(short(&staying.more()), [event("SEEN", &two)]);
-    let rest = told(&api, &document(SHOP, &format!("after: {}", rest[1]["cursor"]), FIELDS));
+    let rest = reported(&api, &document(SHOP, &format!("after: {}", rest[1]["cursor"]), FIELDS));
     assert_eq!(short(&rest), [event("SEEN", &two)]);
 }
 
@@ -409,7 +413,7 @@ fn a_gap_is_told_where_the_bytes_of_what_left_are_gone_and_also_to_one_for_whom_
 fn coins_of_a_coinbase_mature_with_a_hundred_confirmations() {
     let mut chain = SimChain::new(81);
     let mut api = Api::of_chain(&chain);
-    let mut events = Told::begin(&api, &document(SHOP, "", FIELDS));
+    let mut events = EventReader::begin(&api, &document(SHOP, "", FIELDS));
     events.more();
     let reward = Reward::to(SHOP.script_pubkey());
     let first = chain.mine_template(Template { reward: Some(reward), ..Template::default() }).unwrap();
@@ -423,18 +427,18 @@ fn coins_of_a_coinbase_mature_with_a_hundred_confirmations() {
     let matured = vec![json!(["MATURED", id(coinbase), 100, null, null])];
     assert_eq!(short(&events.more()), matured);
     let after = format!("after: {}", heard[0]["cursor"]);
-    assert_eq!(short(&told(&api, &document(SHOP, &after, FIELDS))), matured);
+    assert_eq!(short(&reported(&api, &document(SHOP, &after, FIELDS))), matured);
 }
 
 #[test]
-fn a_transaction_that_touches_several_of_the_watched_scripts_is_told_once() {
+fn a_transaction_of_several_watched_scripts_is_sent_once() {
     let (mut chain, coins) = chain_with_coins(1);
     let mut api = Api::of_chain(&chain);
     let scripts = [PAYER, SHOP].map(|owner| json!(owner.script_pubkey().to_hex_string()).to_string()).join(", ");
     let document = format!(
         "subscription {{ ledgerEvents(watch: {{ scripts: [{scripts}] }}) {{ kind entry {{ net sentToSelf }} }} }}"
     );
-    let mut events = Told::begin(&api, &document);
+    let mut events = EventReader::begin(&api, &document);
     events.more();
     let payment = to_shop(coins[0], 1_000);
     api.arrive([&payment]);
@@ -445,10 +449,10 @@ fn a_transaction_that_touches_several_of_the_watched_scripts_is_told_once() {
 }
 
 #[test]
-fn a_subscriber_holds_no_state_while_there_is_nothing_to_tell() {
+fn an_idle_subscriber_keeps_no_state() {
     let (mut chain, coins) = chain_with_coins(1);
     let mut api = Api::of_chain(&chain);
-    let mut events = Told::begin(&api, &document(SHOP, "", FIELDS));
+    let mut events = EventReader::begin(&api, &document(SHOP, "", FIELDS));
     events.more();
     for number in 0..100 {
         let transactions = if number == 0 { vec![to_shop(coins[0], 1_000)] } else { Vec::new() };
@@ -460,9 +464,9 @@ fn a_subscriber_holds_no_state_while_there_is_nothing_to_tell() {
 }
 
 fn code_of(api: &Api, document: &str) -> Value {
-    let told = told(api, document);
-    assert_eq!(told.len(), 1, "{told:?}");
-    told[0]["errors"][0]["extensions"]["code"].clone()
+    let reported = reported(api, document);
+    assert_eq!(reported.len(), 1, "{reported:?}");
+    reported[0]["errors"][0]["extensions"]["code"].clone()
 }
 
 #[test]
@@ -483,11 +487,14 @@ fn what_cannot_be_watched_and_cursors_of_others_are_refused() {
 
     let (mut chain, coins) = chain_with_coins(1);
     let mut api = Api::of_chain(&chain);
-    let mut events = Told::begin(&api, &document(SHOP, "", FIELDS));
+    let mut events = EventReader::begin(&api, &document(SHOP, "", FIELDS));
     events.more();
     api.connect(&chain.mine(vec![to_shop(coins[0], 1_000)]).unwrap());
     let cursor = &events.more()[0]["cursor"];
     assert_eq!(code_of(&api, &document(PAYER, &format!("after: {cursor}"), FIELDS)), "BAD_USER_INPUT");
     assert_eq!(code_of(&api, &document(SHOP, &format!("depths: [4], after: {cursor}"), FIELDS)), "BAD_USER_INPUT");
-    assert_eq!(told(&api, &document(SHOP, &format!("depths: [1, 1], after: {cursor}"), FIELDS)), Vec::<Value>::new());
+    assert_eq!(
+        reported(&api, &document(SHOP, &format!("depths: [1, 1], after: {cursor}"), FIELDS)),
+        Vec::<Value>::new()
+    );
 }

@@ -23,7 +23,7 @@ fn subscribe(api: &Api, fields: &str) -> Blocks {
 /// The next response, within a time that only a lost block exceeds.
 async fn next(blocks: &mut Blocks) -> Value {
     let response = tokio::time::timeout(Duration::from_secs(10), blocks.next()).await;
-    response_json(response.expect("a block is told").expect("the subscription goes on"))
+    response_json(response.expect("a block arrives").expect("the subscription goes on"))
 }
 
 async fn next_hash(blocks: &mut Blocks) -> String {
@@ -86,15 +86,15 @@ async fn a_thousand_events_are_answered_from_a_thousand_tips_and_leave_no_read_o
 }
 
 #[tokio::test]
-async fn blocks_of_one_commit_are_told_one_by_one() {
+async fn blocks_of_one_commit_are_sent_one_by_one() {
     let mut chain = SimChain::new(31);
     let mut api = Api::of_chain(&chain);
     let mut blocks = subscribe(&api, "height confirmations");
     settle(&mut blocks).await;
     api.change(0, all(&chain.mine_empty(3).unwrap()));
     for (height, confirmations) in [(1, 3), (2, 2), (3, 1)] {
-        let told = json!({ "data": { "newBlock": { "height": height, "confirmations": confirmations } } });
-        assert_eq!(next(&mut blocks).await, told);
+        let reported = json!({ "data": { "newBlock": { "height": height, "confirmations": confirmations } } });
+        assert_eq!(next(&mut blocks).await, reported);
     }
     settle(&mut blocks).await;
 }
@@ -128,8 +128,8 @@ async fn after_a_reorganisation_the_new_branch_follows_from_the_fork() {
     }
     api.change(3, all(&branch));
     for block in &branch {
-        let told = json!({ "data": { "newBlock": { "hash": hash(block), "chainStatus": "MAIN" } } });
-        assert_eq!(next(&mut blocks).await, told);
+        let reported = json!({ "data": { "newBlock": { "hash": hash(block), "chainStatus": "MAIN" } } });
+        assert_eq!(next(&mut blocks).await, reported);
     }
     // and back again: the blocks of the first branch are connected, and told, anew
     api.change(4, all(&old[2..]));
@@ -167,7 +167,7 @@ async fn a_reader_that_slept_through_a_reorganisation_goes_on_from_the_fork() {
 }
 
 #[tokio::test]
-async fn a_block_that_is_taken_back_and_connected_again_is_told_again() {
+async fn a_block_connected_again_is_reported_again() {
     let mut chain = SimChain::new(35);
     chain.mine(Vec::new()).unwrap();
     let mut api = Api::of_chain(&chain);
@@ -189,16 +189,16 @@ fn subscribe_at(api: &Api, confirmations: &str) -> Blocks {
 }
 
 /// Each block by its hash with the confirmations that it has by then.
-async fn assert_told<'b>(blocks: &mut Blocks, expected: impl IntoIterator<Item = (&'b Arc<Block>, u32)>) {
+async fn assert_reports<'b>(blocks: &mut Blocks, expected: impl IntoIterator<Item = (&'b Arc<Block>, u32)>) {
     for (block, confirmations) in expected {
-        let told = json!({ "newBlock": { "hash": hash(block), "confirmations": confirmations } });
-        assert_eq!(next(blocks).await, json!({ "data": told }));
+        let reported = json!({ "newBlock": { "hash": hash(block), "confirmations": confirmations } });
+        assert_eq!(next(blocks).await, json!({ "data": reported }));
     }
     settle(blocks).await;
 }
 
 #[tokio::test]
-async fn a_block_is_told_when_enough_others_stand_on_it() {
+async fn a_block_is_reported_at_the_requested_depth() {
     let mut chain = SimChain::new(38);
     let mut api = Api::of_chain(&chain);
     let mut blocks = subscribe_at(&api, "3");
@@ -209,16 +209,16 @@ async fn a_block_is_told_when_enough_others_stand_on_it() {
     settle(&mut blocks).await;
     api.connect(&mined[1]);
     let genesis = chain.active_blocks().next().unwrap().clone();
-    assert_told(&mut blocks, [(&genesis, 3)]).await;
+    assert_reports(&mut blocks, [(&genesis, 3)]).await;
     api.connect(&mined[2]);
-    assert_told(&mut blocks, [(&mined[0], 3)]).await;
+    assert_reports(&mut blocks, [(&mined[0], 3)]).await;
     // of several in one commit each is told, from the state behind all of them
     api.change(0, all(&mined[3..]));
-    assert_told(&mut blocks, [(&mined[1], 5), (&mined[2], 4), (&mined[3], 3)]).await;
+    assert_reports(&mut blocks, [(&mined[1], 5), (&mined[2], 4), (&mined[3], 3)]).await;
 }
 
 #[tokio::test]
-async fn after_a_reorganisation_a_block_is_told_anew_once_it_is_as_deep_again() {
+async fn after_a_reorg_a_block_is_reported_at_its_depth_again() {
     let mut chain = SimChain::new(39);
     let old = chain.mine_empty(6).unwrap();
     let mut api = Api::of_chain(&chain);
@@ -230,16 +230,16 @@ async fn after_a_reorganisation_a_block_is_told_anew_once_it_is_as_deep_again() 
         new.push(chain.mine_on(new[new.len() - 1].block_hash(), Vec::new()).unwrap());
     }
     api.change(2, all(&new));
-    assert_told(&mut blocks, [(&old[2], 6), (&old[3], 5), (&new[0], 4), (&new[1], 3)]).await;
+    assert_reports(&mut blocks, [(&old[2], 6), (&old[3], 5), (&new[0], 4), (&new[1], 3)]).await;
     // what only leaves tells nothing
     api.change(2, []);
     settle(&mut blocks).await;
     api.connect(&new[2]);
-    assert_told(&mut blocks, [(&new[0], 3)]).await;
+    assert_reports(&mut blocks, [(&new[0], 3)]).await;
 }
 
 #[tokio::test]
-async fn a_slow_reader_is_told_every_block_that_got_deep_enough() {
+async fn a_slow_reader_gets_every_block_that_got_deep_enough() {
     let mut chain = SimChain::new(40);
     let mut api = Api::of_chain(&chain);
     let mut blocks = subscribe_at(&api, "100");
@@ -268,7 +268,7 @@ async fn a_block_of_the_chain_has_one_confirmation_at_least() {
 }
 
 #[tokio::test]
-async fn one_who_comes_back_after_long_walks_from_one_state_to_the_next_and_holds_none_of_the_old() {
+async fn a_late_resume_walks_the_states_and_keeps_none() {
     let mut chain = SimChain::new(38);
     let mut api = Api::of_chain(&chain);
     let miner = SimChain::miner().script_pubkey().to_hex_string();
@@ -278,12 +278,12 @@ async fn one_who_comes_back_after_long_walks_from_one_state_to_the_next_and_hold
     let documents: [&dyn Fn(&str) -> String; 2] = [&chain_events, &ledger_events];
     for document in documents {
         let listen = |api: &Api, after: &str| {
-            api.schema.execute_stream(Request::new(format!("subscription {{ told: {} }}", document(after))), None)
+            api.schema.execute_stream(Request::new(format!("subscription {{ event: {} }}", document(after))), None)
         };
         let mut events = listen(&api, "null");
         settle(&mut events).await;
         api.connect(&chain.mine(Vec::new()).unwrap());
-        let cursor = next(&mut events).await["data"]["told"]["cursor"].to_string();
+        let cursor = next(&mut events).await["data"]["event"]["cursor"].to_string();
         drop(events);
         api.change(0, all(&chain.mine_empty(2_500).unwrap()));
         let mut events = listen(&api, &cursor);
@@ -306,12 +306,12 @@ fn with_cursors() -> [Document; 2] {
     [
         Box::new(|after| {
             let fields = "cursor ... on BlockConnected { block { hash } }";
-            Request::new(format!("subscription {{ told: chainEvents(after: {after}) {{ {fields} }} }}"))
+            Request::new(format!("subscription {{ event: chainEvents(after: {after}) {{ {fields} }} }}"))
         }),
         Box::new(move |after| {
             let fields = "cursor entry { transaction { block { hash } } }";
             let watch = format!("watch: {{ scripts: [\"{miner}\"] }}");
-            Request::new(format!("subscription {{ told: ledgerEvents({watch}, after: {after}) {{ {fields} }} }}"))
+            Request::new(format!("subscription {{ event: ledgerEvents({watch}, after: {after}) {{ {fields} }} }}"))
         }),
     ]
 }
@@ -326,7 +326,7 @@ async fn the_block_of_a_cursor_that_another_server_gave_is_waited_for() {
         settle(&mut events).await;
         let [first, second] = [0; 2].map(|_| chain.mine(Vec::new()).unwrap());
         ahead.connect(&first);
-        let cursor = next(&mut events).await["data"]["told"]["cursor"].to_string();
+        let cursor = next(&mut events).await["data"]["event"]["cursor"].to_string();
 
         let mut events = behind.schema.execute_stream(document(&cursor), None);
         settle(&mut events).await;
@@ -357,7 +357,7 @@ async fn a_cursor_whose_block_does_not_come_has_expired() {
     other.connect(&chain.mine(Vec::new()).unwrap());
     let mut refused = Vec::new();
     for (events, document) in &mut expired {
-        let cursor = next(events).await["data"]["told"]["cursor"].to_string();
+        let cursor = next(events).await["data"]["event"]["cursor"].to_string();
         refused.push(api.schema.execute_stream(document(&cursor), None));
     }
     for response in async_graphql::futures_util::future::join_all(refused.iter_mut().map(StreamExt::next)).await {
@@ -393,27 +393,27 @@ async fn an_event_from_before_the_newest_state_that_was_turned_to_is_passed_over
 }
 
 #[tokio::test]
-async fn one_who_reads_far_in_the_mempool_turns_to_the_newest_state_and_misses_nothing() {
+async fn a_long_read_of_the_mempool_moves_to_the_newest_state() {
     let (mut chain, coins) = chain_with_coins(2_600);
     let mut api = Api::of_chain(&chain);
     let payments: Vec<_> = coins.iter().map(|coin| paying(*coin, 500)).collect();
     let listen = |api: &Api, after: &str| {
-        let told = format!("told: mempoolEvents(after: {after}) {{ ... on TransactionAdded {{ cursor txid }} }}");
-        api.schema.execute_stream(Request::new(format!("subscription {{ {told} }}")), None)
+        let reported = format!("event: mempoolEvents(after: {after}) {{ ... on TransactionAdded {{ cursor txid }} }}");
+        api.schema.execute_stream(Request::new(format!("subscription {{ {reported} }}")), None)
     };
     let mut events = listen(&api, "null");
     settle(&mut events).await;
     api.arrive(&payments[..1]);
-    let cursor = next(&mut events).await["data"]["told"]["cursor"].to_string();
+    let cursor = next(&mut events).await["data"]["event"]["cursor"].to_string();
     drop(events);
     api.arrive(&payments[1..]);
     let mut events = listen(&api, &cursor);
     for (number, payment) in payments[1..].iter().enumerate() {
         let txid = json!(payment.compute_txid().to_string());
-        assert_eq!(next(&mut events).await["data"]["told"]["txid"], txid, "{number}");
+        assert_eq!(next(&mut events).await["data"]["event"]["txid"], txid, "{number}");
         if number == 0 {
             api.connect(&chain.mine(Vec::new()).unwrap());
-            assert_eq!(api.live_heads(), 2, "the newest, and the one that is told from");
+            assert_eq!(api.live_heads(), 2, "the newest, and the one that is read from");
         }
         if number == 1_000 {
             assert_eq!(api.live_heads(), 1, "behind a thousand events");
@@ -423,17 +423,17 @@ async fn one_who_reads_far_in_the_mempool_turns_to_the_newest_state_and_misses_n
 }
 
 #[tokio::test]
-async fn a_reader_who_takes_an_event_only_now_and_then_is_told_from_new_states_and_misses_nothing() {
+async fn a_slow_reader_gets_new_states_and_misses_nothing() {
     let mut chain = SimChain::new(44);
     let fork = chain.mine(Vec::new()).unwrap();
     let mut api = Api::of_chain(&chain);
     let miner = SimChain::miner().script_pubkey().to_hex_string();
     let ledger = "kind entry { transaction { txid } }";
     let documents = [
-        "told: chainEvents { ... on BlockConnected { block { hash } } ... on BlockDisconnected { block { hash } } }"
+        "event: chainEvents { ... on BlockConnected { block { hash } } ... on BlockDisconnected { block { hash } } }"
             .to_owned(),
-        "told: newBlock { hash }".to_owned(),
-        format!("told: ledgerEvents(watch: {{ scripts: [\"{miner}\"] }}) {{ {ledger} }}"),
+        "event: newBlock { hash }".to_owned(),
+        format!("event: ledgerEvents(watch: {{ scripts: [\"{miner}\"] }}) {{ {ledger} }}"),
     ];
     let mut readers = documents
         .map(|document| api.schema.execute_stream(Request::new(format!("subscription {{ {document} }}")), None));
@@ -447,32 +447,32 @@ async fn a_reader_who_takes_an_event_only_now_and_then_is_told_from_new_states_a
     }
     let new = branch(&mut chain, fork.block_hash(), 5, &[]);
     api.change(4, all(&new));
-    assert_eq!(api.live_heads(), 2, "the newest, and the one that is told from");
+    assert_eq!(api.live_heads(), 2, "the newest, and the one that is read from");
     tokio::time::sleep(Duration::from_millis(3_200)).await;
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     for events in &mut readers {
-        told.push(vec![next(events).await["data"]["told"].take()]);
+        reported.push(vec![next(events).await["data"]["event"].take()]);
     }
-    assert_eq!(api.live_heads(), 1, "after a while only the newest is told from");
-    for (events, told) in readers.iter_mut().zip(&mut told) {
+    assert_eq!(api.live_heads(), 1, "after a while only the newest is read from");
+    for (events, reported) in readers.iter_mut().zip(&mut reported) {
         while let Ok(Some(event)) = tokio::time::timeout(Duration::from_millis(100), events.next()).await {
-            told.push(response_json(event)["data"]["told"].take());
+            reported.push(response_json(event)["data"]["event"].take());
         }
     }
     // each was told of the first of the old ones; of the others none has heard, and none hears
     let hashes = |blocks: &[Arc<Block>]| blocks.iter().map(|block| json!(hash(block))).collect::<Vec<_>>();
     let [left, joined] = [hashes(&old[..1]), hashes(&new)];
     let with_left: Vec<_> = left.iter().chain(&joined).map(|hash| json!({ "block": { "hash": hash } })).collect();
-    assert_eq!(told[0], with_left);
-    assert_eq!(told[1], joined.iter().map(|hash| json!({ "hash": hash })).collect::<Vec<_>>());
+    assert_eq!(reported[0], with_left);
+    assert_eq!(reported[1], joined.iter().map(|hash| json!({ "hash": hash })).collect::<Vec<_>>());
     let coinbase = |kind: &str, block: &Block| {
         let txid = block.txdata[0].compute_txid().to_string();
         json!({ "kind": kind, "entry": { "transaction": { "txid": txid } } })
     };
-    let heard = told[2].iter().filter(|event| event["kind"] == "UNCONFIRMED_BY_REORG").count();
+    let heard = reported[2].iter().filter(|event| event["kind"] == "UNCONFIRMED_BY_REORG").count();
     let confirmed = all(&new).map(|block| coinbase("CONFIRMED", block));
-    assert_eq!(told[2][told[2].len() - new.len()..], confirmed.collect::<Vec<_>>());
-    assert_eq!(heard, told[2].iter().filter(|event| event["kind"] == "CONFIRMED").count() - new.len() + 1);
+    assert_eq!(reported[2][reported[2].len() - new.len()..], confirmed.collect::<Vec<_>>());
+    assert_eq!(heard, reported[2].iter().filter(|event| event["kind"] == "CONFIRMED").count() - new.len() + 1);
 }
 
 #[tokio::test]

@@ -8,7 +8,7 @@ use btcgraph::mempool::Departure;
 use btcgraph::sim::{Rng, SimChain};
 use serde_json::{Value, json};
 
-use super::ledger_events::{Told, event as event_of, short};
+use super::ledger_events::{EventReader, event as event_of, short};
 use super::watched_descriptors::document;
 use crate::api::ledgers::descriptors::{pay, script, wallet};
 use crate::api::mempool::projected::chain_with_coins;
@@ -143,7 +143,7 @@ impl World {
 }
 
 /// Reads up to the event that a transaction arrived.
-fn read_to(stream: &mut Told, events: &mut Vec<Value>, last: &Transaction) {
+fn read_to(stream: &mut EventReader, events: &mut Vec<Value>, last: &Transaction) {
     let is_last = |event: &Value| short(std::slice::from_ref(event))[0] == event_of("SEEN", last);
     if !events.last().is_some_and(is_last) {
         events.extend(stream.up_to(is_last));
@@ -170,8 +170,8 @@ fn a_descriptor_is_sent_what_its_scripts_are_sent() {
     for seed in 0..6 {
         let mut world = World::new(seed, 0);
         let arguments = "depths: [2, 4]";
-        let mut by_scripts = Told::begin(&world.api, &explicit());
-        let mut by_descriptor = Told::begin(&world.api, &document(arguments));
+        let mut by_scripts = EventReader::begin(&world.api, &explicit());
+        let mut by_descriptor = EventReader::begin(&world.api, &document(arguments));
         let (mut expected, mut found) = (by_scripts.more(), by_descriptor.more());
         for _ in 0..40 {
             world.step();
@@ -195,7 +195,7 @@ fn a_descriptor_is_sent_what_its_scripts_are_sent() {
         for _ in 0..8 {
             let number = world.below(found.len());
             let after = format!("{arguments} after: {}", found[number]["cursor"]);
-            let rest = Told::begin(&world.api, &document(&after)).at_least(found.len() - number - 1);
+            let rest = EventReader::begin(&world.api, &document(&after)).at_least(found.len() - number - 1);
             assert_eq!(short(&rest), short(&found[number + 1..]), "seed {seed} behind event {number}");
             assert_eq!(nets(&rest), nets(&found[number + 1..]), "seed {seed} behind event {number}");
         }
@@ -246,7 +246,7 @@ fn a_wallet_beyond_its_gap_is_known_whole_once_the_gap_reaches_it() {
     let mut backfilled = 0;
     for seed in 100..106 {
         let mut world = World::new(seed, 5);
-        let mut stream = Told::begin(&world.api, &document("depths: [2]"));
+        let mut stream = EventReader::begin(&world.api, &document("depths: [2]"));
         let mut found = stream.more();
         for _ in 0..35 {
             world.step();
@@ -272,7 +272,7 @@ fn a_wallet_beyond_its_gap_is_known_whole_once_the_gap_reaches_it() {
             let mut known = Known::default();
             known.apply(&found[..=number]);
             let after = format!("depths: [2] after: {}", found[number]["cursor"]);
-            let (mut resumed, mut rest) = (Told::begin(&world.api, &document(&after)), Vec::new());
+            let (mut resumed, mut rest) = (EventReader::begin(&world.api, &document(&after)), Vec::new());
             if number + 1 < found.len() {
                 read_to(&mut resumed, &mut rest, &last);
             }

@@ -4,7 +4,7 @@ use btcgraph::chain::descriptor::OutputDescriptor;
 use btcgraph::limits::Limits;
 use serde_json::{Value, json};
 
-use super::ledger_events::{Told, event, short};
+use super::ledger_events::{EventReader, event, short};
 use super::watched_descriptors::{document, resumed, to, watching};
 use crate::api::ledgers::descriptors::{PRIVATE, wallet};
 use crate::api::mempool::projected::chain_with_coins;
@@ -12,9 +12,9 @@ use crate::support::api::Api;
 
 /// The code and the message with which a subscription is refused.
 fn refused(api: &Api, document: &str) -> (String, String) {
-    let told = resumed(api, document);
-    let error = told[0]["errors"][0].clone();
-    assert_eq!(told.len(), 1, "{told:?}");
+    let reported = resumed(api, document);
+    let error = reported[0]["errors"][0].clone();
+    assert_eq!(reported.len(), 1, "{reported:?}");
     (error["extensions"]["code"].as_str().unwrap().to_owned(), error["message"].as_str().unwrap().to_owned())
 }
 
@@ -52,14 +52,14 @@ fn what_is_no_descriptor_or_too_much_is_refused() {
         [(vec!["raw(51)"; 3], "watchedDescriptors", 2, 3), (vec![wallet().as_str(); 2], "watchedBranches", 3, 4)]
     {
         let descriptors: Vec<_> = texts.iter().map(|text| json!({ "text": text, "gapLimit": 3 })).collect();
-        let told = resumed(&small, &watching(&json!(descriptors), ""));
+        let reported = resumed(&small, &watching(&json!(descriptors), ""));
         let expected = json!({ "code": "QUERY_LIMIT_EXCEEDED", "argument": "watch.descriptors", "which": which, "limit": limit, "actual": actual });
-        assert_eq!(told[0]["errors"][0]["extensions"], expected);
+        assert_eq!(reported[0]["errors"][0]["extensions"], expected);
     }
     let within = json!([{ "text": wallet(), "gapLimit": 3 }, { "text": "raw(51)", "gapLimit": 3 }]);
     assert_eq!(resumed(&small, &watching(&within, "")), Vec::<Value>::new());
     // all streams together watch 30 scripts
-    let mut first = Told::patient(&api, &of(&wallet(), 8));
+    let mut first = EventReader::patient(&api, &of(&wallet(), 8));
     assert_eq!(first.more(), Vec::<Value>::new());
     assert_eq!(refused(&api, &of(&wallet(), 8)).0, "RESOURCE_EXHAUSTED");
     // a stream that needs more than it may have ends
@@ -75,11 +75,11 @@ fn a_subscription_costs_what_it_derives_as_it_begins() {
     // one batch of 64 scripts for each branch, and a key
     for (complexity, is_refused) in [(1_329, true), (1_330, false)] {
         let api = Api::of_chain_within(&chain, Limits { complexity, ..Limits::default() });
-        let told = resumed(&api, &document(""));
+        let reported = resumed(&api, &document(""));
         assert_eq!(
-            told.iter().any(|event| event["errors"][0]["extensions"]["code"] == "QUERY_LIMIT_EXCEEDED"),
+            reported.iter().any(|event| event["errors"][0]["extensions"]["code"] == "QUERY_LIMIT_EXCEEDED"),
             is_refused,
-            "{told:?}"
+            "{reported:?}"
         );
     }
 }
@@ -92,13 +92,13 @@ fn a_stream_pays_for_what_it_derives_later() {
     for (complexity, is_refused) in [(1_969, true), (1_970, false)] {
         let mut api = Api::of_chain_within(&chain, Limits { complexity, ..Limits::default() });
         let cursor = api.data("{ snapshot { cursor } }")["snapshot"]["cursor"].clone();
-        let mut running = Told::patient(&api, &document(""));
+        let mut running = EventReader::patient(&api, &document(""));
         assert_eq!(running.more(), Vec::<Value>::new());
         api.arrive([&far]);
         // neither a stream that runs nor a cursor of before has it for less
-        for told in [running.more(), resumed(&api, &document(&format!("after: {cursor}")))] {
-            let code = &told[0]["errors"][0]["extensions"]["code"];
-            assert_eq!((told.len(), code == "QUERY_LIMIT_EXCEEDED"), (1, is_refused), "{told:?}");
+        for reported in [running.more(), resumed(&api, &document(&format!("after: {cursor}")))] {
+            let code = &reported[0]["errors"][0]["extensions"]["code"];
+            assert_eq!((reported.len(), code == "QUERY_LIMIT_EXCEEDED"), (1, is_refused), "{reported:?}");
         }
     }
 }
@@ -107,7 +107,7 @@ fn a_stream_pays_for_what_it_derives_later() {
 fn no_cursor_has_the_server_derive_without_end() {
     let (mut chain, coins) = chain_with_coins(2);
     let mut api = Api::of_chain(&chain);
-    let mut events = Told::patient(&api, &document(""));
+    let mut events = EventReader::patient(&api, &document(""));
     events.more();
     api.connect(&chain.mine(vec![to(coins[0], &[0])]).unwrap());
     let cursor = events.more()[0]["cursor"].as_str().unwrap().to_owned();
@@ -134,7 +134,7 @@ fn no_cursor_has_the_server_derive_without_end() {
 fn no_cursor_has_the_server_send_history_without_end() {
     let (mut chain, coins) = chain_with_coins(2);
     let mut api = Api::of_chain(&chain);
-    let mut events = Told::patient(&api, &document(""));
+    let mut events = EventReader::patient(&api, &document(""));
     events.more();
     let payment = to(coins[0], &[0]);
     api.connect(&chain.mine(vec![payment.clone()]).unwrap());
@@ -152,9 +152,9 @@ fn no_cursor_has_the_server_send_history_without_end() {
         (2, [0, 0], 0_u64.to_be_bytes().to_vec(), &[]),
     ] {
         let forged = forge(&cursor, parsed.text(), stage, &[4, 3], &[&before[..], &place].concat());
-        let told = resumed(&api, &document(&format!("after: \"{forged}\"")));
-        assert_eq!(short(&told), sent, "{stage} {before:?} {place:?}");
-        assert!(told.iter().all(|event| event["isBackfill"] == true));
+        let reported = resumed(&api, &document(&format!("after: \"{forged}\"")));
+        assert_eq!(short(&reported), sent, "{stage} {before:?} {place:?}");
+        assert!(reported.iter().all(|event| event["isBackfill"] == true));
     }
     for (stage, rest) in [
         (1, [&[5, 0][..], &numbers(0, 0)].concat()),

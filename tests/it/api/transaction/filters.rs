@@ -11,7 +11,7 @@ use crate::api::mempool::projected::{chain_with_coins, paying};
 use crate::support::api::{Api, response_json, sat};
 use crate::support::cut::{IndexForm, live_and_cut};
 
-live_and_cut!(lists_of_the_chain_tell_what_a_client_would_keep);
+live_and_cut!(lists_of_the_chain_have_what_a_client_would_keep);
 
 /// What a filter goes by.
 const FIELDS: &str =
@@ -73,7 +73,7 @@ fn walk(api: &Api, owner: &[&str], size: usize, arguments: &str) -> Vec<Value> {
     }
 }
 
-fn lists_of_the_chain_tell_what_a_client_would_keep(form: IndexForm) {
+fn lists_of_the_chain_have_what_a_client_would_keep(form: IndexForm) {
     let (mut chain, mut hostile) = (SimChain::new(95), Hostile::new(95));
     for _ in 0..150 {
         hostile.mine(&mut chain).unwrap();
@@ -81,12 +81,12 @@ fn lists_of_the_chain_tell_what_a_client_would_keep(form: IndexForm) {
     let api = Api::of_chain_in(form, &chain);
     let largest = chain.active_blocks().enumerate().max_by_key(|(_, block)| block.txdata.len()).unwrap().0;
     let block = format!("block(height: {largest})");
-    let mut told = 0;
+    let mut reported = 0;
     for (owner, whole) in [(vec![], ", order: ASC, range: { heights: { from: 90 } }"), (vec![block.as_str()], "")] {
         let all = walk(&api, &owner, 100, whole);
         for (filter, keeps) in FILTERS {
             let kept: Vec<_> = all.iter().filter(|found| keeps(found)).cloned().collect();
-            told += kept.len();
+            reported += kept.len();
             let arguments = format!("{whole}, filter: {{ {filter} }}");
             for size in [3, 100] {
                 assert_eq!(walk(&api, &owner, size, &arguments), kept, "{owner:?} {filter}, {size} at a time");
@@ -98,7 +98,7 @@ fn lists_of_the_chain_tell_what_a_client_would_keep(form: IndexForm) {
         let unfiltered = page(&api, &owner, &format!("first: 1 {whole}, filter: {{}}"));
         assert_eq!(unfiltered["totalCount"], json!(all.len()));
     }
-    assert!(told > 100, "only {told} rows were let through");
+    assert!(reported > 100, "only {reported} rows were let through");
 }
 
 #[test]
@@ -198,7 +198,7 @@ fn conditions_that_no_transaction_can_meet_are_refused() {
 }
 
 #[tokio::test]
-async fn arrivals_are_told_that_a_filter_lets_through() {
+async fn only_arrivals_that_pass_the_filter_are_sent() {
     let (mut api, transactions) = three_kinds();
     let document = "subscription { unconfirmedTransaction(filter: { scriptTypes: [P2TR, OP_RETURN] }) { txid } }";
     let mut events = api.schema.execute_stream(Request::new(document), None);
@@ -206,8 +206,8 @@ async fn arrivals_are_told_that_a_filter_lets_through() {
     assert!(waits.is_err(), "nothing arrived yet");
     api.arrive(&transactions);
     for transaction in &transactions[1..] {
-        let told = response_json(events.next().await.unwrap());
+        let event = response_json(events.next().await.unwrap());
         let txid = transaction.compute_txid().to_string();
-        assert_eq!(told, json!({ "data": { "unconfirmedTransaction": { "txid": txid } } }));
+        assert_eq!(event, json!({ "data": { "unconfirmedTransaction": { "txid": txid } } }));
     }
 }

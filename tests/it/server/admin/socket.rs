@@ -44,8 +44,8 @@ fn a_second_server_at_one_socket_is_refused() {
     let serve = ["serve", "--listen", "127.0.0.1:0"];
     let (code, printed) = run(btcgraph_on(&node, other.path(), &serve).arg("--admin").arg(&socket));
     assert_eq!(code, Some(1), "{printed}");
-    let said = format!("another server listens at {} already", socket.display());
-    assert!(printed.contains(&said), "{printed}");
+    let reported = format!("another server listens at {} already", socket.display());
+    assert!(printed.contains(&reported), "{printed}");
     let (code, printed) = run(&mut btcgraph(directory.path(), &["notify", GENESIS]));
     assert_eq!(code, Some(0), "{printed}");
     drop(served);

@@ -82,7 +82,7 @@ impl Target {
             let last = json!({ "type": "subscribe", "id": "last", "payload": { "query": "{ __typename }" } });
             let _ = socket.send(Message::text(last.to_string())).await;
         }
-        let told = loop {
+        let reported = loop {
             let Ok(next) = tokio::time::timeout(PATIENCE, socket.next()).await else { break "no answer".to_owned() };
             let text = match next {
                 Some(Ok(Message::Text(text))) => text,
@@ -96,20 +96,20 @@ impl Target {
             if text.starts_with(r#"{"type":"pong""#) {
                 break "pong".to_owned();
             }
-            let told: Value = serde_json::from_str(&text).unwrap();
-            match (told["type"].as_str(), told["id"].as_str()) {
+            let reported: Value = serde_json::from_str(&text).unwrap();
+            match (reported["type"].as_str(), reported["id"].as_str()) {
                 (Some("next"), Some("last")) => break "nothing".to_owned(),
-                (Some("error"), _) if told["payload"].is_array() => {
-                    break outcome(&json!({ "errors": told["payload"] }));
+                (Some("error"), _) if reported["payload"].is_array() => {
+                    break outcome(&json!({ "errors": reported["payload"] }));
                 }
                 // an error of the older protocol has all errors in it, as a result has
-                (Some("next" | "data" | "error"), _) => break outcome(&told["payload"]),
+                (Some("next" | "data" | "error"), _) => break outcome(&reported["payload"]),
                 // of the older protocol, for a message that is none
                 (Some("connection_error"), _) => break "connection_error".to_owned(),
                 _ => {}
             }
         };
-        (told, started.elapsed())
+        (reported, started.elapsed())
     }
 
     pub(super) fn lives(&self) -> bool {

@@ -36,7 +36,7 @@ fn get(served: &TestServer, query: &str, headers: &[(&str, &str)]) -> Answer {
     served.get(&format!("query={}", encoded(query)), headers)
 }
 
-fn told(answer: &Answer) -> (u16, &str, &str) {
+fn reported(answer: &Answer) -> (u16, &str, &str) {
     (answer.status, answer.header("cache-control"), answer.header("etag"))
 }
 
@@ -44,7 +44,7 @@ fn told(answer: &Answer) -> (u16, &str, &str) {
 fn what_never_changes_of_a_deep_block_may_be_kept_for_a_year() {
     let (served, _, _) = served();
     for answer in [get(&served, FIXED, &[]), served.post(&json!({ "query": FIXED }), &[])] {
-        assert_eq!(told(&answer), (200, YEAR, ""));
+        assert_eq!(reported(&answer), (200, YEAR, ""));
         assert!(answer.headers.get_all("vary").iter().any(|vary| vary == "accept"), "{answer:?}");
     }
     // one block more than the setting says is to be on top
@@ -68,7 +68,7 @@ fn what_was_not_found_may_be_found_later() {
 }
 
 #[test]
-fn who_has_the_answer_is_told_that_it_is_still_the_answer() {
+fn a_matching_etag_gets_304() {
     let (served, mut api, mut chain) = served();
     for query in [MOVING, WAITING] {
         let first = get(&served, query, &[]);
@@ -76,7 +76,7 @@ fn who_has_the_answer_is_told_that_it_is_still_the_answer() {
         assert_eq!(first.header("cache-control"), "public, no-cache", "{query}");
         for kept in [etag.clone(), format!("\"other\", {etag}"), etag.trim_start_matches("W/").to_owned()] {
             let again = get(&served, query, &[("if-none-match", &kept)]);
-            assert_eq!(told(&again), (304, "public, no-cache", etag.as_str()), "{query}");
+            assert_eq!(reported(&again), (304, "public, no-cache", etag.as_str()), "{query}");
             assert_eq!((again.body.len(), again.header("vary").contains("accept")), (0, true), "{query}");
         }
         // in another media type it is another answer
@@ -84,7 +84,7 @@ fn who_has_the_answer_is_told_that_it_is_still_the_answer() {
         assert!(other.status == 200 && other.header("etag") != etag, "{other:?}");
         // a condition on a POST is one to do anything at all
         let posted = served.post(&json!({ "query": query }), &[("if-none-match", &etag)]);
-        assert_eq!(told(&posted), (200, "public, no-cache", etag.as_str()));
+        assert_eq!(reported(&posted), (200, "public, no-cache", etag.as_str()));
         mine(&mut api, &mut chain);
         let later = get(&served, query, &[("if-none-match", &etag)]);
         assert!(later.status == 200 && later.header("etag") != etag, "{later:?}");
@@ -127,15 +127,15 @@ fn introspection_is_kept_until_the_schema_is_another() {
     for query in [schema, "{ __typename }", "{ __type(name: \"Block\") { name } }"] {
         let first = get(&served, query, &[]);
         let etag = first.header("etag").to_owned();
-        assert_eq!(told(&first), (200, "public, no-cache", etag.as_str()), "{query}");
+        assert_eq!(reported(&first), (200, "public, no-cache", etag.as_str()), "{query}");
         assert!(etag.starts_with("W/\"s."), "{etag}");
         mine(&mut api, &mut chain);
         // the second answer is the one that the server keeps
-        assert_eq!(told(&get(&served, query, &[])), (200, "public, no-cache", etag.as_str()), "{query}");
+        assert_eq!(reported(&get(&served, query, &[])), (200, "public, no-cache", etag.as_str()), "{query}");
         let again = get(&served, query, &[("if-none-match", &etag)]);
-        assert_eq!((told(&again), again.body.len()), ((304, "public, no-cache", etag.as_str()), 0), "{query}");
+        assert_eq!((reported(&again), again.body.len()), ((304, "public, no-cache", etag.as_str()), 0), "{query}");
         let with_token = get(&served, query, &[("if-none-match", &etag), ("authorization", "Bearer abc")]);
-        assert_eq!(told(&with_token), (304, "private, no-cache", etag.as_str()));
+        assert_eq!(reported(&with_token), (304, "private, no-cache", etag.as_str()));
         for (name, value) in [("if-none-match", of_chain.as_str()), ("if-none-match", "W/\"s.0000000000000000.j\"")] {
             assert_eq!(get(&served, query, &[(name, value)]).status, 200, "{query} {value}");
         }
@@ -150,7 +150,7 @@ fn introspection_is_kept_until_the_schema_is_another() {
 fn what_is_asked_with_a_token_is_for_the_asker_alone() {
     let (served, _, _) = served();
     let token = ("authorization", "Bearer abc");
-    assert_eq!(told(&get(&served, FIXED, &[token])), (200, "private, max-age=31536000, immutable", ""));
+    assert_eq!(reported(&get(&served, FIXED, &[token])), (200, "private, max-age=31536000, immutable", ""));
     let moving = get(&served, MOVING, &[token]);
     assert_eq!(moving.header("cache-control"), "private, no-cache");
     let again = get(&served, MOVING, &[token, ("if-none-match", moving.header("etag"))]);

@@ -52,7 +52,7 @@ fn where_a_token_is_required_nothing_is_answered_without_one_but_health_and_sche
 }
 
 #[test]
-fn a_budget_is_told_and_what_is_beyond_it_is_429_until_it_is_paid_for() {
+fn requests_beyond_the_reported_budget_get_429() {
     let served = served(5, |_| ());
     let first = ask(&served, &[ALICE]);
     assert_eq!((first.status, first.header("ratelimit-policy")), (200, "\"cost\";q=5;w=60"));
@@ -69,7 +69,7 @@ fn a_budget_is_told_and_what_is_beyond_it_is_429_until_it_is_paid_for() {
 }
 
 #[test]
-fn what_no_waiting_could_pay_for_is_told_so() {
+fn a_request_above_the_whole_budget_says_so() {
     let served = served(1, |_| ());
     let answer = ask(&served, &[ALICE]);
     assert_eq!((answer.status, answer.code()), (200, json!("QUERY_LIMIT_EXCEEDED")));
@@ -95,7 +95,7 @@ fn what_a_token_does_not_allow_is_forbidden_where_it_is_not_disabled_for_all() {
 }
 
 #[test]
-fn a_response_tells_its_cost_and_its_state_when_it_is_asked_to() {
+fn a_response_has_its_cost_and_state_on_request() {
     let served = served(100, |_| ());
     assert_eq!(ask(&served, &[]).json().get("extensions"), None);
     let answer = ask(&served, &[ALICE, ("x-btcgraph-include", "snapshot, usage")]).json();

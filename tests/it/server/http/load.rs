@@ -21,7 +21,7 @@ fn ask(served: &TestServer, headers: &[(&str, &str)]) -> Answer {
 }
 
 #[test]
-fn what_finds_no_place_is_503_and_told_to_come_again_while_the_rest_goes_on() {
+fn requests_without_a_slot_get_503_and_others_go_on() {
     let full = options(|options| {
         options.limits.executions = 0;
         options.limits.waiting = 0;
@@ -50,7 +50,7 @@ fn what_waits_too_long_for_its_place_is_a_timeout() {
 }
 
 #[test]
-fn who_waits_for_a_block_keeps_nobody_from_asking() {
+fn waiting_for_a_block_takes_no_execution_slot() {
     let one = options(|options| {
         options.limits.executions = 1;
         options.limits.waiting = 0;
@@ -68,7 +68,7 @@ fn who_waits_for_a_block_keeps_nobody_from_asking() {
 }
 
 #[test]
-fn a_client_that_asks_too_often_is_429_and_everyone_is_told_what_is_left() {
+fn a_frequent_client_gets_429_and_all_see_what_is_left() {
     let served = serve(options(|options| options.limits.requests_per_minute = 2));
     for left in [1, 0] {
         let answer = ask(&served, &[]);
@@ -83,7 +83,7 @@ fn a_client_that_asks_too_often_is_429_and_everyone_is_told_what_is_left() {
 }
 
 #[test]
-fn behind_a_proxy_that_is_trusted_its_clients_are_told_apart() {
+fn clients_behind_a_trusted_proxy_are_distinguished() {
     let served = serve(options(|options| {
         options.limits.requests_per_minute = 1;
         options.proxies = "127.0.0.0/8".parse().unwrap();

@@ -27,7 +27,7 @@ fn an_answer_is_in_the_type_that_was_asked_for() {
 }
 
 #[test]
-fn a_client_that_takes_nothing_that_there_is_is_told_what_there_is() {
+fn a_client_that_accepts_no_offered_type_gets_a_list_of_them() {
     let served = serve(Options::default());
     for answer in [
         served.post(&json!({ "query": "{ tip { height } }" }), &[("accept", "text/html")]),

@@ -60,7 +60,7 @@ fn forms_and_plain_text_are_415_whatever_they_hold() {
 }
 
 #[test]
-fn a_body_that_is_too_large_is_told_the_limit() {
+fn a_body_that_is_too_large_is_refused_with_the_limit() {
     let served = serve(Options::default());
     let padding = " ".repeat(1024 * 1024);
     let answer = served.post(&json!({ "query": format!("{{ tip {{ id }} }}{padding}") }), &[]);

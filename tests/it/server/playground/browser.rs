@@ -117,8 +117,8 @@ fn visit(browser: &Path, page: &str, node: &RealNode, served: &TestProcess) -> S
     assert!(address["address"]["transactions"]["totalCount"].as_u64() > Some(0), "{address}");
 
     let seen: Seen = seen.expect("the visitor says what it saw");
-    let told: BTreeSet<_> = seen.live.iter().collect();
-    assert!(told.len() == 2 && told.iter().all(|hash| mined.contains(hash)), "{told:?} of {mined:?}");
+    let reported: BTreeSet<_> = seen.live.iter().collect();
+    assert!(reported.len() == 2 && reported.iter().all(|hash| mined.contains(hash)), "{reported:?} of {mined:?}");
     seen
 }
 
@@ -137,7 +137,7 @@ fn sound(title: &str, completions: &[&str], live: &[BlockHash]) -> Seen {
 }
 
 #[test]
-fn graphiql_completes_fields_shows_answers_and_tells_of_blocks_as_they_come() {
+fn graphiql_completes_fields_shows_answers_and_new_blocks() {
     let Some(browser) = browser() else { return };
     let directory = tempfile::tempdir().unwrap();
     let Some((node, served)) = chain(directory.path(), &[]) else { return };
@@ -149,7 +149,7 @@ fn graphiql_completes_fields_shows_answers_and_tells_of_blocks_as_they_come() {
 }
 
 #[test]
-fn the_plain_page_shows_answers_and_tells_of_blocks_as_they_come() {
+fn the_plain_page_shows_answers_and_new_blocks() {
     let Some(browser) = browser() else { return };
     let directory = tempfile::tempdir().unwrap();
     let Some((node, served)) = chain(directory.path(), &[]) else { return };

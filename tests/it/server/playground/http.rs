@@ -152,7 +152,7 @@ fn all_that_a_page_names_is_there() {
 }
 
 #[test]
-fn a_file_that_the_client_has_is_not_sent_again_and_head_tells_of_it_without_it() {
+fn a_cached_file_is_not_sent_again_and_head_has_no_body() {
     let served = serve(Options::default());
     let path = "/playground/plain/plain.css";
     let whole = served.send("GET", path, &[], "");

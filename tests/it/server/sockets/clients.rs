@@ -74,7 +74,7 @@ fn run(script: &str, package: &str, arguments: &[String], chain: &mut SimChain) 
 }
 
 #[test]
-fn common_clients_ask_are_refused_are_told_of_blocks_and_come_back() {
+fn common_clients_query_fail_subscribe_and_reconnect() {
     let Some((seen, mined)) = run("subscribers.js", "graphql-ws", &[], &mut chain()) else { return };
     let tip = |height: usize| json!({ "tip": { "height": height } });
     let refusals = ["GRAPHQL_VALIDATION_FAILED", "BAD_USER_INPUT"];
@@ -82,11 +82,11 @@ fn common_clients_ask_are_refused_are_told_of_blocks_and_come_back() {
         seen,
         json!({
             "graphql-ws": {
-                "query": tip(3), "refusals": refusals, "told": [mined[0], mined[1]], "missed": mined[3], "pongs": true,
+                "query": tip(3), "refusals": refusals, "reported": [mined[0], mined[1]], "missed": mined[3], "pongs": true,
                 "left": 0,
             },
-            "subscriptions-transport-ws": { "query": tip(7), "refusals": refusals, "told": [mined[4]], "left": 0 },
-            "graphql-sse": { "query": tip(8), "refusals": refusals, "told": [mined[5]], "left": 0 },
+            "subscriptions-transport-ws": { "query": tip(7), "refusals": refusals, "reported": [mined[4]], "left": 0 },
+            "graphql-sse": { "query": tip(8), "refusals": refusals, "reported": [mined[5]], "left": 0 },
         })
     );
 }

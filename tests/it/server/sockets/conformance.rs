@@ -75,7 +75,7 @@ async fn every_way_to_break_the_protocol_closes_the_socket_with_its_code_and_say
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_message_far_above_the_limit_is_not_read_and_its_sender_told_all_the_same() {
+async fn a_message_far_above_the_limit_is_refused_unread() {
     let served = TestServer::start(&Api::of_chain(&chain())).await;
     let mut client = served.client().await;
     // the client reads while it writes, or it would wait until the server reads on

@@ -104,8 +104,8 @@ async fn a_socket_too_many_of_one_client_is_refused_and_other_clients_have_their
     })
     .await;
     let mut first = acknowledged(socket_from(ONE, &served, TRANSPORT).await).await;
-    let told = socket_from(ONE, &served, TRANSPORT).await.closed().await;
-    assert_eq!(told, (1013, "this client has too many websockets: close one".to_owned()));
+    let reported = socket_from(ONE, &served, TRANSPORT).await.closed().await;
+    assert_eq!(reported, (1013, "this client has too many websockets: close one".to_owned()));
     let mut stream = connect_from(ONE, &served).await;
     let events = b"GET /graphql?query=subscription{newBlock{hash}} HTTP/1.1\r\nHost: localhost\r\n\
         Accept: text/event-stream\r\nConnection: close\r\n\r\n";
@@ -133,11 +133,11 @@ async fn operations_on_websockets_count_as_requests_of_their_client() {
             assert_eq!(client.receive().await["type"], "complete");
         }
         client.say(&ask(2)).await;
-        let told = client.receive().await;
-        let error = told.pointer(error).unwrap_or(&Value::Null);
-        assert_eq!(error["extensions"]["code"], "RESOURCE_EXHAUSTED", "{told}");
+        let reported = client.receive().await;
+        let error = reported.pointer(error).unwrap_or(&Value::Null);
+        assert_eq!(error["extensions"]["code"], "RESOURCE_EXHAUSTED", "{reported}");
         let seconds = error["extensions"]["retryAfterSeconds"].as_u64().unwrap();
-        assert!((1..=20).contains(&seconds), "{told}");
+        assert!((1..=20).contains(&seconds), "{reported}");
         // over HTTP it has asked as often, and another client has not
         assert!(ask_over(&mut connect_from(ONE, &served).await).await.starts_with("http/1.1 429"));
         assert!(ask_over(&mut connect_from(OTHER, &served).await).await.starts_with("http/1.1 200"));

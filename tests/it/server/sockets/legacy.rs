@@ -18,15 +18,15 @@ pub(super) async fn legacy(served: &TestServer) -> Client {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_query_and_a_subscription_are_started_told_and_stopped() {
+async fn a_query_and_a_subscription_start_answer_and_stop() {
     let mut chain = chain();
     let mut api = Api::of_chain(&chain);
     let served = TestServer::start(&api).await;
     let mut watching = served.client().await;
     let mut client = legacy(&served).await;
     client.say(&json!({ "type": "start", "id": "1", "payload": { "query": "{ tip { height } }" } })).await;
-    let told = json!({ "type": "data", "id": "1", "payload": { "data": { "tip": { "height": 3 } } } });
-    assert_eq!(client.receive().await, told);
+    let reported = json!({ "type": "data", "id": "1", "payload": { "data": { "tip": { "height": 3 } } } });
+    assert_eq!(client.receive().await, reported);
     assert_eq!(client.receive().await, json!({ "type": "complete", "id": "1" }));
 
     let query = "subscription { newBlock { height } }";
@@ -52,9 +52,9 @@ async fn it_is_held_to_the_same_limits_and_times() {
         let payload = json!({ "query": "subscription { newBlock { hash } }" });
         client.say(&json!({ "type": "start", "id": id.to_string(), "payload": payload })).await;
     }
-    let told = client.receive().await;
-    assert_eq!((&told["type"], &told["id"]), (&json!("error"), &json!("100")), "{told}");
-    assert_eq!(told["payload"]["errors"][0]["extensions"]["code"], json!("QUERY_LIMIT_EXCEEDED"), "{told}");
+    let reported = client.receive().await;
+    assert_eq!((&reported["type"], &reported["id"]), (&json!("error"), &json!("100")), "{reported}");
+    assert_eq!(reported["payload"]["errors"][0]["extensions"]["code"], json!("QUERY_LIMIT_EXCEEDED"), "{reported}");
     while !within(client.stream.next()).await.unwrap().unwrap().is_ping() {}
     let mut large = legacy(&served).await;
     large.say(&json!({ "type": "start", "payload": " ".repeat(65 * 1024) })).await;
@@ -77,8 +77,8 @@ async fn an_operation_takes_the_place_of_one_with_its_id() {
     // it is answered once they have begun
     client.say(&start("2", "{ tip { height } }")).await;
     for kind in ["data", "complete"] {
-        let told = client.receive().await;
-        assert_eq!((&told["id"], &told["type"]), (&json!("2"), &json!(kind)), "{told}");
+        let reported = client.receive().await;
+        assert_eq!((&reported["id"], &reported["type"]), (&json!("2"), &json!(kind)), "{reported}");
     }
     api.connect(&chain.mine(Vec::new()).unwrap());
     assert_eq!(client.receive().await["payload"], json!({ "data": { "newBlock": { "height": 4 } } }));

@@ -68,10 +68,10 @@ async fn a_request_that_is_not_executed_gets_one_error_and_nothing_else() {
         (refused(height, json!({ "variables": { "at": "x" } })), "GRAPHQL_VALIDATION_FAILED"),
     ] {
         client.say(&json!({ "type": "subscribe", "id": "1", "payload": payload })).await;
-        let told = client.receive().await;
-        assert_eq!((&told["type"], &told["id"]), (&json!("error"), &json!("1")), "{payload}: {told}");
-        assert_eq!(told["payload"][0]["extensions"]["code"], json!(code), "{payload}: {told}");
-        assert!(told["payload"][0]["message"].is_string());
+        let reported = client.receive().await;
+        assert_eq!((&reported["type"], &reported["id"]), (&json!("error"), &json!("1")), "{payload}: {reported}");
+        assert_eq!(reported["payload"][0]["extensions"]["code"], json!(code), "{payload}: {reported}");
+        assert!(reported["payload"][0]["message"].is_string());
         assert!(client.is_silent().await, "an error is the last word");
     }
     served.stop().await;
@@ -101,12 +101,12 @@ async fn a_query_is_sent_once_and_then_named_by_its_hash_on_every_socket() {
     for (round, (kind, client)) in clients.iter_mut().enumerate() {
         let mut ask = async |payload: Value| {
             client.say(&json!({ "type": kind, "id": "1", "payload": payload })).await;
-            let told = client.receive().await;
+            let reported = client.receive().await;
             // an error is the last word, and a result is not
-            if told["type"] != "error" {
+            if reported["type"] != "error" {
                 assert_eq!(client.receive().await["type"], "complete");
             }
-            told["payload"].to_string()
+            reported["payload"].to_string()
         };
         if round == 0 {
             assert!(ask(named(tip.1)).await.contains("PERSISTED_QUERY_NOT_FOUND"));
@@ -141,16 +141,16 @@ async fn an_error_of_a_field_is_part_of_a_result() {
     let served = TestServer::start(&Api::of_chain(&chain())).await;
     let mut client = served.client().await;
     client.ask("1", "{ tip { height } block { id } }").await;
-    let told = client.receive().await;
-    assert_eq!(told["type"], "next");
-    assert_eq!(told["payload"]["data"], json!({ "tip": { "height": 3 }, "block": null }));
-    assert_eq!(told["payload"]["errors"][0]["path"], json!(["block"]));
+    let reported = client.receive().await;
+    assert_eq!(reported["type"], "next");
+    assert_eq!(reported["payload"]["data"], json!({ "tip": { "height": 3 }, "block": null }));
+    assert_eq!(reported["payload"]["errors"][0]["path"], json!(["block"]));
     assert_eq!(client.receive().await, json!({ "type": "complete", "id": "1" }));
     served.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn several_subscriptions_are_told_of_the_same_blocks_in_order() {
+async fn several_subscriptions_get_the_same_blocks_in_order() {
     let mut chain = chain();
     let mut api = Api::of_chain(&chain);
     let served = TestServer::start(&api).await;
@@ -161,11 +161,11 @@ async fn several_subscriptions_are_told_of_the_same_blocks_in_order() {
     until_subscriptions(&mut client, 2).await;
     for height in 4..=6 {
         api.connect(&chain.mine(Vec::new()).unwrap());
-        let mut told = [client.receive().await, client.receive().await];
-        told.sort_by_key(|message| message["id"].to_string());
+        let mut reported = [client.receive().await, client.receive().await];
+        reported.sort_by_key(|message| message["id"].to_string());
         let expected =
             |id: &str| json!({ "type": "next", "id": id, "payload": { "data": { "newBlock": { "height": height } } } });
-        assert_eq!(told, [expected("a"), expected("b")]);
+        assert_eq!(reported, [expected("a"), expected("b")]);
     }
     served.stop().await;
 }
@@ -200,10 +200,10 @@ async fn a_socket_has_at_most_a_hundred_operations_open() {
     for id in 0..=100 {
         client.ask(&id.to_string(), BLOCKS).await;
     }
-    let told = client.receive().await;
-    assert_eq!((&told["type"], &told["id"]), (&json!("error"), &json!("100")));
+    let reported = client.receive().await;
+    assert_eq!((&reported["type"], &reported["id"]), (&json!("error"), &json!("100")));
     assert_eq!(
-        told["payload"][0]["extensions"],
+        reported["payload"][0]["extensions"],
         json!({ "code": "QUERY_LIMIT_EXCEEDED", "which": "operationsPerSocket", "limit": 100, "actual": 101 })
     );
     // one that is stopped makes room for another
@@ -257,9 +257,9 @@ async fn operations_have_the_places_and_the_time_of_queries_by_post_and_subscrip
         // those that can be shared, and those that cannot
         for document in ["{ tip { height } }", BLOCKS, "subscription { chainEvents { seq } }"] {
             client.ask("1", document).await;
-            let told = client.receive().await;
-            let found = (&told["type"], &told["payload"][0]["extensions"]["code"]);
-            assert_eq!(found, (&json!("error"), &json!(code)), "{document}: {told}");
+            let reported = client.receive().await;
+            let found = (&reported["type"], &reported["payload"][0]["extensions"]["code"]);
+            assert_eq!(found, (&json!("error"), &json!(code)), "{document}: {reported}");
             assert!(client.is_silent().await);
         }
         served.stop().await;

@@ -17,21 +17,21 @@ async fn refusal(served: &TestServer, transport: &str, document: &str) -> Value 
         "graphql-transport-ws" => {
             let mut client = served.client().await;
             client.ask("1", document).await;
-            let told = client.receive().await;
-            assert_eq!((&told["type"], &told["id"]), (&json!("error"), &json!("1")), "{document}: {told}");
+            let reported = client.receive().await;
+            assert_eq!((&reported["type"], &reported["id"]), (&json!("error"), &json!("1")), "{document}: {reported}");
             assert!(client.is_silent().await, "{document}");
-            told["payload"].clone()
+            reported["payload"].clone()
         }
         "graphql-ws" => {
             let mut client = legacy(served).await;
             client.say(&json!({ "type": "start", "id": "1", "payload": payload() })).await;
-            let told = client.receive().await;
-            assert_eq!((&told["type"], &told["id"]), (&json!("error"), &json!("1")), "{document}: {told}");
-            assert_eq!(told["payload"]["message"], told["payload"]["errors"][0]["message"], "{told}");
+            let reported = client.receive().await;
+            assert_eq!((&reported["type"], &reported["id"]), (&json!("error"), &json!("1")), "{document}: {reported}");
+            assert_eq!(reported["payload"]["message"], reported["payload"]["errors"][0]["message"], "{reported}");
             // what comes next is of another operation
             client.say(&json!({ "type": "start", "id": "2", "payload": { "query": "{ tip { height } }" } })).await;
             assert_eq!(client.receive().await["id"], json!("2"));
-            told["payload"]["errors"].clone()
+            reported["payload"]["errors"].clone()
         }
         "text/event-stream" => {
             let mut answer = Stream::post(served, transport, document).await;

@@ -104,13 +104,13 @@ async fn a_client_that_only_asks_is_not_read_for_ever() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_socket_too_many_is_told_to_come_back_later() {
+async fn a_socket_too_many_is_refused_with_a_retry_time() {
     let limits = Limits { sockets: 2, ..Limits::default() };
     let served = TestServer::with_limits(&Api::of_chain(&chain()).schema, &limits).await;
     let (mut first, second) = (served.client().await, served.client().await);
     for protocol in [TRANSPORT, "graphql-ws"] {
-        let told = served.connect(protocol).await.closed().await;
-        assert_eq!(told, (1013, "the server has too many websockets: retry later".to_owned()));
+        let reported = served.connect(protocol).await.closed().await;
+        assert_eq!(reported, (1013, "the server has too many websockets: retry later".to_owned()));
     }
     assert!(first.is_silent().await);
     drop(second);

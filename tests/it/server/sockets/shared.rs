@@ -20,7 +20,7 @@ async fn ask_with(client: &mut Client, query: &str, variables: Value) {
     subscriptions(client).await;
 }
 
-async fn told(client: &mut Client) -> Value {
+async fn reported(client: &mut Client) -> Value {
     let mut message = client.receive().await;
     assert_eq!((&message["type"], &message["id"]), (&json!("next"), &json!("1")), "{message}");
     message["payload"].take()
@@ -46,14 +46,14 @@ async fn fifty_subscribers_of_the_same_are_one_execution_and_all_of_them_count()
         api.connect(&block);
         let expected = json!({ "data": { "newBlock": { "hash": block.block_hash().to_string(), "height": height } } });
         for client in &mut clients {
-            assert_eq!(told(client).await, expected);
+            assert_eq!(reported(client).await, expected);
         }
     }
     // whoever leaves first, the others go on
     drop(clients.drain(..49));
     until_subscriptions(&mut watching, 1).await;
     api.connect(&chain.mine(Vec::new()).unwrap());
-    assert_eq!(told(&mut clients[0]).await["data"]["newBlock"]["height"], 8);
+    assert_eq!(reported(&mut clients[0]).await["data"]["newBlock"]["height"], 8);
     clients[0].say(&json!({ "type": "complete", "id": "1" })).await;
     until_subscriptions(&mut watching, 0).await;
     assert!(clients[0].is_silent().await);
@@ -73,9 +73,9 @@ async fn a_silent_node_shows_to_all_who_share_a_subscription() {
     first.ask("1", query).await;
     let silent = json!({ "data": { "syncProgress": { "phase": "WAITING_FOR_NODE", "isReady": false } } });
     // on a slow machine the silence is long before the first event
-    within(async { while told(&mut first).await != silent {} }).await;
+    within(async { while reported(&mut first).await != silent {} }).await;
     late.ask("1", query).await;
-    assert_eq!(told(&mut late).await, silent);
+    assert_eq!(reported(&mut late).await, silent);
     served.stop().await;
 }
 
@@ -94,7 +94,7 @@ async fn other_variables_are_another_execution() {
     assert_eq!(api.listeners(), 2);
     api.connect(&chain.mine(Vec::new()).unwrap());
     for (client, height) in &mut clients {
-        assert_eq!(told(client).await["data"]["newBlock"]["height"], *height);
+        assert_eq!(reported(client).await["data"]["newBlock"]["height"], *height);
     }
     served.stop().await;
 }
@@ -135,7 +135,7 @@ async fn arrivals_are_shared_by_those_with_the_same_filter() {
         let expected = if *least == "0" { vec![&small, &large] } else { vec![&large] };
         for transaction in expected {
             let txid = transaction.compute_txid().to_string();
-            assert_eq!(told(client).await, json!({ "data": { "unconfirmedTransaction": { "txid": txid } } }));
+            assert_eq!(reported(client).await, json!({ "data": { "unconfirmedTransaction": { "txid": txid } } }));
         }
     }
     served.stop().await;
@@ -150,7 +150,7 @@ fn paying(coin: OutPoint, satoshis: u64) -> Transaction {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_comes_later_is_told_a_value_at_once() {
+async fn late_subscribers_get_a_value_at_once() {
     let mut chain = chain();
     let mut api = Api::of_chain(&chain);
     let served = TestServer::start(&api).await;
@@ -158,16 +158,16 @@ async fn who_comes_later_is_told_a_value_at_once() {
     let expected = |done: u32| json!({ "data": { "difficultyAdjustment": { "minedBlockCount": done } } });
     let mut first = served.client().await;
     first.ask("1", query).await;
-    assert_eq!(told(&mut first).await, expected(4));
+    assert_eq!(reported(&mut first).await, expected(4));
     api.connect(&chain.mine(Vec::new()).unwrap());
-    assert_eq!(told(&mut first).await, expected(5));
+    assert_eq!(reported(&mut first).await, expected(5));
     let mut second = served.client().await;
     second.ask("1", query).await;
-    assert_eq!(told(&mut second).await, expected(5));
+    assert_eq!(reported(&mut second).await, expected(5));
     assert!(first.is_silent().await);
     api.connect(&chain.mine(Vec::new()).unwrap());
     for client in [&mut first, &mut second] {
-        assert_eq!(told(client).await, expected(6));
+        assert_eq!(reported(client).await, expected(6));
     }
     served.stop().await;
 }

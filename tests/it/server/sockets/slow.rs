@@ -198,7 +198,7 @@ async fn unread_responses_are_dropped_and_others_refused_until_then() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_reads_slowly_is_served_whole_whatever_the_answer_comes_in() {
+async fn slow_readers_get_whole_answers_in_every_encoding() {
     let served = served(|options| {
         options.limits.write_timeout = SECOND * 3;
         options.limits.socket_ping_interval = SECOND * 3;
@@ -248,7 +248,7 @@ async fn who_reads_slowly_is_served_whole_whatever_the_answer_comes_in() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_does_not_read_a_stream_or_a_websocket_is_cut_off_after_the_write_timeout() {
+async fn unread_streams_and_websockets_end_at_the_write_timeout() {
     let served = served(|options| {
         options.limits.write_timeout = SECOND;
         options.limits.connections = 1;
@@ -299,9 +299,9 @@ async fn a_message_that_does_not_come_to_its_end_closes_its_socket_whatever_stan
     ] {
         let mut stream = connect(&served).await;
         stream.write_all(&[HANDSHAKE.as_bytes(), &begin].concat()).await.unwrap();
-        let (elapsed, told) = until_cut(stream, &drop, SECOND / 10).await;
+        let (elapsed, reported) = until_cut(stream, &drop, SECOND / 10).await;
         assert!((SECOND * 9 / 10..SECOND * 8).contains(&elapsed), "{elapsed:?}");
-        assert!(told.contains("a message did not arrive within 1 s"), "{told}");
+        assert!(reported.contains("a message did not arrive within 1 s"), "{reported}");
     }
     // one that does is answered, and so is one that is slow but in time
     let mut stream = connect(&served).await;
@@ -346,7 +346,7 @@ async fn read_up_to(height: u64, stream: &mut TcpStream, received: &mut Vec<u8>)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_subscriber_who_is_behind_by_more_than_is_kept_for_all_goes_on_alone_and_misses_no_block() {
+async fn a_subscriber_behind_the_shared_ring_misses_no_block() {
     const BLOCKS: u64 = 80;
     let mut chain = chain();
     let mut api = Api::of_chain(&chain);

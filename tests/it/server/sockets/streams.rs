@@ -242,7 +242,7 @@ async fn a_subscription_is_a_part_a_block_with_the_payload_in_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_stream_too_many_is_told_to_come_back_later() {
+async fn a_stream_too_many_is_refused_with_a_retry_time() {
     let limits = Limits { sockets: 1, ..Limits::default() };
     let served = TestServer::with_limits(&Api::of_chain(&chain()).schema, &limits).await;
     let mut first = Stream::post(&served, "text/event-stream", BLOCKS).await;
@@ -278,7 +278,7 @@ async fn a_stream_is_asked_for_by_get_as_by_post_and_changes_nothing_so() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_takes_whole_answers_too_gets_a_stream_of_a_subscription_only() {
+async fn accepting_json_too_streams_subscriptions_only() {
     let served = TestServer::start(&Api::of_chain(&chain())).await;
     for stream in ["text/event-stream", "multipart/mixed;subscriptionSpec=1.0"] {
         let accept = format!("{stream}, application/json");

@@ -106,9 +106,9 @@ impl Chain {
         let verdict = self.node.submit(self.wallet.transaction(name)?);
         match (verdict, refused) {
             (Ok(()), None) => Ok(()),
-            (Err(said), Some(reason)) if said.contains(reason) => Ok(()),
+            (Err(reported), Some(reason)) if reported.contains(reason) => Ok(()),
             (Ok(()), Some(_)) => Err(format!("the node took {name}")),
-            (Err(said), _) => Err(format!("the node refused {name}: {said}")),
+            (Err(reported), _) => Err(format!("the node refused {name}: {reported}")),
         }
     }
 

@@ -72,7 +72,7 @@ fn of_several_transactions_one_may_spend_another_and_one_that_is_refused_ends_it
 }
 
 #[test]
-fn bytes_that_are_no_transaction_are_bad_input_and_a_node_that_is_away_is_told() {
+fn invalid_bytes_are_bad_input_and_an_absent_node_is_reported() {
     let mut lab = Lab::simulated();
     let coin = lab.coin();
     let sound = serialize_hex(&paying(coin, 500));
@@ -103,7 +103,7 @@ const DECODED: &str = "query($hex: Hex!) { of: decodeTransaction(hex: $hex) {
     transaction { txid state fee hex confirmations conflicts inputs { nodes { prevout { value spendStatus } } } } } }";
 
 #[test]
-fn a_decoded_transaction_tells_what_it_spends_and_whether_it_is_known() {
+fn a_decoded_transaction_has_prevouts_and_whether_it_is_known() {
     for mut lab in labs() {
         let coin = lab.coin();
         let (first, rival) = (paying(coin, 500), paying(coin, 900));
@@ -166,7 +166,7 @@ fn only_the_bytes_of_a_known_transaction_have_its_id() {
 }
 
 #[test]
-fn outputs_that_nobody_knows_are_named_and_leave_no_fee() {
+fn unknown_outputs_are_named_and_leave_no_fee() {
     let mut lab = Lab::simulated();
     let there = lab.coin();
     let missing = [OutPoint { txid: Txid::from_byte_array([7; 32]), vout: 0 }, OutPoint { vout: 1_000, ..there }];

@@ -60,7 +60,7 @@ fn a_child_pays_for_a_parent_that_would_not_be_taken_by_itself() {
 }
 
 #[test]
-fn what_a_package_replaces_is_told_for_it_and_for_the_transaction_that_took_its_place() {
+fn package_replacements_are_reported_on_both_sides() {
     for mut lab in labs() {
         let coin = lab.coin();
         let (first, parent) = (paying(coin, 500), paying(coin, 5_000));

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::lab::{child_of, labs, paying, txid};
 
 #[test]
-fn a_replacement_that_pays_too_little_is_told_what_is_enough_and_then_replaces_all() {
+fn a_replacement_that_pays_too_little_learns_what_is_enough() {
     for mut lab in labs() {
         let coin = lab.coin();
         let (first, rival) = (paying(coin, 500), paying(coin, 501));

@@ -23,7 +23,7 @@ fn signed(node: &RealNode) -> Transaction {
 }
 
 #[test]
-fn the_program_sends_transactions_only_if_it_is_told_to() {
+fn the_program_sends_transactions_only_if_set_to() {
     let Some(node) = RealNode::start(&[]) else { return };
     let transaction = signed(&node);
     let variables = json!({ "hex": serialize_hex(&transaction) });
@@ -67,6 +67,6 @@ fn every_transaction_that_nodes_relay_fits_a_request_and_one_as_large_as_a_block
     let request = ureq::post(format!("http://{}/graphql", served.address)).header("content-type", "application/json");
     let mut response = request.config().http_status_as_error(false).build().send(&body).unwrap();
     assert_eq!(response.status().as_u16(), 413);
-    let told: Value = serde_json::from_str(&response.body_mut().read_to_string().unwrap()).unwrap();
-    assert_eq!(told["errors"][0]["extensions"]["code"], json!("QUERY_LIMIT_EXCEEDED"));
+    let reported: Value = serde_json::from_str(&response.body_mut().read_to_string().unwrap()).unwrap();
+    assert_eq!(reported["errors"][0]["extensions"]["code"], json!("QUERY_LIMIT_EXCEEDED"));
 }

@@ -107,7 +107,7 @@ fn quote_end(chars: &[char], from: usize) -> usize {
 }
 
 #[test]
-fn code_is_told_from_comments_and_literals() {
+fn code_is_separated_from_comments_and_literals() {
     let source = r##"
         //! redb in a doc comment
         /* redb /* nested */ redb */
