@@ -18,15 +18,15 @@
 //! Nothing else depends on it: what fails here is tried again later, or is left out.
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use bitcoin::BlockHash;
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 
-use super::background::Retry;
 use super::error::SyncError;
-use super::follow::{SyncLoop, Until};
-use crate::index::{BlockRow, ChainMembership, IndexError, ParsedBlock, Patience, Snapshot, Tip};
+use super::follow::{SyncLoop, Until, pause_after};
+use crate::index::{BlockRow, ChainMembership, ParsedBlock, Patience, Snapshot, Tip, Update};
 use crate::node::{ChainTip, ChainTipStatus, NodeError};
 
 /// The most blocks from the fork up to the tip of the main chain, and so the most that are disconnected. Deeper branches are
@@ -34,26 +34,47 @@ use crate::node::{ChainTip, ChainTipStatus, NodeError};
 const MAX_DEPTH: u32 = 100;
 /// The most blocks of a branch.
 const MAX_BRANCH: u32 = 16;
-/// The longest time for the rows of a branch. No block is connected meanwhile.
+/// The time after which no further step begins. No block is connected meanwhile.
 const TIME_LIMIT: Duration = Duration::from_secs(5);
-/// What a failure means.
-const CANNOT_STORE: &str = "cannot store the blocks of the node's other branches; the main chain is followed";
+/// The shortest interval between searches for what clients wait for. The node looks through all its headers for one.
+const SEARCH_INTERVAL: Duration = Duration::from_secs(3);
+/// The pause after which a branch that could not be stored in time is tried again.
+const BRANCH_PAUSE: Duration = Duration::from_mins(10);
 
-/// When to look for branches, and which not to look at again.
+/// When to look for branches, and which are left out.
 pub(super) struct Branches {
     /// Whether there may be branches that the index does not have.
     is_due: bool,
-    retry: Retry,
-    /// Tips of branches that cannot be stored.
-    unusable: Vec<BlockHash>,
-    /// Requested blocks for which the node's branches were searched since the last block.
-    searched: Vec<BlockHash>,
+    searched_at: Option<Instant>,
+    /// The end of the pause after requests to the node failed, this often in turn.
+    pause_until: Option<Instant>,
+    failures: u32,
+    /// Branches that cannot be stored, by the hash of their tip.
+    left_out: BTreeMap<BlockHash, LeftOut>,
+}
+
+/// A branch that cannot be stored.
+struct LeftOut {
+    /// What the node had of it.
+    status: ChainTipStatus,
+    /// Until when; `None` as long as the node has no more of it.
+    until: Option<Instant>,
+}
+
+/// The blocks of a branch.
+enum BranchBlocks {
+    /// Those that the node has the bytes of, the lowest first.
+    Found(Vec<BranchBlock>),
+    /// The branch is too long, or leaves the main chain too far below its tip.
+    OutOfBounds,
+    /// There is not enough time, memory or space on the disk for them now.
+    Exhausted,
 }
 
 impl Default for Branches {
     /// Due, as the node may have changed its chain before the start.
     fn default() -> Self {
-        Self { is_due: true, retry: Retry::default(), unusable: Vec::new(), searched: Vec::new() }
+        Self { is_due: true, searched_at: None, pause_until: None, failures: 0, left_out: BTreeMap::new() }
     }
 }
 
@@ -61,7 +82,35 @@ impl Branches {
     /// Notes a change of the chain. If it is more than the next block, the node may have left a branch in between.
     pub(super) fn note_change(&mut self, disconnected: usize, connected: usize) {
         self.is_due |= (disconnected, connected) != (0, 1);
-        self.searched.clear();
+    }
+
+    fn is_pausing(&self) -> bool {
+        self.pause_until.is_some_and(|until| Instant::now() < until)
+    }
+
+    /// Begins the pause after the node failed.
+    fn pause(&mut self, error: &SyncError) {
+        let again_in = pause_after(self.failures);
+        debug!(%error, ?again_in, "the node's branches cannot be read now");
+        self.pause_until = Some(Instant::now() + again_in);
+        self.failures = self.failures.saturating_add(1);
+        self.is_due = true;
+    }
+
+    fn leave_out(&mut self, branch: &ChainTip, pause: Option<Duration>) {
+        let until = pause.map(|pause| Instant::now() + pause);
+        self.left_out.insert(branch.hash, LeftOut { status: branch.status, until });
+    }
+
+    /// Forgets what may be tried again.
+    fn end_pauses(&mut self) {
+        let (before, now) = (self.left_out.len(), Instant::now());
+        self.left_out.retain(|_, left_out| left_out.until.is_none_or(|until| now < until));
+        self.is_due |= self.left_out.len() < before;
+    }
+
+    fn is_left_out(&self, branch: &ChainTip) -> bool {
+        self.left_out.get(&branch.hash).is_some_and(|left_out| left_out.status == branch.status)
     }
 }
 
@@ -76,108 +125,120 @@ impl SyncLoop<'_> {
     /// Stores and publishes the node's branches, if there may be new ones, or a client waits for a block of one. The index is at the
     /// node's tip.
     ///
-    /// Errors: the index cannot be written; the service stops.
+    /// Errors: the index cannot be read or written; the service stops.
     pub(super) fn store_branches_when_due(&mut self) -> Result<(), SyncError> {
-        if self.follow.until == Until::CaughtUp || self.withheld.is_some() || self.branches.retry.is_waiting() {
+        if self.follow.until == Until::CaughtUp || self.withheld.is_some() || self.branches.is_pausing() {
             return Ok(());
         }
         // what a thread waits for here would hold up the main chain
-        Patience::SHORT.scope(|| match self.find_branches() {
-            Ok(branches) => self.store_branches(branches),
-            Err(error) => self.postpone_branches(&error),
-        })
+        let stored = Patience::SHORT.scope(|| {
+            let branches = self.find_branches()?;
+            self.store_branches(&branches)
+        });
+        match stored {
+            Ok(0) => Ok(()),
+            Ok(blocks) => {
+                info!(blocks, "stored stale blocks that the node has beside its active chain");
+                self.follow.index.flush_soon()?;
+                self.reannounce()
+            }
+            Err(error) if error.is_transient() && !error.is_stop() => {
+                self.branches.pause(&error);
+                Ok(())
+            }
+            Err(SyncError::Node(error)) if !matches!(error, NodeError::Stopped) => {
+                self.branches.pause(&error.into());
+                Ok(())
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// The branches near the tip that the index does not have, the highest first; none if there is no reason to look for
     /// them.
-    fn find_branches(&mut self) -> Result<Vec<Tip>, SyncError> {
+    fn find_branches(&mut self) -> Result<Vec<ChainTip>, SyncError> {
         let chain = self.follow.index.snapshot()?;
+        self.branches.end_pauses();
         let is_due = self.branches.is_due || self.is_branch_requested(&chain)?;
         let Some(tip) = chain.tip().filter(|_| is_due) else { return Ok(Vec::new()) };
-        let tips = self.follow.node.chain_tips()?;
-        self.branches.is_due = false;
-        self.branches.unusable.retain(|hash| tips.iter().any(|branch| branch.hash == *hash));
-        let mut branches = Vec::new();
-        for ChainTip { height, hash, branch_length, status } in tips {
+        let mut branches = self.follow.node.chain_tips()?;
+        (self.branches.is_due, self.branches.failures) = (false, 0);
+        self.branches.left_out.retain(|hash, _| branches.iter().any(|branch| branch.hash == *hash));
+        branches.retain(|ChainTip { height, branch_length, status, .. }| {
             let is_valid =
                 !matches!(status, ChainTipStatus::Active | ChainTipStatus::Invalid | ChainTipStatus::Unknown);
-            let fork = height.to_u32().saturating_sub(branch_length);
-            let is_near = fork.saturating_add(MAX_DEPTH) >= tip.height.to_u32() && branch_length <= MAX_BRANCH;
-            let is_new = !self.branches.unusable.contains(&hash) && chain.block_place(hash)?.is_none();
-            if is_valid && is_near && is_new {
-                branches.push(Tip { height, hash });
+            let fork = height.to_u32().saturating_sub(*branch_length);
+            is_valid && fork.saturating_add(MAX_DEPTH) >= tip.height.to_u32() && *branch_length <= MAX_BRANCH
+        });
+        let mut new = Vec::new();
+        for branch in branches {
+            if !self.branches.is_left_out(&branch) && chain.block_place(branch.hash)?.is_none() {
+                new.push(branch);
             }
         }
-        branches.sort_unstable_by_key(|branch| Reverse(branch.height));
-        Ok(branches)
+        new.sort_unstable_by_key(|branch| Reverse(branch.height));
+        Ok(new)
     }
 
     /// Whether a client waits for a block that the index does not have, and the node has beside its active chain, near its
     /// tip.
     fn is_branch_requested(&mut self, chain: &Snapshot) -> Result<bool, SyncError> {
+        if self.branches.searched_at.is_some_and(|searched| searched.elapsed() < SEARCH_INTERVAL) {
+            return Ok(false);
+        }
         let tip = chain.tip().map_or(0, |tip| tip.height.to_u32());
         for hash in self.follow.published.requested_blocks() {
-            if self.branches.searched.contains(&hash) || chain.block_place(hash)?.is_some() {
+            if chain.block_place(hash)?.is_some() {
                 continue;
             }
-            // for its tips the node looks through all its headers
             let header = self.follow.node.header(&hash)?.filter(|header| !header.is_active());
             if header.is_some_and(|header| header.height.to_u32().saturating_add(MAX_DEPTH) >= tip) {
-                self.branches.searched.push(hash);
+                self.branches.searched_at = Some(Instant::now());
                 return Ok(true);
             }
         }
         Ok(false)
     }
 
-    /// Stores branches for a limited time, and publishes them. Those that remain are due in the next round.
-    fn store_branches(&mut self, branches: Vec<Tip>) -> Result<(), SyncError> {
+    /// Stores branches for a limited time. Those that remain are due in the next round. Returns how many blocks it stored.
+    fn store_branches(&mut self, branches: &[ChainTip]) -> Result<usize, SyncError> {
         let (began, mut stored) = (Instant::now(), 0);
         for branch in branches {
             if began.elapsed() >= TIME_LIMIT {
                 self.branches.is_due = true;
                 break;
             }
-            match self.rows_of_branch(branch) {
-                Ok(Some(blocks)) => match self.store_branch(&blocks)? {
-                    0 => self.branches.unusable.push(branch.hash),
-                    blocks => stored += blocks,
-                },
-                Ok(None) => self.branches.unusable.push(branch.hash),
-                Err(error) if error.is_stop() => return Err(error),
-                Err(error) if is_temporary(&error) => {
+            let blocks = self.read_branch(branch.hash).and_then(|read| match read {
+                BranchBlocks::Found(blocks) => self.store_branch(&blocks),
+                BranchBlocks::OutOfBounds => Ok(Some(0)),
+                BranchBlocks::Exhausted => Ok(None),
+            });
+            match blocks {
+                Ok(Some(0)) => self.branches.leave_out(branch, None),
+                Ok(Some(blocks)) => stored += blocks,
+                Ok(None) => {
+                    debug!(hash = %branch.hash, "a branch of the node takes too much time, memory or disk space");
+                    self.branches.leave_out(branch, Some(BRANCH_PAUSE));
+                }
+                Err(SyncError::Node(error)) if matches!(error, NodeError::Stopped) || error.is_transient() => {
                     self.branches.is_due = true;
-                    self.postpone_branches(&error)?;
-                    break;
+                    return Err(error.into());
                 }
                 Err(error) => {
+                    if matches!(&error, SyncError::Index(error) if error.is_aftermath()) {
+                        return Err(error);
+                    }
                     warn!(%error, height = branch.height.to_u32(), hash = %branch.hash, "a branch of the node is not stored");
-                    self.branches.unusable.push(branch.hash);
+                    self.branches.leave_out(branch, error.is_transient().then_some(BRANCH_PAUSE));
                 }
             }
         }
-        if stored == 0 {
-            return Ok(());
-        }
-        info!(blocks = stored, "stored stale blocks that the node has beside its active chain");
-        self.follow.index.flush_soon()?;
-        self.reannounce()
+        Ok(stored)
     }
 
-    /// Begins the pause after a failure.
-    ///
-    /// Errors: the service stops.
-    fn postpone_branches(&mut self, error: &SyncError) -> Result<(), SyncError> {
-        if error.is_stop() {
-            return Err(NodeError::Stopped.into());
-        }
-        self.branches.retry.postpone(error, CANNOT_STORE);
-        Ok(())
-    }
-
-    /// Stores those of these blocks that the index does not have. Returns how many it has kept, none if the disk lacks the space
-    /// or they are lower than the stale blocks that are kept.
-    fn store_branch(&mut self, blocks: &[BranchBlock]) -> Result<usize, SyncError> {
+    /// Stores those of these blocks that the index does not have. Returns how many it has kept, none if they are lower than the stale
+    /// blocks that are kept; `None` if the disk lacks the space.
+    fn store_branch(&mut self, blocks: &[BranchBlock]) -> Result<Option<usize>, SyncError> {
         let before = self.follow.index.snapshot()?;
         let mut new = Vec::new();
         for block in blocks {
@@ -187,11 +248,10 @@ impl SyncLoop<'_> {
         }
         drop(before);
         let mut update = self.follow.index.update()?;
-        let blocks: Vec<_> = new.iter().map(|block| block.block.clone()).collect();
-        if !update.required_space_for(&blocks)?.is_free() {
-            return Ok(0);
-        }
         for BranchBlock { at, block, row } in &new {
+            if !update.required_space_for(std::slice::from_ref(block))?.is_free() {
+                return Ok(None);
+            }
             update.store_stale(at.height, block, row)?;
         }
         update.commit_non_durable()?;
@@ -200,39 +260,45 @@ impl SyncLoop<'_> {
         for block in &new {
             kept += usize::from(after.block_place(block.at.hash)?.is_some());
         }
-        Ok(kept)
+        Ok(Some(kept))
     }
 
-    /// The blocks of a branch up to this one, or up to the highest that the node has the bytes of, and their rows. `None` if it is too
-    /// long, leaves the main chain too far below its tip, or takes too much time. Changes nothing.
-    fn rows_of_branch(&mut self, tip: Tip) -> Result<Option<Vec<BranchBlock>>, SyncError> {
+    /// The blocks of a branch up to this one, and their rows. Changes nothing.
+    fn read_branch(&mut self, hash: BlockHash) -> Result<BranchBlocks, SyncError> {
+        let began = Instant::now();
         let chain = self.follow.index.snapshot()?;
-        let Some((fork, branch)) = self.path_to_fork(&chain, tip.hash)? else { return Ok(None) };
+        let Some((fork, branch)) = self.path_to_fork(&chain, hash)? else { return Ok(BranchBlocks::OutOfBounds) };
         drop(chain);
-        let (node, began) = (self.follow.node, Instant::now());
-        let is_late = || {
-            if node.stop().is_raised() { Err(NodeError::Stopped) } else { Ok(began.elapsed() >= TIME_LIMIT) }
-        };
+        let node = self.follow.node;
         let mut dropped = self.follow.index.update()?;
+        let goes_on = |dropped: &Update<'_>, more: &[ParsedBlock]| -> Result<bool, SyncError> {
+            if node.stop().is_raised() {
+                return Err(NodeError::Stopped.into());
+            }
+            let is_in_time = began.elapsed() < TIME_LIMIT;
+            Ok(is_in_time && !dropped.is_full()? && dropped.required_space_for(more)?.is_free())
+        };
         while dropped.tip() != Some(fork) {
-            if dropped.is_full()? || is_late()? || dropped.disconnect()?.is_none() {
-                return Ok(None);
+            if !goes_on(&dropped, &[])? || dropped.disconnect()?.is_none() {
+                return Ok(BranchBlocks::Exhausted);
             }
         }
         let (parser, mut height, mut blocks) = (dropped.parser(), fork.height, Vec::new());
         for hash in branch {
             let bytes = match node.block(&hash) {
-                Ok(_) if is_late()? => return Ok(None),
                 Ok(bytes) => bytes,
                 Err(NodeError::BlockNotFound { .. } | NodeError::Pruned { .. }) => break,
                 Err(error) => return Err(error.into()),
             };
             let block = parser.parse(hash, bytes)?;
+            if !goes_on(&dropped, std::slice::from_ref(&block))? {
+                return Ok(BranchBlocks::Exhausted);
+            }
             dropped.connect(std::slice::from_ref(&block))?;
             height = height.next();
             blocks.push(BranchBlock { at: Tip { height, hash }, row: dropped.block(height)?, block });
         }
-        Ok(Some(blocks))
+        Ok(BranchBlocks::Found(blocks))
     }
 
     /// The newest block of the main chain below a branch, and the hashes of the branch, the lowest first; `None` if it is too
@@ -253,14 +319,5 @@ impl SyncLoop<'_> {
             hash = previous;
         }
         Ok(None)
-    }
-}
-
-/// Whether the branch may be stored later: the node does not answer, or what is read for it cannot be read now.
-fn is_temporary(error: &SyncError) -> bool {
-    match error {
-        SyncError::Node(error) => error.is_transient(),
-        SyncError::Index(error) => matches!(error, IndexError::RawUnavailable { .. } | IndexError::Unfetched(_)),
-        _ => false,
     }
 }

@@ -173,7 +173,7 @@ fn mempool_only_failure(error: &SyncError) -> Option<&NodeError> {
 }
 
 /// The pause before the next try, after so many consecutive failures before the last one: doubles up to a bound.
-fn pause_after(failures: u32) -> Duration {
+pub(super) fn pause_after(failures: u32) -> Duration {
     FIRST_PAUSE.saturating_mul(2_u32.saturating_pow(failures)).min(LONGEST_PAUSE)
 }
 

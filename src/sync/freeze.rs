@@ -202,25 +202,22 @@ impl SyncLoop<'_> {
     pub(super) fn pause(&mut self, pause: Duration) -> Result<bool, SyncError> {
         let (wake, stop) = (self.follow.wake, self.follow.node.stop());
         let began = Instant::now();
-        while self.is_working_in_background() {
-            let remaining = pause.saturating_sub(began.elapsed());
-            match wake.pause(remaining.min(SWEEP_PAUSE), stop) {
-                PauseEnd::Elapsed if remaining > SWEEP_PAUSE => {}
-                end => return Ok(end != PauseEnd::Stopped),
-            }
-            self.follow.index.ensure_flushing()?;
-            if !self.wait_for_disk_space()? {
-                return Ok(false);
-            }
-            self.freeze_when_due(TIP_SLICE)?;
-            self.derive_when_due(TIP_SLICE)?;
-        }
         loop {
+            let is_working = self.is_working_in_background();
+            let step = if is_working { SWEEP_PAUSE } else { REQUEST_PAUSE };
             let remaining = pause.saturating_sub(began.elapsed());
-            let is_last = remaining <= REQUEST_PAUSE || !self.follow.published.requested_blocks().is_empty();
-            match wake.pause(remaining.min(REQUEST_PAUSE), stop) {
-                PauseEnd::Elapsed if !is_last => {}
-                end => return Ok(end != PauseEnd::Stopped),
+            let end = wake.pause(remaining.min(step), stop);
+            let is_requested = began.elapsed() >= REQUEST_PAUSE && !self.follow.published.requested_blocks().is_empty();
+            if end != PauseEnd::Elapsed || remaining <= step || is_requested {
+                return Ok(end != PauseEnd::Stopped);
+            }
+            if is_working {
+                self.follow.index.ensure_flushing()?;
+                if !self.wait_for_disk_space()? {
+                    return Ok(false);
+                }
+                self.freeze_when_due(TIP_SLICE)?;
+                self.derive_when_due(TIP_SLICE)?;
             }
         }
     }

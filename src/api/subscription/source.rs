@@ -57,8 +57,12 @@ impl StreamSource {
         }
         let _place = self.serving.waiting_slots.take()?;
         let until = Instant::now() + LONGEST;
-        self.published.request_block(hash, until.into_std());
-        let known = wait_until(&self.live, until, known).await;
+        let known = wait_until(&self.live, until, || {
+            // again and again, as it is ignored while many others are requested
+            self.published.request_block(hash, until.into_std());
+            known()
+        })
+        .await;
         known.unwrap_or_else(|| {
             let message = format!(
                 "after is a cursor on block {hash}, which is not in the index and did not arrive within {} seconds: it is of \

@@ -9,6 +9,7 @@ use redb::{ReadableTable, Table};
 use super::super::error::IndexError;
 use super::super::frozen::Generations;
 use super::super::keys::TxNum;
+use super::super::partial::Patience;
 use super::effects::Effects;
 use super::resolve::BlockRun;
 use super::tables::block_hashes::{BlockPlace, ChainMembership};
@@ -45,8 +46,13 @@ impl Effects {
             // each table is written by one thread; the history takes about as long as all others
             thread::scope(|scope| {
                 let begin = || thread::Builder::new().name("write".into());
-                let scripts = begin().spawn_scoped(scope, || self.apply_history(history, generations));
-                let outputs = begin().spawn_scoped(scope, || self.apply_outputs(run, prevouts, &mut outputs));
+                // what is read of generations may have to be waited for
+                let patience = Patience::current();
+                let write_history = move || patience.scope(|| self.apply_history(history, generations));
+                let scripts = begin().spawn_scoped(scope, write_history);
+                let outputs = &mut outputs;
+                let write_outputs = move || patience.scope(|| self.apply_outputs(run, prevouts, outputs));
+                let outputs = begin().spawn_scoped(scope, write_outputs);
                 let others = self.apply_transactions(run, transactions, txids);
                 for thread in [scripts, outputs] {
                     thread.map_err(IndexError::Threads)?.join().unwrap_or(Err(IndexError::Broken))?;

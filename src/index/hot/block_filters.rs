@@ -25,6 +25,7 @@ use super::super::damage::catch_damage;
 use super::super::error::IndexError;
 use super::super::keys::TxNum;
 use super::super::open::Index;
+use super::super::partial::Patience;
 use super::super::snapshot::{Snapshot, WantedTransaction};
 use super::resolve::{BlockRun, parse};
 use super::tables::block_filters::{self, FiltersState, NAME};
@@ -316,11 +317,12 @@ fn on_threads<T: Sync, R: Send>(
             done.push((at, catch_damage(|| compute(item))?));
         }
     };
+    let patience = Patience::current();
     let mut done = thread::scope(|scope| {
         let mut others = Vec::with_capacity(threads);
         for _ in 1..threads {
             let builder = thread::Builder::new().name("filters".into());
-            others.push(builder.spawn_scoped(scope, work).map_err(IndexError::Threads)?);
+            others.push(builder.spawn_scoped(scope, || patience.scope(work)).map_err(IndexError::Threads)?);
         }
         let mut done = work()?;
         for other in others {
