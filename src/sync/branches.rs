@@ -26,6 +26,7 @@ use tracing::{debug, info, warn};
 
 use super::error::SyncError;
 use super::follow::{SyncLoop, Until, pause_after};
+use crate::chain::Height;
 use crate::index::{BlockRow, ChainMembership, ParsedBlock, Patience, Snapshot, Tip, Update};
 use crate::node::{ChainTip, ChainTipStatus, NodeError};
 
@@ -116,9 +117,9 @@ impl Branches {
 
 /// A block of a branch, ready to be stored.
 struct BranchBlock {
-    at: Tip,
-    block: ParsedBlock,
+    height: Height,
     row: BlockRow,
+    block: ParsedBlock,
 }
 
 impl SyncLoop<'_> {
@@ -209,7 +210,7 @@ impl SyncLoop<'_> {
                 break;
             }
             let blocks = self.read_branch(branch.hash).and_then(|read| match read {
-                BranchBlocks::Found(blocks) => self.store_branch(&blocks),
+                BranchBlocks::Found(blocks) => self.store_branch(blocks),
                 BranchBlocks::OutOfBounds => Ok(Some(0)),
                 BranchBlocks::Exhausted => Ok(None),
             });
@@ -220,9 +221,10 @@ impl SyncLoop<'_> {
                     debug!(hash = %branch.hash, "a branch of the node takes too much time, memory or disk space");
                     self.branches.leave_out(branch, Some(BRANCH_PAUSE));
                 }
-                Err(SyncError::Node(error)) if matches!(error, NodeError::Stopped) || error.is_transient() => {
-                    self.branches.is_due = true;
-                    return Err(error.into());
+                Err(error) if error.is_stop() => return Err(error),
+                Err(SyncError::Node(error)) if error.is_transient() => {
+                    self.branches.pause(&error.into());
+                    break;
                 }
                 Err(error) => {
                     if matches!(&error, SyncError::Index(error) if error.is_aftermath()) {
@@ -238,27 +240,27 @@ impl SyncLoop<'_> {
 
     /// Stores those of these blocks that the index does not have. Returns how many it has kept, none if they are lower than the stale
     /// blocks that are kept; `None` if the disk lacks the space.
-    fn store_branch(&mut self, blocks: &[BranchBlock]) -> Result<Option<usize>, SyncError> {
+    fn store_branch(&mut self, blocks: Vec<BranchBlock>) -> Result<Option<usize>, SyncError> {
         let before = self.follow.index.snapshot()?;
-        let mut new = Vec::new();
-        for block in blocks {
-            if before.block_place(block.at.hash)?.is_none() {
+        let (mut new, mut rows) = (Vec::new(), Vec::new());
+        for BranchBlock { height, row, block } in blocks {
+            if before.block_place(block.hash())?.is_none() {
                 new.push(block);
+                rows.push((height, row));
             }
         }
         drop(before);
         let mut update = self.follow.index.update()?;
-        for BranchBlock { at, block, row } in &new {
-            if !update.required_space_for(std::slice::from_ref(block))?.is_free() {
-                return Ok(None);
-            }
-            update.store_stale(at.height, block, row)?;
+        if !update.required_space_for(&new)?.is_free() {
+            return Ok(None);
+        }
+        for (block, (height, row)) in new.iter().zip(&rows) {
+            update.store_stale(*height, block, row)?;
         }
         update.commit_non_durable()?;
-        let after = self.follow.index.snapshot()?;
-        let mut kept = 0;
+        let (after, mut kept) = (self.follow.index.snapshot()?, 0);
         for block in &new {
-            kept += usize::from(after.block_place(block.at.hash)?.is_some());
+            kept += usize::from(after.block_place(block.hash())?.is_some());
         }
         Ok(Some(kept))
     }
@@ -296,7 +298,7 @@ impl SyncLoop<'_> {
             }
             dropped.connect(std::slice::from_ref(&block))?;
             height = height.next();
-            blocks.push(BranchBlock { at: Tip { height, hash }, row: dropped.block(height)?, block });
+            blocks.push(BranchBlock { height, row: dropped.block(height)?, block });
         }
         Ok(BranchBlocks::Found(blocks))
     }

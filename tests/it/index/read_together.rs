@@ -1,6 +1,6 @@
 //! Transactions that are read together, by one call of the index or by the fields of one answer.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashSet};
 use std::error::Error;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use async_graphql::{Executor, Response};
 use bitcoin::hashes::Hash;
-use bitcoin::{Block, OutPoint, ScriptBuf, Txid};
+use bitcoin::{Block, Txid};
 use btcgraph::api::{self, Features};
 use btcgraph::index::{Index, RawBlocks, StoredTransaction, Tip, TxNum, WantedTransaction};
 use btcgraph::limits::Limits;
@@ -124,45 +124,6 @@ fn no_more_bytes_are_read_than_an_answer_may_have() {
         assert!(!half.is_empty() && half.iter().sum::<usize>() <= sum / 2 + largest, "{} of {}", half.len(), all.len());
         assert!(half.len() < all.len());
     }
-}
-
-#[test]
-fn a_block_reads_nothing_that_was_prefetched_for_it() {
-    let blocks = repeated_coinbases(66, 40);
-    let blocks: Vec<_> = blocks.iter().map(Arc::as_ref).collect();
-    let outputs: HashMap<OutPoint, &ScriptBuf> = blocks
-        .iter()
-        .flat_map(|block| &block.txdata)
-        .flat_map(|transaction| {
-            let txid = transaction.compute_txid();
-            (0..).zip(&transaction.output).map(move |(vout, output)| (OutPoint { txid, vout }, &output.script_pubkey))
-        })
-        .collect();
-    // the last block that spends what blocks before it created
-    let created_in = |txid: &Txid, block: &Block| block.txdata.iter().any(|other| other.compute_txid() == *txid);
-    let spends_others = |block: &Block| {
-        let mut inputs = block.txdata.iter().skip(1).flat_map(|transaction| &transaction.input);
-        inputs.any(|input| !created_in(&input.previous_output.txid, block))
-    };
-    let at = blocks.iter().rposition(|block| spends_others(block)).unwrap();
-    let (before, next) = (&blocks[..at], blocks[at]);
-    let reads_of = |is_prefetched: bool| {
-        // the first generation keeps the most of what was read
-        let (mut indexed, reads) = slow_with(before, &[u32::try_from(at - 1).unwrap()]);
-        let snapshot = indexed.index.snapshot().unwrap();
-        for transaction in next.txdata.iter().skip(1).filter(|_| is_prefetched) {
-            let spent = transaction.input.iter().map(|input| input.previous_output);
-            let spent = spent.filter_map(|outpoint| Some((outpoint, outputs.get(&outpoint)?.as_script())));
-            let paid = transaction.output.iter().map(|output| output.script_pubkey.as_script());
-            snapshot.prefetch(&transaction.compute_txid(), spent, paid).unwrap();
-        }
-        let prefetched = std::mem::take(&mut *reads.lock().unwrap()).len();
-        indexed.connect([next], 1);
-        (prefetched, reads.lock().unwrap().len())
-    };
-    let (_, alone) = reads_of(false);
-    assert!(alone > 0);
-    assert_eq!(reads_of(true), (alone, 0));
 }
 
 /// A node that has no blocks, and counts what it is asked for.
