@@ -204,11 +204,11 @@ impl SyncLoop<'_> {
         let began = Instant::now();
         loop {
             let is_working = self.is_working_in_background();
-            let step = if is_working { SWEEP_PAUSE } else { REQUEST_PAUSE };
+            let interval = if is_working { SWEEP_PAUSE } else { REQUEST_PAUSE };
             let remaining = pause.saturating_sub(began.elapsed());
-            let end = wake.pause(remaining.min(step), stop);
+            let end = wake.pause(remaining.min(interval), stop);
             let is_requested = began.elapsed() >= REQUEST_PAUSE && !self.follow.published.requested_blocks().is_empty();
-            if end != PauseEnd::Elapsed || remaining <= step || is_requested {
+            if end != PauseEnd::Elapsed || remaining <= interval || is_requested {
                 return Ok(end != PauseEnd::Stopped);
             }
             if is_working {
