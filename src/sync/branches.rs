@@ -323,3 +323,47 @@ impl SyncLoop<'_> {
         Ok(None)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use bitcoin::hashes::Hash;
+
+    use super::*;
+
+    fn branch(status: ChainTipStatus) -> ChainTip {
+        ChainTip { height: Height::from(5), hash: BlockHash::from_byte_array([1; 32]), branch_length: 1, status }
+    }
+
+    #[test]
+    fn a_branch_is_left_out_until_the_node_has_more_of_it_or_its_pause_ends() {
+        let mut branches = Branches { is_due: false, ..Branches::default() };
+        let (header, block) = (branch(ChainTipStatus::HeadersOnly), branch(ChainTipStatus::ValidHeaders));
+        branches.leave_out(&header, None);
+        branches.end_pauses();
+        assert!(branches.is_left_out(&header) && !branches.is_left_out(&block) && !branches.is_due);
+
+        branches.leave_out(&block, Some(BRANCH_PAUSE));
+        branches.end_pauses();
+        assert!(branches.is_left_out(&block) && !branches.is_due);
+        branches.leave_out(&block, Some(Duration::ZERO));
+        branches.end_pauses();
+        assert!(!branches.is_left_out(&block) && branches.is_due);
+    }
+
+    #[test]
+    fn any_change_but_the_next_block_is_a_reason_to_look() {
+        for (disconnected, connected, is_due) in [(0, 1, false), (0, 2, true), (1, 2, true), (1, 1, true), (1, 0, true)]
+        {
+            let mut branches = Branches { is_due: false, ..Branches::default() };
+            branches.note_change(disconnected, connected);
+            assert_eq!(branches.is_due, is_due, "{disconnected} and {connected}");
+        }
+    }
+
+    #[test]
+    fn after_a_failure_of_the_node_branches_stay_due_and_wait() {
+        let mut branches = Branches { is_due: false, ..Branches::default() };
+        branches.pause(&NodeError::BlockNotFound { hash: BlockHash::all_zeros() }.into());
+        assert!(branches.is_due && branches.is_pausing());
+    }
+}
