@@ -71,7 +71,7 @@ fn time_both<T, U>(mut one: impl FnMut() -> T, mut other: impl FnMut() -> U) -> 
     (one, others[others.len() / 2])
 }
 
-fn reported(what: &str, taken: Duration, baseline: Duration) {
+fn print_ratio(what: &str, taken: Duration, baseline: Duration) {
     println!("  {what}: {taken:.2?}, {:.1} times the baseline", taken.as_secs_f64() / baseline.as_secs_f64());
 }
 
@@ -96,10 +96,10 @@ fn typical(baseline: Duration) -> Result<(), Box<dyn std::error::Error>> {
     guard::admit(&query, &limits)?;
     println!("a query of {} bytes", query.len());
     let (admitted, parsed) = time_both(|| guard::admit(&query, &limits), || parse_query(&query));
-    reported("the parser", parsed, baseline);
-    reported("everything else of the guard", admitted.saturating_sub(parsed), baseline);
+    print_ratio("the parser", parsed, baseline);
+    print_ratio("everything else of the guard", admitted.saturating_sub(parsed), baseline);
     let document = parse_query(&query)?;
-    reported("a copy of it, as one that is kept is handed on", time(|| document.clone()), baseline);
+    print_ratio("a copy of it, as one that is kept is handed on", time(|| document.clone()), baseline);
     Ok(())
 }
 
@@ -115,7 +115,7 @@ fn throughput(runtime: &Runtime, schema: &Schema, baseline: Duration) -> Result<
     println!("from text to response, without transport");
     for query in [BASELINE, "{ server { subscriptionCount limits { requests { fieldLevels complexity } } } }"] {
         let taken = time(|| request(query).map(|request| runtime.block_on(schema.execute(request))));
-        reported(query, taken, baseline);
+        print_ratio(query, taken, baseline);
         println!("    {:.0} a second on one core", 1.0 / taken.as_secs_f64());
         let answer = runtime.block_on(schema.execute(request(query).ok_or("it is refused")?));
         if answer.is_err() {
@@ -222,8 +222,8 @@ fn worst(runtime: &Runtime, schema: &Schema, baseline: Duration) {
             errors = answer.map_or(0, |answer| answer.errors.len());
         });
         println!("  {name}, {} bytes, size {least}, {errors} errors", query.len());
-        reported("  the guard", guarded, baseline);
-        reported("  with validation", all, baseline);
+        print_ratio("  the guard", guarded, baseline);
+        print_ratio("  with validation", all, baseline);
         if all > TARGET {
             above.push(name);
         }

@@ -165,7 +165,7 @@ fn latencies(chain: &PublishedChain, runtime: &Runtime, subscribers: &mut Subscr
     while latencies.len() < expected {
         ensure!(began.elapsed() < PATIENCE, "{} frames of {expected} arrived", latencies.len());
         thread::sleep(BETWEEN_LOOKS);
-        let read = runtime.block_on(async { subscribers.reported(Kind::Block) });
+        let read = runtime.block_on(async { subscribers.received(Kind::Block) });
         latencies.extend(read.into_iter().filter_map(|(hash, at)| Some(at.duration_since(*mined.get(&hash)?))));
     }
     Ok(latencies)

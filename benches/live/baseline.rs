@@ -55,8 +55,8 @@ pub(crate) async fn ping(websockets: usize, a_second: u32, lasts: Duration) -> R
     while Instant::now() < until {
         beat.tick().await;
         let sent = Instant::now();
-        let reported = frames.send(Message::text("x".repeat(FRAME_BYTES)))?;
-        ensure!(reported == websockets, "{reported} of {websockets} websockets listen");
+        let receivers = frames.send(Message::text("x".repeat(FRAME_BYTES)))?;
+        ensure!(receivers == websockets, "{receivers} of {websockets} websockets listen");
         for _ in 0..websockets {
             latencies.push(were_read.recv().await.context("all readers have ended")?.duration_since(sent));
         }

@@ -124,7 +124,7 @@ impl Listeners {
         Ok(())
     }
 
-    fn reported(&mut self) -> Vec<(String, Instant)> {
+    fn received(&mut self) -> Vec<(String, Instant)> {
         std::iter::from_fn(|| self.read.try_recv().ok()).map(|(_, id, at)| (id, at)).collect()
     }
 }
@@ -191,9 +191,9 @@ fn reported_blocks(
     }
     std::thread::sleep(BETWEEN_BLOCKS);
     let taken = served.processor_time()?.saturating_sub(before) / blocks;
-    let reported = listeners.reported();
+    let received = listeners.received();
     let mut ends: HashMap<&str, (Instant, Instant)> = HashMap::new();
-    for (hash, at) in &reported {
+    for (hash, at) in &received {
         let (first, last) = ends.entry(hash).or_insert((*at, *at));
         (*first, *last) = ((*first).min(*at), (*last).max(*at));
     }
@@ -202,7 +202,7 @@ fn reported_blocks(
     println!("a block, to the last of {subscribers}: {}", Figures::of(last));
     println!("  from the first of them to the last: {}", Figures::of(spread));
     println!("  processor time of the server a block: {taken:.1?}");
-    let figures = latencies(&mined, reported);
+    let figures = latencies(&mined, received);
     println!("  to each: {figures}");
     let expected = subscribers * usize::try_from(blocks)?;
     ensure!(figures.count() == expected, "{} frames were read of {expected}", figures.count());
@@ -231,7 +231,7 @@ fn watched(runtime: &Runtime, node: &SimNode, payer: &mut Payer, served: &Served
     }
     std::thread::sleep(BETWEEN_BLOCKS);
     let taken = served.processor_time()?.saturating_sub(before);
-    let figures = latencies(&submitted, listeners.reported());
+    let figures = latencies(&submitted, listeners.received());
     println!("a transaction to the one of {watches} who watches it, {WATCHED_A_SECOND} a second: {figures}");
     println!("  {:.1} % of a core", 100.0 * taken.as_secs_f64() / started.elapsed().as_secs_f64());
     ensure!(figures.count() >= submitted.len(), "{} frames were read of {}", figures.count(), submitted.len());

@@ -113,7 +113,7 @@ fn reported_transactions(
     let submitted = submit(node, payer, TOLD_A_SECOND, lasts)?;
     std::thread::sleep(LAST_FRAMES);
     let taken = served.processor_time()?.saturating_sub(before);
-    let figures = latencies(&submitted, subscribers.reported(Kind::Transaction));
+    let figures = latencies(&submitted, subscribers.received(Kind::Transaction));
     println!("a transaction to {SUBSCRIBERS} subscribers, {TOLD_A_SECOND} a second: {figures}");
     println!("  {:.1} % of a core", 100.0 * taken.as_secs_f64() / lasts.as_secs_f64());
     let expected = submitted.len() * SUBSCRIBERS;
@@ -146,10 +146,10 @@ fn reported_blocks(runtime: &Runtime, node: &SimNode, payer: &mut Payer, served:
         blocks.push(mine(node, IN_BLOCK)?);
     }
     std::thread::sleep(LAST_FRAMES);
-    let reported = subscribers.reported(Kind::Block);
+    let received = subscribers.received(Kind::Block);
     let last_reported = |(hash, at): &(String, Instant)| {
         let read =
-            reported.iter().filter(|(what, _)| what == hash).map(|(_, read)| read.saturating_duration_since(*at));
+            received.iter().filter(|(what, _)| what == hash).map(|(_, read)| read.saturating_duration_since(*at));
         read.max().unwrap_or_default().as_millis().to_string()
     };
     println!(
@@ -157,7 +157,7 @@ fn reported_blocks(runtime: &Runtime, node: &SimNode, payer: &mut Payer, served:
         blocks.iter().map(last_reported).collect::<Vec<_>>().join(" ")
     );
     let mined = HashMap::from_iter(blocks);
-    let figures = latencies(&mined, reported);
+    let figures = latencies(&mined, received);
     println!("a block of {} transactions to {SUBSCRIBERS} subscribers: {figures}", IN_BLOCK + 1);
     let expected = mined.len() * SUBSCRIBERS;
     ensure!(figures.count() == expected, "{} frames were read of {expected}", figures.count());
@@ -233,8 +233,8 @@ fn submit(node: &SimNode, payer: &mut Payer, a_second: u32, lasts: Duration) -> 
 }
 
 /// How long what happened was on its way to each who was told.
-fn latencies(happened: &HashMap<String, Instant>, reported: Vec<(String, Instant)>) -> Figures {
+fn latencies(happened: &HashMap<String, Instant>, received: Vec<(String, Instant)>) -> Figures {
     let on_the_way =
-        reported.into_iter().filter_map(|(what, read)| Some(read.saturating_duration_since(*happened.get(&what)?)));
+        received.into_iter().filter_map(|(what, read)| Some(read.saturating_duration_since(*happened.get(&what)?)));
     Figures::of(on_the_way)
 }

@@ -61,7 +61,7 @@ impl Subscribers {
     }
 
     /// All that those of one kind have read so far; what the others read is forgotten.
-    pub(crate) fn reported(&mut self, wanted: Kind) -> Vec<(String, Instant)> {
+    pub(crate) fn received(&mut self, wanted: Kind) -> Vec<(String, Instant)> {
         let read = std::iter::from_fn(|| self.read.try_recv().ok());
         read.filter(|(kind, ..)| *kind == wanted).map(|(_, id, at)| (id, at)).collect()
     }

@@ -46,6 +46,7 @@ const BRANCH_PAUSE: Duration = Duration::from_mins(10);
 pub(super) struct Branches {
     /// Whether there may be branches that the index does not have.
     is_due: bool,
+    /// When they were last searched for a block that a client waits for.
     searched_at: Option<Instant>,
     /// The end of the pause after requests to the node failed, this often in turn.
     pause_until: Option<Instant>,
@@ -60,16 +61,6 @@ struct LeftOut {
     status: ChainTipStatus,
     /// Until when; `None` as long as the node has no more of it.
     until: Option<Instant>,
-}
-
-/// The blocks of a branch.
-enum BranchBlocks {
-    /// Those that the node has the bytes of, the lowest first.
-    Found(Vec<BranchBlock>),
-    /// The branch is too long, or leaves the main chain too far below its tip.
-    OutOfBounds,
-    /// There is not enough time, memory or space on the disk for them now.
-    Exhausted,
 }
 
 impl Default for Branches {
@@ -143,12 +134,8 @@ impl SyncLoop<'_> {
                 self.follow.index.flush_soon()?;
                 self.reannounce()
             }
-            Err(error) if error.is_transient() && !error.is_stop() => {
+            Err(error) if !error.is_stop() && (error.is_transient() || matches!(error, SyncError::Node(_))) => {
                 self.branches.pause(&error);
-                Ok(())
-            }
-            Err(SyncError::Node(error)) if !matches!(error, NodeError::Stopped) => {
-                self.branches.pause(&error.into());
                 Ok(())
             }
             Err(error) => Err(error),
@@ -169,7 +156,7 @@ impl SyncLoop<'_> {
             let is_valid =
                 !matches!(status, ChainTipStatus::Active | ChainTipStatus::Invalid | ChainTipStatus::Unknown);
             let fork = height.to_u32().saturating_sub(*branch_length);
-            is_valid && fork.saturating_add(MAX_DEPTH) >= tip.height.to_u32() && *branch_length <= MAX_BRANCH
+            is_valid && is_near(fork.into(), tip) && *branch_length <= MAX_BRANCH
         });
         let mut new = Vec::new();
         for branch in branches {
@@ -187,13 +174,13 @@ impl SyncLoop<'_> {
         if self.branches.searched_at.is_some_and(|searched| searched.elapsed() < SEARCH_INTERVAL) {
             return Ok(false);
         }
-        let tip = chain.tip().map_or(0, |tip| tip.height.to_u32());
+        let Some(tip) = chain.tip() else { return Ok(false) };
         for hash in self.follow.published.requested_blocks() {
             if chain.block_place(hash)?.is_some() {
                 continue;
             }
             let header = self.follow.node.header(&hash)?.filter(|header| !header.is_active());
-            if header.is_some_and(|header| header.height.to_u32().saturating_add(MAX_DEPTH) >= tip) {
+            if header.is_some_and(|header| is_near(header.height, tip)) {
                 self.branches.searched_at = Some(Instant::now());
                 return Ok(true);
             }
@@ -209,12 +196,8 @@ impl SyncLoop<'_> {
                 self.branches.is_due = true;
                 break;
             }
-            let blocks = self.read_branch(branch.hash).and_then(|read| match read {
-                BranchBlocks::Found(blocks) => self.store_branch(blocks),
-                BranchBlocks::OutOfBounds => Ok(Some(0)),
-                BranchBlocks::Exhausted => Ok(None),
-            });
-            match blocks {
+            let read = self.read_branch(branch.hash);
+            match read.and_then(|blocks| blocks.map_or(Ok(None), |blocks| self.store_branch(blocks))) {
                 Ok(Some(0)) => self.branches.leave_out(branch, None),
                 Ok(Some(blocks)) => stored += blocks,
                 Ok(None) => {
@@ -250,6 +233,9 @@ impl SyncLoop<'_> {
             }
         }
         drop(before);
+        if new.is_empty() {
+            return Ok(Some(0));
+        }
         let mut update = self.follow.index.update()?;
         if !update.required_space_for(&new)?.is_free() {
             return Ok(None);
@@ -265,11 +251,12 @@ impl SyncLoop<'_> {
         Ok(Some(kept))
     }
 
-    /// The blocks of a branch up to this one, and their rows. Changes nothing.
-    fn read_branch(&mut self, hash: BlockHash) -> Result<BranchBlocks, SyncError> {
+    /// The blocks of a branch up to this one that the node has the bytes of, the lowest first, and their rows; none if it is too
+    /// long. `None` if there is not enough time, memory or space on the disk for them now. Changes nothing.
+    fn read_branch(&mut self, hash: BlockHash) -> Result<Option<Vec<BranchBlock>>, SyncError> {
         let began = Instant::now();
         let chain = self.follow.index.snapshot()?;
-        let Some((fork, branch)) = self.path_to_fork(&chain, hash)? else { return Ok(BranchBlocks::OutOfBounds) };
+        let Some((fork, branch)) = self.path_to_fork(&chain, hash)? else { return Ok(Some(Vec::new())) };
         drop(chain);
         let node = self.follow.node;
         let mut dropped = self.follow.index.update()?;
@@ -282,7 +269,7 @@ impl SyncLoop<'_> {
         };
         while dropped.tip() != Some(fork) {
             if !goes_on(&dropped, &[])? || dropped.disconnect()?.is_none() {
-                return Ok(BranchBlocks::Exhausted);
+                return Ok(None);
             }
         }
         let (parser, mut height, mut blocks) = (dropped.parser(), fork.height, Vec::new());
@@ -294,27 +281,25 @@ impl SyncLoop<'_> {
             };
             let block = parser.parse(hash, bytes)?;
             if !goes_on(&dropped, std::slice::from_ref(&block))? {
-                return Ok(BranchBlocks::Exhausted);
+                return Ok(None);
             }
             dropped.connect(std::slice::from_ref(&block))?;
             height = height.next();
             blocks.push(BranchBlock { height, row: dropped.block(height)?, block });
         }
-        Ok(BranchBlocks::Found(blocks))
+        Ok(Some(blocks))
     }
 
     /// The newest block of the main chain below a branch, and the hashes of the branch, the lowest first; `None` if it is too
-    /// long, or leaves the main chain too far below its tip.
+    /// long.
     fn path_to_fork(&self, chain: &Snapshot, mut hash: BlockHash) -> Result<Option<(Tip, Vec<BlockHash>)>, SyncError> {
         let mut branch = Vec::new();
         for _ in 0..=MAX_BRANCH {
             if let Some(place) = chain.block_place(hash)?
                 && place.membership == ChainMembership::Main
             {
-                let tip = chain.tip().map_or(0, |tip| tip.height.to_u32());
                 branch.reverse();
-                let is_near = place.height.to_u32().saturating_add(MAX_DEPTH) >= tip;
-                return Ok(is_near.then_some((Tip { height: place.height, hash }, branch)));
+                return Ok(Some((Tip { height: place.height, hash }, branch)));
             }
             branch.push(hash);
             let Some(previous) = self.follow.node.header(&hash)?.and_then(|header| header.previous) else { break };
@@ -322,6 +307,11 @@ impl SyncLoop<'_> {
         }
         Ok(None)
     }
+}
+
+/// Whether so few blocks are above this height that a branch from there is stored.
+fn is_near(height: Height, tip: Tip) -> bool {
+    height.to_u32().saturating_add(MAX_DEPTH) >= tip.height.to_u32()
 }
 
 #[cfg(test)]

@@ -467,10 +467,10 @@ impl Cacheability {
     }
 
     /// What an answer depends on in which the field has this value; `None` is null.
-    pub(crate) fn dependency(self, reported: Option<&Value>) -> Dependency {
+    pub(crate) fn dependency(self, value: Option<&Value>) -> Dependency {
         match self {
             Immutable | ByArgument => Dependency::Object,
-            ImmutableIfFound if reported.is_some_and(is_all_there) => Dependency::Object,
+            ImmutableIfFound if value.is_some_and(is_all_there) => Dependency::Object,
             UntilNextTip => Dependency::Chain,
             // an object that is missing may arrive in the mempool, or become stale
             ImmutableIfFound | UntilNextHead => Dependency::Head,

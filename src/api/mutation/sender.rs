@@ -92,11 +92,11 @@ impl Sender {
             Ok(Ok(outcome)) => outcome,
         };
         let PackageOutcome { message, transactions, replaced } = outcome;
-        let reported: HashMap<_, _> = transactions.into_iter().map(|reported| (reported.wtxid, reported)).collect();
+        let node_results: HashMap<_, _> = transactions.into_iter().map(|result| (result.wtxid, result)).collect();
         let among: Arc<HashSet<_>> = Arc::new(brought.iter().map(|brought| brought.txid).collect());
         let all_show = |view: &View| {
             for brought in &brought {
-                let shows = match reported.get(&brought.wtxid) {
+                let shows = match node_results.get(&brought.wtxid) {
                     Some(SubmittedTransaction { verdict: Some(Err(refusal)), .. }) => {
                         shows(view, refusal, brought, &among)?
                     }
@@ -113,7 +113,7 @@ impl Sender {
         let view = view.as_ref();
         let mut results = Vec::with_capacity(brought.len());
         for (brought, before) in brought.iter().zip(before) {
-            results.push(match reported.get(&brought.wtxid) {
+            results.push(match node_results.get(&brought.wtxid) {
                 Some(SubmittedTransaction { other_wtxid: Some(_), .. }) => {
                     BroadcastResult::success(BroadcastOutcome::AlreadyInMempool, brought, view, Vec::new())
                 }
@@ -126,7 +126,7 @@ impl Sender {
                 _ => BroadcastResult::not_tried(brought, &message),
             });
         }
-        let fee_rate = fee_rate(reported.values().filter_map(|reported| reported.verdict.as_ref()?.as_ref().ok()));
+        let fee_rate = fee_rate(node_results.values().filter_map(|result| result.verdict.as_ref()?.as_ref().ok()));
         let replaced: BTreeSet<_> = replaced.into_iter().collect();
         Ok(PackageResult { message, results, replaced: replaced.into_iter().collect(), fee_rate })
     }
@@ -221,13 +221,13 @@ fn refused(
         }),
         None => None,
     };
-    let reported = match reject_code(&refusal) {
+    let of_code = match reject_code(&refusal) {
         RejectCode::AlreadyConfirmed => Some(BroadcastOutcome::AlreadyConfirmed),
         RejectCode::AlreadyInMempool => Some(BroadcastOutcome::AlreadyInMempool),
         _ => None,
     };
     // the chain knows better than the node, which knows of a block by its unspent outputs only
-    let outcome = if there == Some(BroadcastOutcome::AlreadyConfirmed) { there } else { reported.or(there) };
+    let outcome = if there == Some(BroadcastOutcome::AlreadyConfirmed) { there } else { of_code.or(there) };
     match (outcome, view) {
         (Some(outcome), view) => BroadcastResult::success(outcome, brought, view, Vec::new()),
         (None, Some(view)) => {

@@ -268,6 +268,11 @@ impl Api {
         following::catch_up(node, &mut self.index, &self.published, &self.live, None).unwrap();
     }
 
+    /// The blocks that clients wait for and the index does not have.
+    pub(crate) fn requested_blocks(&self) -> Vec<BlockHash> {
+        self.published.requested_blocks()
+    }
+
     /// Follows a node until its stop flag is raised.
     pub(crate) fn keep_following(&mut self, node: &Node) {
         let wake = Wake::default();

@@ -23,9 +23,9 @@ struct Sources(Arc<Mutex<Vec<mpsc::UnboundedSender<Payload>>>>);
 
 impl Sources {
     fn begin(&self) -> Payloads {
-        let (sender, reported) = mpsc::unbounded_channel();
+        let (sender, receiver) = mpsc::unbounded_channel();
         self.0.lock().push(sender);
-        UnboundedReceiverStream::new(reported).boxed()
+        UnboundedReceiverStream::new(receiver).boxed()
     }
 
     fn begun(&self) -> usize {
@@ -334,19 +334,19 @@ async fn a_stream_whose_readers_are_all_stuck_is_left_to_them() {
 
 /// Streams of one key, each payload with its number as its resume point. A reader that resumes from a point is sent its number.
 fn counting(streams: &Fanout, key: RequestKey, bytes: usize) -> (mpsc::UnboundedSender<u64>, impl Fn() -> Payloads) {
-    let (say, reported) = mpsc::unbounded_channel::<u64>();
-    let reported = Arc::new(Mutex::new(Some(reported)));
+    let (say, receiver) = mpsc::unbounded_channel::<u64>();
+    let receiver = Arc::new(Mutex::new(Some(receiver)));
     let streams = streams.clone();
     let join = move || {
-        let reported = reported.clone();
+        let receiver = receiver.clone();
         let key = key.clone();
         let begin = move |behind: Option<ResumePoint>| {
             if let Some(place) = behind {
                 let behind = payload(&format!("behind {}", place.to_number()));
                 return begun(stream::iter([behind]).chain(stream::pending()).boxed());
             }
-            let reported = reported.lock().take().expect("it is begun once");
-            let payloads = UnboundedReceiverStream::new(reported).map(move |number| SubscriptionPayload {
+            let receiver = receiver.lock().take().expect("it is begun once");
+            let payloads = UnboundedReceiverStream::new(receiver).map(move |number| SubscriptionPayload {
                 payload: payload(&format!("{number:0>bytes$}")),
                 cost: 1,
                 resume_point: Some(ResumePoint::number(number)),

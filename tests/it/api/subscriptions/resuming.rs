@@ -130,9 +130,12 @@ fn a_stream_goes_on_behind_a_stale_block_that_this_server_never_had() {
     let node = Node::connect(NodeOptions::new(Network::Regtest, sim.url(), auth)).unwrap().with_stop(stop.clone());
     let document = format!("subscription {{ event: chainEvents(after: {cursor}) {{ {BLOCKS} }} }}");
     let mut stream = api.schema.execute_stream(Request::new(document), None);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    let moment = Duration::from_millis(100);
+    runtime.block_on(async { tokio::time::timeout(moment, stream.next()).await }).unwrap_err();
+    assert_eq!(api.requested_blocks(), [mined[2].block_hash()], "it is searched on the node's branches");
     let events: Vec<_> = std::thread::scope(|scope| {
         scope.spawn(|| api.keep_following(&node));
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         let events = (0..5).map(|_| response_json(runtime.block_on(stream.next()).unwrap())).collect();
         stop.raise();
         events
