@@ -125,7 +125,7 @@ impl Subjects {
         while txids.len() < count {
             let txnum = TxNum(u32::try_from(rng.between(1, u64::from(transactions) - 1))?);
             let stored = chain.transaction(txnum)?.context("it is below the tip")?;
-            let transaction: bitcoin::Transaction = bitcoin::consensus::deserialize(&stored.raw)?;
+            let transaction: bitcoin::Transaction = bitcoin::consensus::deserialize(stored.parts.raw())?;
             let script = &transaction.output.first().context("it has outputs")?.script_pubkey;
             scripts.push(chain.script_key(script.as_bytes()));
             txids.push(stored.txid);

@@ -32,6 +32,7 @@ pub mod spending;
 pub mod subsidy;
 mod test_data;
 mod time;
+mod transaction_parts;
 
 pub use address::{AddressEncoding, AddressError, address_beginning, address_of, parse_address, parse_any_address};
 pub use asm::{asm, script_sig_asm};
@@ -45,3 +46,4 @@ pub use script::ScriptType;
 pub use secrets::hidden;
 pub use sigops::{adjusted_vsize, may_count_for_more, policy_weight, sigop_cost};
 pub use time::median_time_past;
+pub use transaction_parts::{OutputPart, TransactionParts};

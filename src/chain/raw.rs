@@ -326,6 +326,17 @@ impl<'a> RawTransaction<'a> {
     }
 }
 
+/// The scriptSig of the first input of a transaction, `None` if the bytes end before it or there is no input.
+#[must_use]
+pub fn first_script_sig(transaction: &[u8]) -> Option<&[u8]> {
+    // behind the version, and the marker and flag of witnesses (BIP144)
+    let at = if transaction.get(4) == Some(&0) { 6 } else { 4 };
+    let mut reader = ByteReader { bytes: transaction, at: at.min(transaction.len()) };
+    let input_count = reader.length().ok()?;
+    reader.take(36).ok().filter(|_| input_count > 0)?;
+    reader.var_bytes().ok()
+}
+
 /// A block in its serialised form: its header and its transactions.
 #[derive(Clone, Debug)]
 pub struct RawBlock<'a> {

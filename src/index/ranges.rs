@@ -8,11 +8,12 @@ use std::ops::{Range, RangeInclusive};
 use bitcoin::{BlockHash, Txid};
 
 use super::error::IndexError;
+use super::frozen::FrozenCopy;
 use super::hot::tables::blocks::BlockRow;
 use super::hot::tables::stale_blocks::{self, StaleBlock};
 use super::hot::tables::transactions::TransactionRow;
 use super::keys::TxNum;
-use super::snapshot::{Snapshot, StoredTransaction};
+use super::snapshot::{Occurrence, Snapshot, StoredTransaction};
 use crate::chain::Height;
 
 impl Snapshot {
@@ -50,7 +51,10 @@ impl Snapshot {
     pub fn txids(&self, first: TxNum, count: u32) -> Result<Vec<Txid>, IndexError> {
         let (frozen, live) = self.split_range(first, count)?;
         let mut txids = self.generations.txids(frozen)?;
-        self.each_transaction(live, |row| txids.push(row.txid))?;
+        self.each_transaction(live, |_, row| {
+            txids.push(row.txid);
+            Ok(())
+        })?;
         Ok(txids)
     }
 
@@ -74,11 +78,51 @@ impl Snapshot {
         let (frozen, live) = self.split_range(first, count)?;
         let mut found = Vec::new();
         self.generations.append_raw_transactions(frozen, bytes, |txid, fee| found.push((txid, fee)))?;
-        self.each_transaction(live, |row| {
+        self.each_transaction(live, |_, row| {
             bytes.extend_from_slice(row.raw);
-            found.push((row.txid, (!row.is_coinbase).then_some(row.fee)));
+            found.push((row.txid, row.paid_fee()));
+            Ok(())
         })?;
         Ok(found)
+    }
+
+    /// The newest copies of `count` transactions of a block of the active chain: themselves, unless the chain repeats one later
+    /// (BIP30). `first` is the position of the first of them, `at` its place.
+    ///
+    /// Errors: storage errors; [`IndexError::Corrupt`] if a row is missing or damaged.
+    pub fn newest_of_block(
+        &self,
+        first: TxNum,
+        at: Occurrence,
+        count: u32,
+    ) -> Result<Vec<StoredTransaction>, IndexError> {
+        let (frozen, live) = self.split_range(first, count)?;
+        let mut own = self.generations.of_block(frozen, at)?;
+        self.each_transaction(live, |txnum, row| {
+            let at = Occurrence { index: at.index.saturating_add(txnum.0 - first.0), ..at };
+            own.push(FrozenCopy { stored: StoredTransaction::of_row(txnum, at, row)?, is_newest: false });
+            Ok(())
+        })?;
+        let later = self.generations.look_up_several(&own, |own| self.later_copy(own))?;
+        let newest = own.into_iter().zip(later).map(|(FrozenCopy { stored, is_newest }, later)| match later {
+            Some(later) => self.transaction(later)?.ok_or_else(|| missing(later)),
+            None => {
+                if !is_newest {
+                    self.generations.keep(FrozenCopy { stored: stored.clone(), is_newest: true });
+                }
+                Ok(stored)
+            }
+        });
+        newest.collect()
+    }
+
+    /// The newest copy of a transaction behind it, if there is one.
+    fn later_copy(&self, FrozenCopy { stored, is_newest }: &FrozenCopy) -> Result<Option<TxNum>, IndexError> {
+        let live = self.live_positions(&stored.txid)?.pop().filter(|live| *live > stored.txnum);
+        match live {
+            None if !is_newest => self.generations.later_copy(&stored.txid, stored.txnum),
+            live => Ok(live),
+        }
     }
 
     /// The coinbases of those blocks of the active chain that begin at one of these positions, lowest first, read
@@ -95,8 +139,7 @@ impl Snapshot {
         let live = live.map(|start| Ok::<_, IndexError>(TxNum::from_key(*start?.0.value())));
         Ok(frozen.chain(live).map(|start| {
             let txnum = start?;
-            let missing = || IndexError::corrupt("transactions", format!("row {txnum} is missing"));
-            self.transaction(txnum)?.ok_or_else(missing)
+            self.transaction(txnum)?.ok_or_else(|| missing(txnum))
         }))
     }
 
@@ -114,22 +157,15 @@ impl Snapshot {
     fn each_transaction(
         &self,
         txnums: Range<TxNum>,
-        mut visit: impl FnMut(TransactionRow<'_>),
+        mut visit: impl FnMut(TxNum, TransactionRow<'_>) -> Result<(), IndexError>,
     ) -> Result<(), IndexError> {
         let mut rows = self.transactions.range::<&[u8; 4]>(&txnums.start.to_key()..&txnums.end.to_key())?;
         for txnum in (txnums.start.0..txnums.end.0).map(TxNum) {
             let row = rows.next().transpose()?.filter(|(key, _)| *key.value() == txnum.to_key());
-            let (_, row) = row.ok_or_else(|| IndexError::corrupt("transactions", format!("row {txnum} is missing")))?;
-            visit(TransactionRow::decode(row.value())?);
+            let (_, row) = row.ok_or_else(|| missing(txnum))?;
+            visit(txnum, TransactionRow::decode(row.value())?)?;
         }
         Ok(())
-    }
-
-    /// The newest copies of these txids on the active chain, `None` for one that it does not have. Many are looked up at a time.
-    ///
-    /// Errors: storage errors; [`IndexError::Threads`].
-    pub fn newest_positions(&self, txids: &[Txid]) -> Result<Vec<Option<TxNum>>, IndexError> {
-        self.generations.look_up_several(txids, |txid| Ok(self.positions(txid)?.last().copied()))
     }
 
     /// The row of a block that left the active chain, without its bytes.
@@ -185,4 +221,8 @@ impl Snapshot {
         use redb::ReadableTableMetadata;
         Ok(self.stale_raw_blocks.len()?)
     }
+}
+
+fn missing(txnum: TxNum) -> IndexError {
+    IndexError::corrupt("transactions", format!("row {txnum} is missing"))
 }

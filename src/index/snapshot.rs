@@ -30,8 +30,8 @@ use super::hot::{block_filters as filters, miners};
 use super::keys::{Position, Salt, TxNum};
 use super::optional::OptionalReads;
 use super::table_rows::TableRows;
-use crate::chain::Height;
 use crate::chain::pools::Pools;
+use crate::chain::{Height, TransactionParts};
 
 /// The rows of the miners of blocks.
 pub(super) type MinerBlocksTable = ReadOnlyTable<&'static [u8; 6], &'static [u8; 24]>;
@@ -93,8 +93,8 @@ pub struct StoredTransaction {
     pub at: Occurrence,
     /// Its fee in sat, `None` for a coinbase.
     pub fee: Option<u64>,
-    /// Its serialisation, witness included.
-    pub raw: Vec<u8>,
+    /// Its serialisation and its parts.
+    pub parts: Arc<TransactionParts>,
 }
 
 /// What identifies a transaction that is read together with others.
@@ -396,9 +396,8 @@ impl Snapshot {
             return self.generations.transaction(txnum);
         }
         let Some(row) = self.transactions.get(&txnum.to_key())? else { return Ok(None) };
-        let TransactionRow { txid, fee, is_coinbase, raw } = TransactionRow::decode(row.value())?;
-        let (at, fee) = (self.live_occurrence(txnum)?, (!is_coinbase).then_some(fee));
-        Ok(Some(StoredTransaction { txnum, txid, at, fee, raw: raw.to_vec() }))
+        let row = TransactionRow::decode(row.value())?;
+        StoredTransaction::of_row(txnum, self.live_occurrence(txnum)?, row).map(Some)
     }
 
     /// Whether the block at this height is in a generation.
@@ -443,7 +442,7 @@ impl Snapshot {
     }
 
     /// The live transactions with this txid, oldest first.
-    fn live_positions(&self, txid: &Txid) -> Result<Vec<TxNum>, IndexError> {
+    pub(super) fn live_positions(&self, txid: &Txid) -> Result<Vec<TxNum>, IndexError> {
         let prefix = self.salt.txid_prefix(txid);
         let (from, to) = (txids::key(prefix, self.generations.end()), txids::key(prefix, TxNum(u32::MAX)));
         let mut found = Vec::new();
@@ -474,6 +473,20 @@ pub(super) fn if_exists<T>(table: Result<T, TableError>) -> Result<Option<T>, In
         Err(TableError::TableDoesNotExist(_)) => Ok(None),
         table => Ok(Some(table?)),
     }
+}
+
+impl StoredTransaction {
+    /// A transaction of the live tables.
+    pub(super) fn of_row(txnum: TxNum, at: Occurrence, row: TransactionRow<'_>) -> Result<Self, IndexError> {
+        Ok(Self { txnum, txid: row.txid, at, fee: row.paid_fee(), parts: parts_of(txnum, row.raw.to_vec())? })
+    }
+}
+
+/// The parts of the transaction at a position.
+pub(super) fn parts_of(txnum: TxNum, raw: Vec<u8>) -> Result<Arc<TransactionParts>, IndexError> {
+    let no_transaction =
+        |error| IndexError::corrupt("transactions", format!("row {txnum} is not a transaction: {error}"));
+    TransactionParts::of(raw).map(Arc::new).map_err(no_transaction)
 }
 
 fn filled_hash(byte: u8) -> BlockHash {

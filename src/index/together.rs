@@ -49,7 +49,7 @@ impl Snapshot {
         &self,
         wanted: &[WantedTransaction],
         bytes: usize,
-        make: impl Fn(StoredTransaction) -> Result<T, IndexError> + Sync,
+        make: impl Fn(StoredTransaction) -> T + Sync,
     ) -> Result<Vec<Option<T>>, IndexError> {
         let bytes = ReadBytes { read: AtomicUsize::new(0), most: bytes };
         // reading one of them alone meets the error again
@@ -58,7 +58,7 @@ impl Snapshot {
         let mut frozen = Vec::new();
         for (at, found) in found.into_iter().enumerate() {
             match found {
-                Some(FoundTransaction::Live(stored)) => results[at] = make(stored).ok(),
+                Some(FoundTransaction::Live(stored)) => results[at] = Some(make(stored)),
                 Some(FoundTransaction::Frozen(found)) => frozen.push((at, found)),
                 None => {}
             }
@@ -70,7 +70,7 @@ impl Snapshot {
             if has_failed.load(Ordering::Relaxed) || !bytes.take(found.length()) {
                 return Ok((*at, None));
             }
-            let result = self.generations.read_located(found).and_then(&make);
+            let result = self.generations.read_newest(found).map(&make);
             has_failed.fetch_or(result.is_err(), Ordering::Relaxed);
             Ok((*at, result.ok()))
         })?;
@@ -89,7 +89,7 @@ impl Snapshot {
         let Some(txid) = txid.filter(|_| !bytes.is_used_up()) else { return Ok(None) };
         let newest = match self.newest_live(&txid)? {
             // its size is known only now
-            Some(live) if !bytes.take(live.raw.len()) => None,
+            Some(live) if !bytes.take(live.parts.raw().len()) => None,
             Some(live) => Some(FoundTransaction::Live(live)),
             None => self.generations.locate(txid)?.map(FoundTransaction::Frozen),
         };

@@ -138,7 +138,7 @@ fn compare_transaction(
     stored: &StoredTransaction,
     expected: &VerboseTransaction,
 ) -> Result<Option<String>, IndexError> {
-    let Ok(raw) = RawTransaction::parse_whole(&stored.raw) else { return Ok(Some("is damaged".into())) };
+    let Ok(raw) = RawTransaction::parse_whole(stored.parts.raw()) else { return Ok(Some("is damaged".into())) };
     if (stored.txid, raw.txid()) != (expected.txid, expected.txid) {
         return Ok(Some(format!("the index has {} in its place", stored.txid)));
     }
@@ -171,7 +171,7 @@ fn compare_input(
     let before = chain.positions(&txid)?.into_iter().rfind(|txnum| *txnum < spending);
     let Some(funding) = before else { return Ok(Some(format!("the index does not have {txid}"))) };
     let Some(stored) = chain.transaction(funding)? else { return Ok(Some(format!("{txid} is missing"))) };
-    let output = RawTransaction::parse_whole(&stored.raw).ok().and_then(|raw| raw.output(vout));
+    let output = RawTransaction::parse_whole(stored.parts.raw()).ok().and_then(|raw| raw.output(vout));
     let same_output = output.is_some_and(|output| {
         output.value == spent.output.value.to_sat() && output.script_pubkey == spent.output.script_pubkey.as_bytes()
     });

@@ -3,11 +3,10 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use bitcoin::{Script, ScriptBuf};
+use bitcoin::ScriptBuf;
 
 use super::View;
 use crate::chain::address_of;
-use crate::chain::raw::RawTransaction;
 use crate::index::{IndexError, OpReturnPosition, TxNum};
 
 /// The most transactions that a lookup reads. One address has a few, one in each generation of the index that pays it.
@@ -70,13 +69,8 @@ impl View {
                     what: format!("transaction {txnum} of an address is missing"),
                 };
                 let stored = self.head.chain.transaction(*txnum)?.ok_or_else(missing)?;
-                count(stored.raw.len())?;
-                let transaction = RawTransaction::parse_whole(&stored.raw).map_err(|error| IndexError::Corrupt {
-                    table: "transactions",
-                    what: format!("transaction {txnum}: {error}"),
-                })?;
-                for output in transaction.outputs() {
-                    let script = Script::from_bytes(output.script_pubkey);
+                count(stored.parts.raw().len())?;
+                for script in stored.parts.outputs().map(|output| output.script_pubkey) {
                     let address = address_of(script, self.network());
                     if let Some(address) = address.filter(|it| it.starts_with(prefix) && candidate.is_of(it)) {
                         same.insert(address, script.to_owned());

@@ -182,7 +182,8 @@ impl View {
         if block.is_main() {
             let txnum = block.first_txnum()?;
             let stored = self.head.chain.transaction(txnum)?;
-            return Ok(stored.ok_or_else(|| corrupt("transactions", format!("row {txnum} is missing")))?.raw);
+            let stored = stored.ok_or_else(|| corrupt("transactions", format!("row {txnum} is missing")))?;
+            return Ok(stored.parts.raw().to_vec());
         }
         let coinbase = self.head.chain.stale_coinbase(block.height, block.row.hash)?;
         coinbase.ok_or_else(|| corrupt("stale_blocks", format!("the row of {} is missing", block.row.hash)))

@@ -42,13 +42,16 @@ impl View {
         let submitted_as = Some(wtxid_of(&parts));
         match self.transaction(&txid)? {
             Some(known) if known.raw() == raw => return Ok(known),
-            Some(known) => return Ok(Transaction { parts: TransactionParts::new(parts, raw), submitted_as, ..known }),
+            Some(known) => {
+                let parts = Arc::new(TransactionParts::new(parts, raw));
+                return Ok(Transaction { parts, submitted_as, ..known });
+            }
             None => {}
         }
         Ok(Transaction {
             txid,
             bytes_read: raw.len(),
-            parts: TransactionParts::new(parts, raw),
+            parts: Arc::new(TransactionParts::new(parts, raw)),
             place: None,
             unconfirmed: None,
             departed: None,

@@ -42,20 +42,22 @@ mod sync_state;
 mod tip_history;
 mod together;
 mod transaction;
-mod transaction_parts;
 
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use bitcoin::Network;
+use parking_lot::Mutex;
 
 use crate::chain::Height;
 use crate::chain::merkle::MerkleTree;
+use crate::index::SpendCursor;
 use byte_budget::ByteBudget;
 use kept_by_block::KeptByBlock;
 use proofs::WitnessTree;
 use together::WantedTogether;
 
+pub use crate::chain::{OutputPart, TransactionParts};
 pub use addresses::FoundAddress;
 pub use balance_changes::ScriptChange;
 pub use block::Block;
@@ -89,7 +91,6 @@ pub use sync_state::{IndexingSpeed, SyncPhase, SyncState, SyncStatus};
 pub use tip_history::{TipChange, TipHistory};
 pub use together::wait_once;
 pub use transaction::{ConfirmedPlace, Transaction, TransactionState, state_after};
-pub use transaction_parts::{OutputPart, TransactionParts};
 
 pub use crate::index::{
     BlockRow, ChainMembership, ChainTotals, CountAndValue, DeadTransaction, DiskShortage, FORMAT_VERSION, IndexError,
@@ -118,6 +119,7 @@ pub struct View {
     node_client: NodeClient,
     read_set: ReadSet,
     wanted: WantedTogether,
+    spend_cursor: Mutex<SpendCursor>,
     mined: KeptByBlock<MinedFeerates>,
     txid_trees: KeptByBlock<MerkleTree>,
     witness_trees: KeptByBlock<Option<WitnessTree>>,
@@ -140,6 +142,7 @@ impl View {
             node_client: NodeClient::default(),
             read_set: ReadSet::default(),
             wanted: WantedTogether::default(),
+            spend_cursor: Mutex::default(),
             mined: KeptByBlock::default(),
             txid_trees: KeptByBlock::default(),
             witness_trees: KeptByBlock::default(),

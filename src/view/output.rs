@@ -74,8 +74,13 @@ impl View {
         self.spender_of_copy(place.txnum, vout, transaction.is_newest)
     }
 
+    /// The input on the active chain that spends an output of the transaction at this position.
+    fn spending_input(&self, funding: TxNum, vout: u32) -> Result<Option<SpendingInput>, IndexError> {
+        self.head.chain.spender_near(&mut self.spend_cursor.lock(), funding, vout)
+    }
+
     fn spender_of_copy(&self, funding: TxNum, vout: u32, is_newest: bool) -> Result<Option<Spender>, IndexError> {
-        let Some(spender) = self.head.chain.spender(funding, vout)? else { return Ok(None) };
+        let Some(spender) = self.spending_input(funding, vout)? else { return Ok(None) };
         let height = self.head.chain.occurrence(spender.txnum)?.height;
         Ok(Some(Spender { txnum: spender.txnum, vin: spender.vin, height, is_newest }))
     }
@@ -110,7 +115,7 @@ impl View {
         // the newest copy is the one that counts at the tip, so that no other need be looked up (BIP30)
         let newest = transaction.place.filter(|place| transaction.is_newest && place.txnum != TxNum(0));
         let status = match newest {
-            Some(place) => Some(status_of(output, || self.head.chain.spender(place.txnum, vout))?),
+            Some(place) => Some(status_of(output, || self.spending_input(place.txnum, vout))?),
             None if transaction.unconfirmed.is_some() => Some(status_of(output, || Ok(None))?),
             None => self.spend_status_at(transaction, vout, &self.tip_block()?)?,
         };
@@ -137,7 +142,7 @@ impl View {
         if copy == TxNum(0) || never_spendable(output.script_pubkey) {
             return Ok(Some(SpendStatus::Unspendable));
         }
-        if self.head.chain.spender(copy, vout)?.is_some_and(|spender| spender.txnum < end) {
+        if self.spending_input(copy, vout)?.is_some_and(|spender| spender.txnum < end) {
             return Ok(Some(SpendStatus::Spent));
         }
         Ok(Some(if newest == Some(copy) { SpendStatus::Unspent } else { SpendStatus::Unspendable }))
@@ -155,7 +160,7 @@ impl View {
         let Some(place) = transaction.place else { return Ok(None) };
         let overwritten = !transaction.is_newest
             && self.latest_position(&transaction.txid)?.is_some_and(|latest| latest > place.txnum)
-            && self.head.chain.spender(place.txnum, vout)?.is_none();
+            && self.spending_input(place.txnum, vout)?.is_none();
         Ok(overwritten.then_some(UnspendableReason::Bip30Overwritten))
     }
 

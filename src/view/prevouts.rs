@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::ops::Range;
+use std::sync::Arc;
 
 use bitcoin::{TxOut, Txid};
 
@@ -23,7 +24,7 @@ pub struct FundedOutput {
 }
 
 /// A transaction, and the height of its block.
-pub(super) type Funding = (TransactionParts, Option<Height>);
+pub(super) type Funding = (Arc<TransactionParts>, Option<Height>);
 
 impl View {
     /// The outputs that these inputs of a transaction spend, in the order of the inputs. `None` for the input of a coinbase,
@@ -99,7 +100,7 @@ impl View {
     {
         self.count(0)?;
         let newest: Vec<_> = wanted.iter().copied().map(WantedTransaction::Newest).collect();
-        let make = |stored| Self::placed(stored).map(funding_of);
+        let make = |stored| funding_of(Self::placed(stored));
         let together = self.head.chain.read_several(&newest, self.budget.left(), make)?;
         let each = wanted.iter().zip(together).map(|(txid, read)| {
             let found = match read {

@@ -146,8 +146,8 @@ impl ReadSet {
         if !place.is_coinbase() {
             return;
         }
-        let Some(input) = transaction.parts.input.first() else { return };
-        if self.may_recur(coinbase::height(&input.script_sig), place.height, rule_from) {
+        let Some(script_sig) = transaction.parts.first_script_sig() else { return };
+        if self.may_recur(coinbase::height(script_sig), place.height, rule_from) {
             self.depends_on(Dependency::Chain);
         }
     }

@@ -117,7 +117,7 @@ impl View {
     /// A transaction in a tree of replacements, wherever it is.
     pub fn replacement(&self, txid: &Txid) -> Result<Replacement, IndexError> {
         if let Some(stored) = self.head.chain.newest(txid)? {
-            let found = Self::placed(stored)?;
+            let found = Self::placed(stored);
             let first_seen = self.first_seen_at(&found)?;
             let (fee, size) = (found.place.and_then(|place| place.fee), Some(vsize(found.parts.weight())));
             return Ok(Replacement { fee, vsize: size, first_seen, is_confirmed: true });

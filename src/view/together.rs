@@ -176,7 +176,7 @@ impl View {
             });
         }
         let bytes = self.budget.left().saturating_sub(self.wanted.lock().result_bytes);
-        let make = |stored| Self::newest_placed(stored).map(Arc::new);
+        let make = |stored| Arc::new(Self::newest_placed(stored));
         // each field that finds nothing reads alone, and meets the error
         let Ok(found) = self.head.chain.read_several(&distinct, bytes, make) else { return };
         let mut state = self.wanted.lock();

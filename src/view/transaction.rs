@@ -5,13 +5,11 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use bitcoin::consensus::deserialize_partial;
 use bitcoin::{BlockHash, Txid, Weight, Wtxid};
 
 use super::block::Block;
-use super::transaction_parts::{OutputPart, TransactionParts};
 use super::{BudgetExceeded, View, corrupt};
-use crate::chain::{Height, wide};
+use crate::chain::{Height, OutputPart, TransactionParts, wide};
 use crate::index::{IndexError, Occurrence, StoredTransaction, TxNum};
 use crate::mempool::{Departed, Departure, Entry};
 
@@ -27,7 +25,7 @@ pub struct Transaction {
     /// Its txid.
     pub txid: Txid,
     /// Its parts.
-    pub parts: TransactionParts,
+    pub parts: Arc<TransactionParts>,
     /// Its place on the active chain, `None` if no block of that contains it.
     pub place: Option<ConfirmedPlace>,
     /// Its entry in the mempool, if it is there.
@@ -122,7 +120,7 @@ impl Transaction {
     }
 
     /// One of the active chain.
-    fn on_chain(txid: Txid, parts: TransactionParts, place: ConfirmedPlace) -> Self {
+    fn on_chain(txid: Txid, parts: Arc<TransactionParts>, place: ConfirmedPlace) -> Self {
         Self {
             txid,
             bytes_read: parts.raw().len(),
@@ -163,7 +161,7 @@ impl Transaction {
     /// The sum of all outputs in sat. Saturates, which no valid transaction reaches.
     #[must_use]
     pub fn output_value(&self) -> u64 {
-        self.parts.output.iter().fold(0, |sum, output| sum.saturating_add(output.value.to_sat()))
+        self.parts.outputs().fold(0, |sum, output| sum.saturating_add(output.value.to_sat()))
     }
 }
 
@@ -182,7 +180,7 @@ impl View {
     /// The transaction with this txid; `None` if the index does not know it.
     pub fn transaction(&self, txid: &Txid) -> Result<Option<Transaction>, IndexError> {
         if let Some(stored) = self.head.chain.newest(txid)? {
-            return Self::newest_placed(stored).map(Some);
+            return Ok(Some(Self::newest_placed(stored)));
         }
         if let Some(entry) = self.head.mempool.get(txid) {
             return Ok(self.unconfirmed(entry));
@@ -211,7 +209,7 @@ impl View {
         }
         let Some(stored) = self.head.chain.find_wtxid(wtxid)? else { return Ok(None) };
         let txnum = stored.txnum;
-        self.marked_if_replaced(Self::placed(stored)?, txnum).map(Some)
+        self.marked_if_replaced(Self::placed(stored), txnum).map(Some)
     }
 
     /// A transaction of the mempool.
@@ -220,7 +218,7 @@ impl View {
         Some(Transaction {
             txid: entry.txid,
             // every entry of the mempool was parsed there
-            parts: TransactionParts::of(entry.raw.to_vec()).ok()?,
+            parts: Arc::new(TransactionParts::of(entry.raw.to_vec()).ok()?),
             place: None,
             unconfirmed: Some(Arc::clone(entry)),
             departed: None,
@@ -317,28 +315,11 @@ impl View {
             return Ok(found);
         }
         self.count(0)?;
-        let first = block.first_txnum()?.0.saturating_add(indices.start);
-        let mut raw = Vec::new();
-        let rows = self.head.chain.read_transactions(TxNum(first), end.saturating_sub(indices.start), &mut raw)?;
-        let mut rest = raw.as_slice();
-        let txids: Vec<_> = rows.iter().map(|(txid, _)| *txid).collect();
-        let newest = self.head.chain.newest_positions(&txids)?;
-        for (((txid, fee), latest), (index, txnum)) in
-            rows.into_iter().zip(newest).zip((indices.start..end).zip(first..))
-        {
-            let (parts, length) = deserialize_partial(rest)
-                .map_err(|error| corrupt("transactions", format!("{txid} is not a transaction: {error}")))?;
-            let (raw, behind) = rest.split_at(length);
-            rest = behind;
-            let parts = TransactionParts::new(parts, raw.to_vec());
-            let place = ConfirmedPlace { txnum: TxNum(txnum), height: block.height, index, fee };
-            let own = Transaction::on_chain(txid, parts, place);
-            let newest = match latest.filter(|latest| *latest != place.txnum) {
-                Some(latest) => self.newest_at(latest)?,
-                None => Transaction { is_newest: true, ..own },
-            };
-            self.count(newest.bytes_read)?;
-            found.push(newest);
+        let first = TxNum(block.first_txnum()?.0.saturating_add(indices.start));
+        let at = Occurrence { height: block.height, index: indices.start };
+        for stored in self.head.chain.newest_of_block(first, at, end.saturating_sub(indices.start))? {
+            self.count(stored.parts.raw().len())?;
+            found.push(Self::newest_placed(stored));
         }
         Ok(found)
     }
@@ -426,7 +407,7 @@ impl View {
     /// The transaction at an existing position.
     pub fn transaction_at(&self, txnum: TxNum) -> Result<Transaction, IndexError> {
         let stored = self.head.chain.transaction(txnum)?;
-        Self::placed(stored.ok_or_else(|| corrupt("transactions", format!("row {txnum} is missing")))?)
+        stored.map(Self::placed).ok_or_else(|| corrupt("transactions", format!("row {txnum} is missing")))
     }
 
     /// The transaction at the position of the newest copy of its txid.
@@ -435,23 +416,24 @@ impl View {
     }
 
     /// A transaction of the active chain that was found as the newest copy of its txid.
-    pub(super) fn newest_placed(stored: StoredTransaction) -> Result<Transaction, IndexError> {
-        Ok(Transaction { is_newest: true, ..Self::placed(stored)? })
+    pub(super) fn newest_placed(stored: StoredTransaction) -> Transaction {
+        Transaction { is_newest: true, ..Self::placed(stored) }
     }
 
-    pub(super) fn placed(stored: StoredTransaction) -> Result<Transaction, IndexError> {
+    pub(super) fn placed(stored: StoredTransaction) -> Transaction {
         let Occurrence { height, index } = stored.at;
         let place = ConfirmedPlace { txnum: stored.txnum, height, index, fee: stored.fee };
-        Ok(Transaction::on_chain(stored.txid, parts_of("transactions", stored.raw)?, place))
+        Transaction::on_chain(stored.txid, stored.parts, place)
     }
 
     /// A transaction from the bytes of a stale block.
     fn stale_transaction(&self, block: &Block, index: u32) -> Result<Option<Transaction>, IndexError> {
         let Some(raw) = self.raw_stale_transaction(block, index)? else { return Ok(None) };
-        let parts = parts_of("stale_blocks", raw.to_vec())?;
+        let parts = TransactionParts::of(raw.to_vec())
+            .map_err(|error| corrupt("stale_blocks", format!("a row is not a transaction: {error}")))?;
         Ok(Some(Transaction {
             txid: parts.compute_txid(),
-            parts,
+            parts: Arc::new(parts),
             place: None,
             unconfirmed: None,
             departed: None,
@@ -462,8 +444,4 @@ impl View {
             bytes_read: raw.len(),
         }))
     }
-}
-
-fn parts_of(table: &'static str, raw: Vec<u8>) -> Result<TransactionParts, IndexError> {
-    TransactionParts::of(raw).map_err(|error| corrupt(table, format!("a row is not a transaction: {error}")))
 }

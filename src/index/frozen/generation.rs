@@ -26,12 +26,11 @@ use super::super::table_rows::TableRows;
 use super::builder::Count;
 use super::facts::{FileFacts, GenerationRange};
 use super::largest_blocks::LargestBlocks;
-use super::recent::RecentTransactions;
 use super::retirable::RetirableFile;
 use super::table::{FrozenTable, PackedFile};
 use super::tables::filters::{FilterKey, Filtered, Filters};
 use super::tables::positions::BlockOffset;
-use super::tables::spends::OutputState;
+use super::tables::spends::{KeptRow, OutputState};
 use super::tables::txid_prefixes::CutBits;
 use super::tables::{self, blocks, filters, history, late_spends, positions, spends, txid_prefixes, txids};
 use crate::chain::Height;
@@ -47,7 +46,8 @@ pub struct Generation {
     filters: OnceLock<Option<Filters>>,
     /// The rows of the filters; `None` of one that has none.
     filter_rows: Option<FrozenTable<&'static [u8; 9], &'static [u8]>>,
-    pub(super) recent: RecentTransactions,
+    /// The part of its memory that is for transactions that were read lately, in bytes.
+    pub(super) recent_bytes: usize,
     pub(super) largest_blocks: LargestBlocks,
     range: GenerationRange,
     salt: Salt,
@@ -122,7 +122,7 @@ impl Generation {
         Ok(Self {
             filters: OnceLock::new(),
             filter_rows: has_filters.then(|| opened.table(filters::TABLE)).transpose()?,
-            recent: RecentTransactions::new(cache_bytes / RECENT_SHARE),
+            recent_bytes: cache_bytes / RECENT_SHARE,
             largest_blocks: LargestBlocks::default(),
             range,
             salt,
@@ -195,7 +195,7 @@ impl Generation {
         let Self {
             filters: _,
             filter_rows,
-            recent: _,
+            recent_bytes: _,
             largest_blocks: _,
             range: _,
             salt: _,
@@ -286,11 +286,17 @@ impl Generation {
 
     /// The transactions with this txid, oldest first.
     pub fn positions(&self, txid: &Txid) -> Result<Vec<TxNum>, IndexError> {
+        self.positions_above(txid, None)
+    }
+
+    /// Its transactions with this txid, oldest first, or those of them behind a position.
+    pub(super) fn positions_above(&self, txid: &Txid, above: Option<TxNum>) -> Result<Vec<TxNum>, IndexError> {
         let hash = self.cut_bits.cut(self.salt.txid_prefix(txid));
         if !self.may_have(Filtered::Txids, hash) {
             return Ok(Vec::new());
         }
         let mut found = txid_prefixes::read(txid_prefixes::NAME, &self.txid_prefixes, hash)?;
+        found.retain(|txnum| Some(*txnum) > above);
         let mut failed = None;
         found.retain(|txnum| match self.txid(*txnum) {
             Ok(other) => other == Some(*txid),
@@ -300,6 +306,11 @@ impl Generation {
             }
         });
         failed.map_or(Ok(found), Err)
+    }
+
+    /// Appends the txids of transactions of it to `found`, as far as it has them.
+    pub(super) fn txids(&self, txnums: Range<TxNum>, found: &mut Vec<Txid>) -> Result<(), IndexError> {
+        txids::read_consecutive(&self.txids, self.range.txnums.0, txnums, found)
     }
 
     /// Offset and length in its block of one of its transactions, in bytes, and its fee in sat (`None` of a coinbase).
@@ -343,10 +354,16 @@ impl Generation {
                 SpendingInput { txnum, vin: vin.to_u32() }
             }));
         }
-        Ok(match spends::read(&self.spends, outpoint)? {
-            Some(OutputState::Spent(spender)) => Some(spender),
-            _ => None,
-        })
+        Ok(spends::read(&self.spends, outpoint)?.and_then(OutputState::spender))
+    }
+
+    /// The input of this generation that spends an output of it. `kept` has the row of the output that was asked for before.
+    pub(super) fn spender_near(
+        &self,
+        kept: &mut Option<KeptRow>,
+        outpoint: live_spends::TxPoint,
+    ) -> Result<Option<SpendingInput>, IndexError> {
+        Ok(spends::read_near(&self.spends, kept, outpoint)?.and_then(OutputState::spender))
     }
 
     /// The transaction of this generation that overwrites an output of an earlier copy (BIP30).

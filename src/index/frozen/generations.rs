@@ -9,13 +9,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bitcoin::hashes::hash160;
-use bitcoin::{BlockHash, Txid, Wtxid};
+use bitcoin::{BlockHash, Wtxid};
 
 use super::super::error::IndexError;
 use super::super::hot::tables::block_hashes::BlockPlace;
 use super::super::hot::tables::block_starts::BlockStart;
 use super::super::hot::tables::blocks::BlockRow;
 use super::super::hot::tables::history::HistoryRow;
+use super::super::hot::tables::spends::{TxPoint, split_tx_point};
 use super::super::hot::tables::unspent::{FoundOutput, UnspentKey};
 use super::super::hot::update::Tip;
 use super::super::keys::{OutputPosition, ScriptKey, TxNum};
@@ -27,6 +28,8 @@ use super::derived::{DerivedFile, DerivedName};
 use super::generation::Generation;
 use super::in_force_record::InForceRecord;
 use super::parallel::Readers;
+use super::recent::RecentTransactions;
+use super::tables::spends::KeptRow;
 use crate::chain::Height;
 
 /// A generation up to its end.
@@ -44,7 +47,7 @@ pub(in crate::index) struct InForce {
 }
 
 impl InForce {
-    fn has(&self, txnum: TxNum) -> bool {
+    pub(super) fn has(&self, txnum: TxNum) -> bool {
         self.generation.range().txnums.0 <= txnum && txnum < self.end
     }
 
@@ -93,20 +96,22 @@ pub(super) fn is_removed(generations: &[InForce], output: UnspentKey) -> Result<
 /// All of them, the oldest first. They follow each other without a gap from the genesis block on.
 #[derive(Clone, Default)]
 pub(in crate::index) struct Generations {
-    in_force: Vec<InForce>,
+    pub(super) in_force: Vec<InForce>,
     /// Where the bytes of their blocks are read.
     raw: Arc<RawSources>,
     /// The threads that read for connecting blocks.
     pub(super) readers: Arc<Readers>,
     /// The threads that read for answers, for which connecting does not wait.
     pub(super) answer_readers: Arc<Readers>,
+    /// Transactions of theirs that were read lately.
+    pub(super) recent: Arc<RecentTransactions>,
     /// The transactions that each optional table has so far that is under construction.
     building: Arc<[AtomicU64; OptionalTable::ALL.len()]>,
 }
 
 impl Generations {
     pub(in crate::index) fn new(in_force: Vec<InForce>, raw: RawSources) -> Self {
-        let of_files = Self { in_force, raw: Arc::new(raw), ..Self::default() };
+        let of_files = Self { in_force, raw: Arc::new(raw), ..Self::default() }.with_nothing_recent();
         if of_files.are_partial() {
             let readers = || Arc::new(Readers::of_partial_files());
             return Self { readers: readers(), answer_readers: readers(), ..of_files };
@@ -143,7 +148,13 @@ impl Generations {
     pub(in crate::index) fn with(&self, newest: InForce) -> Self {
         let mut generations = self.clone();
         generations.in_force.push(newest);
-        generations
+        // it may repeat what was the newest of its txid
+        generations.with_nothing_recent()
+    }
+
+    fn with_nothing_recent(self) -> Self {
+        let bytes = self.in_force.iter().map(|in_force| in_force.generation.recent_bytes).sum();
+        Self { recent: Arc::new(RecentTransactions::new(bytes)), ..self }
     }
 
     /// The same without the highest block, on top of `previous`, which ends before the transaction `end`.
@@ -155,7 +166,8 @@ impl Generations {
                 generations.in_force.pop();
             }
         }
-        generations
+        // an earlier copy may be the newest of its txid again
+        generations.with_nothing_recent()
     }
 
     /// The same with one in place of those at these places.
@@ -272,7 +284,7 @@ impl Generations {
     }
 
     /// Those that end above a transaction, of which the first has it.
-    fn from(&self, txnum: TxNum) -> &[InForce] {
+    pub(super) fn from(&self, txnum: TxNum) -> &[InForce] {
         &self.in_force[self.in_force.partition_point(|in_force| in_force.end <= txnum)..]
     }
 
@@ -346,41 +358,8 @@ impl Generations {
         Ok(starts.into_iter().flatten())
     }
 
-    /// The txids of transactions of theirs.
-    ///
-    /// Errors: storage errors; [`IndexError::Corrupt`] if one is missing.
-    pub(in crate::index) fn txids(&self, txnums: Range<TxNum>) -> Result<Vec<Txid>, IndexError> {
-        let missing = |txnum| IndexError::corrupt("txids", format!("transaction {txnum} is missing"));
-        (txnums.start.0..txnums.end.0).map(|txnum| self.txid(TxNum(txnum))?.ok_or_else(|| missing(txnum))).collect()
-    }
-
     pub(in crate::index) fn occurrence(&self, txnum: TxNum) -> Result<Option<Occurrence>, IndexError> {
         self.of(txnum).map_or(Ok(None), |in_force| in_force.generation.occurrence(txnum))
-    }
-
-    pub(in crate::index) fn txid(&self, txnum: TxNum) -> Result<Option<Txid>, IndexError> {
-        self.of(txnum).map_or(Ok(None), |in_force| in_force.generation.txid(txnum))
-    }
-
-    /// The transactions with this txid, oldest first.
-    pub(in crate::index) fn positions(&self, txid: &Txid) -> Result<Vec<TxNum>, IndexError> {
-        let mut found = Vec::new();
-        for in_force in &self.in_force {
-            let positions = in_force.generation.positions(txid)?;
-            found.extend(positions.into_iter().filter(|txnum| in_force.has(*txnum)));
-        }
-        Ok(found)
-    }
-
-    /// The newest transaction of theirs before `before` with each of these txids, of which several are looked up at a
-    /// time.
-    ///
-    /// Errors: storage errors; [`IndexError::Threads`].
-    pub(in crate::index) fn newest(&self, txids: &[Txid], before: TxNum) -> Result<Vec<Option<TxNum>>, IndexError> {
-        if self.in_force.is_empty() {
-            return Ok(vec![None; txids.len()]);
-        }
-        self.readers.read(txids, |txid| Ok(self.positions(txid)?.into_iter().rfind(|txnum| *txnum < before)))
     }
 
     /// The results of an answer's look-ups, in the order of the items; several are made at a time, in these generations and
@@ -398,6 +377,21 @@ impl Generations {
     /// The input that spends an output of theirs, if a transaction of theirs does.
     pub(in crate::index) fn spender(&self, txnum: TxNum, vout: u32) -> Result<Option<SpendingInput>, IndexError> {
         self.from(txnum).iter().find_map(|in_force| in_force.spender(txnum, vout).transpose()).transpose()
+    }
+
+    /// Returns what [`Generations::spender`] does. `kept` has the row of the output that was asked for before.
+    pub(in crate::index) fn spender_near(
+        &self,
+        kept: &mut Option<KeptRow>,
+        outpoint: TxPoint,
+    ) -> Result<Option<SpendingInput>, IndexError> {
+        let (txnum, vout) = split_tx_point(&outpoint);
+        let Some((own, later)) = self.from(txnum).split_first() else { return Ok(None) };
+        let found = own.generation.spender_near(kept, outpoint)?.filter(|spender| spender.txnum < own.end);
+        if found.is_some() {
+            return Ok(found);
+        }
+        later.iter().find_map(|in_force| in_force.spender(txnum, vout.to_u32()).transpose()).transpose()
     }
 
     /// Whether the generation of an output has a row of it in `unspent`. It may be spent since.

@@ -1,28 +1,40 @@
-//! Transactions of a generation that were read lately. Their bytes without witnesses were checked against the txid, and neither
-//! they nor what the generation has of them changes, so that they are not looked up, read and hashed again.
+//! Transactions of generations that were read lately. Their bytes without witnesses were checked against the txid, and neither they
+//! nor what the generations have of them changes, so that they are not looked up, read, hashed and decoded again.
 
-use std::sync::Arc;
-
+use bitcoin::Txid;
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 
-use super::super::keys::TxNum;
 use super::super::snapshot::StoredTransaction;
 
-/// What an entry takes beside the bytes of its transaction.
+/// What an entry takes beside its transaction.
 const ENTRY_BYTES: usize = 192;
 /// The usual size of an entry.
-const USUAL_BYTES: usize = 600;
+const USUAL_BYTES: usize = 1_000;
 
-/// The transactions of one generation, bounded by their bytes.
-pub(super) struct RecentTransactions(Cache<TxNum, Arc<StoredTransaction>, ByBytes>);
+/// A transaction of generations. The chain may repeat a txid (BIP30).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::index) struct FrozenCopy {
+    pub(in crate::index) stored: StoredTransaction,
+    /// Whether it is known that no later transaction of the same generations has its txid.
+    pub(in crate::index) is_newest: bool,
+}
+
+/// The transactions of the same generations, one for each txid, bounded by their bytes.
+pub(super) struct RecentTransactions(Cache<Txid, FrozenCopy, ByBytes>);
 
 #[derive(Clone)]
 struct ByBytes;
 
-impl Weighter<TxNum, Arc<StoredTransaction>> for ByBytes {
-    fn weight(&self, _: &TxNum, transaction: &Arc<StoredTransaction>) -> u64 {
-        u64::try_from(transaction.raw.len().saturating_add(ENTRY_BYTES)).unwrap_or(u64::MAX)
+impl Weighter<Txid, FrozenCopy> for ByBytes {
+    fn weight(&self, _: &Txid, copy: &FrozenCopy) -> u64 {
+        u64::try_from(copy.stored.parts.memory().saturating_add(ENTRY_BYTES)).unwrap_or(u64::MAX)
+    }
+}
+
+impl Default for RecentTransactions {
+    fn default() -> Self {
+        Self::new(0)
     }
 }
 
@@ -32,37 +44,56 @@ impl RecentTransactions {
         Self(Cache::with_weighter(bytes / USUAL_BYTES, u64::try_from(bytes).unwrap_or(u64::MAX), ByBytes))
     }
 
-    pub(super) fn get(&self, txnum: TxNum) -> Option<Arc<StoredTransaction>> {
-        self.0.get(&txnum)
+    /// The copy with this txid that was read last.
+    pub(super) fn get(&self, txid: &Txid) -> Option<FrozenCopy> {
+        self.0.get(txid)
     }
 
-    pub(super) fn insert(&self, transaction: Arc<StoredTransaction>) {
-        self.0.insert(transaction.txnum, transaction);
+    pub(super) fn insert(&self, copy: FrozenCopy) {
+        self.0.insert(copy.stored.txid, copy);
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use bitcoin::Txid;
-    use bitcoin::hashes::Hash;
+    use std::sync::Arc;
 
+    use bitcoin::hashes::Hash;
+    use bitcoin::{TxIn, TxOut};
+
+    use super::super::super::keys::TxNum;
     use super::super::super::snapshot::Occurrence;
     use super::*;
+    use crate::chain::TransactionParts;
 
-    fn transaction(txnum: u32, bytes: usize) -> Arc<StoredTransaction> {
-        let at = Occurrence { height: 1.into(), index: txnum };
-        let txid = Txid::from_byte_array([7; 32]);
-        Arc::new(StoredTransaction { txnum: TxNum(txnum), txid, at, fee: None, raw: vec![0; bytes] })
+    fn copy(number: u32, script_bytes: usize) -> FrozenCopy {
+        let mut txid = [7; 32];
+        txid[..4].copy_from_slice(&number.to_be_bytes());
+        let input = TxIn { script_sig: vec![0; script_bytes].into(), ..TxIn::default() };
+        let transaction = bitcoin::Transaction {
+            version: bitcoin::transaction::Version::ONE,
+            lock_time: bitcoin::absolute::LockTime::ZERO,
+            input: vec![input],
+            output: vec![TxOut { value: bitcoin::Amount::ZERO, script_pubkey: bitcoin::ScriptBuf::new() }],
+        };
+        let raw = bitcoin::consensus::serialize(&transaction);
+        let parts = Arc::new(TransactionParts::of(raw).unwrap());
+        let at = Occurrence { height: 1.into(), index: number };
+        let txid = Txid::from_byte_array(txid);
+        let stored = StoredTransaction { txnum: TxNum(number), txid, at, fee: None, parts };
+        FrozenCopy { stored, is_newest: true }
     }
 
     #[test]
     fn as_many_are_kept_as_fit() {
         let recent = RecentTransactions::new(100_000);
-        (0..1_000).for_each(|txnum| recent.insert(transaction(txnum, 808)));
-        let kept = (0..1_000).filter(|txnum| recent.get(TxNum(*txnum)).is_some()).count();
-        assert!((50..=100).contains(&kept), "{kept}");
+        let copies: Vec<_> = (0..1_000).map(|number| copy(number, 300)).collect();
+        copies.iter().for_each(|copy| recent.insert(copy.clone()));
+        let kept = copies.iter().filter(|copy| recent.get(&copy.stored.txid).as_ref() == Some(copy));
+        let kept: usize = kept.map(|copy| copy.stored.parts.memory() + ENTRY_BYTES).sum();
+        assert!((50_000..=100_000).contains(&kept), "{kept}");
         let none = RecentTransactions::new(0);
-        none.insert(transaction(1, 100));
-        assert!(none.get(TxNum(1)).is_none());
+        none.insert(copies[0].clone());
+        assert_eq!(none.get(&copies[0].stored.txid), None);
     }
 }

@@ -1,15 +1,16 @@
 //! Reads the transactions of generations: a generation has where they are, and the bytes are read from there and checked.
 
 use std::ops::Range;
-use std::sync::Arc;
 
 use bitcoin::Txid;
 
+use super::super::block::small;
 use super::super::error::IndexError;
 use super::super::hot::update::Tip;
 use super::super::keys::TxNum;
-use super::super::snapshot::{Occurrence, StoredTransaction};
+use super::super::snapshot::{Occurrence, StoredTransaction, parts_of};
 use super::generations::Generations;
+use super::recent::FrozenCopy;
 use crate::chain::raw::RawTransaction;
 
 /// The most bytes of transactions that are held at a time, if each is smaller.
@@ -23,38 +24,72 @@ impl Generations {
         if self.of(txnum).is_none() {
             return Ok(None);
         }
-        self.read_located(&self.find(txnum)?).map(Some)
+        let found = self.find(txnum)?;
+        self.read_and_keep(&found, false).map(Some)
     }
 
     /// The newest transaction with this txid.
     ///
     /// Errors: as [`Generations::transaction`].
     pub(in crate::index) fn newest_transaction(&self, txid: &Txid) -> Result<Option<StoredTransaction>, IndexError> {
-        self.positions(txid)?.pop().map_or(Ok(None), |newest| self.transaction(newest))
-    }
-
-    fn read_and_keep(&self, found: &Located) -> Result<StoredTransaction, IndexError> {
-        let read = self.read(found)?;
-        if let Some(in_force) = self.of(found.txnum) {
-            in_force.generation.recent.insert(Arc::new(read.clone()));
-        }
-        Ok(read)
+        self.locate(*txid)?.map(|found| self.read_newest(&found)).transpose()
     }
 
     fn read(&self, found: &Located) -> Result<StoredTransaction, IndexError> {
         let check = |raw: Vec<u8>| check(&raw, &found.txid, found.offset).map(|()| raw);
         let raw = self.raw().read(found.block, found.offset, found.length, check)?;
         let at = Occurrence { height: found.block.height, index: found.index };
-        Ok(StoredTransaction { txnum: found.txnum, txid: found.txid, at, fee: found.fee, raw })
+        let parts = parts_of(found.txnum, raw)?;
+        Ok(StoredTransaction { txnum: found.txnum, txid: found.txid, at, fee: found.fee, parts })
     }
 
-    /// A transaction that was located.
+    /// A transaction that was located as their newest with its txid.
     ///
     /// Errors: as [`Generations::transaction`].
-    pub(in crate::index) fn read_located(&self, found: &FrozenTransaction) -> Result<StoredTransaction, IndexError> {
-        match found {
-            FrozenTransaction::Recent(recent) => Ok(StoredTransaction::clone(recent)),
-            FrozenTransaction::Located(located) => self.read_and_keep(located),
+    pub(in crate::index) fn read_newest(&self, found: &FrozenTransaction) -> Result<StoredTransaction, IndexError> {
+        self.read_and_keep(found, true)
+    }
+
+    fn read_and_keep(&self, found: &FrozenTransaction, is_newest: bool) -> Result<StoredTransaction, IndexError> {
+        let stored = self.read_found(found)?;
+        if let FrozenTransaction::Located(_) = found {
+            self.recent.insert(FrozenCopy { stored: stored.clone(), is_newest });
+        }
+        Ok(stored)
+    }
+
+    /// Transactions of theirs in a block. `at` is the place of the first.
+    ///
+    /// Errors: as [`Generations::transaction`].
+    pub(in crate::index) fn of_block(
+        &self,
+        txnums: Range<TxNum>,
+        at: Occurrence,
+    ) -> Result<Vec<FrozenCopy>, IndexError> {
+        let numbers = || (txnums.start.0..txnums.end.0).map(TxNum);
+        let txids = self.txids(txnums.clone())?;
+        let recent = txids.iter().zip(numbers()).map(|(txid, txnum)| self.recent(txid, txnum));
+        if let Some(recent) = recent.collect::<Option<Vec<_>>>() {
+            return Ok(recent);
+        }
+        let (mut raw, mut found) = (Vec::new(), Vec::with_capacity(txids.len()));
+        self.append_raw_transactions(txnums.clone(), &mut raw, |txid, fee| found.push((txid, fee)))?;
+        let mut rest = raw.as_slice();
+        let transactions = found.into_iter().zip(numbers()).zip(at.index..).map(|(((txid, fee), txnum), index)| {
+            let length = RawTransaction::parse(rest).map_or(0, |transaction| transaction.size());
+            let (raw, behind) = rest.split_at(length);
+            rest = behind;
+            let at = Occurrence { height: at.height, index };
+            let stored = StoredTransaction { txnum, txid, at, fee, parts: parts_of(txnum, raw.to_vec())? };
+            Ok(FrozenCopy { stored, is_newest: false })
+        });
+        transactions.collect()
+    }
+
+    /// Keeps a transaction of theirs for a while, if it is one.
+    pub(in crate::index) fn keep(&self, copy: FrozenCopy) {
+        if copy.stored.txnum < self.end() {
+            self.recent.insert(copy);
         }
     }
 
@@ -123,41 +158,95 @@ impl Generations {
     /// A transaction that was found. It is not kept, because what a block spends is seldom read again.
     fn read_found(&self, found: &FrozenTransaction) -> Result<StoredTransaction, IndexError> {
         match found {
-            FrozenTransaction::Recent(recent) => Ok(StoredTransaction::clone(recent)),
+            FrozenTransaction::Recent(recent) => Ok(recent.clone()),
             FrozenTransaction::Located(located) => self.read(located),
         }
     }
 
-    /// A transaction that was read lately.
-    fn recent(&self, txnum: TxNum) -> Option<Arc<StoredTransaction>> {
-        self.of(txnum)?.generation.recent.get(txnum)
+    /// The txids of transactions of theirs.
+    ///
+    /// Errors: storage errors; [`IndexError::Corrupt`] if one is missing.
+    pub(in crate::index) fn txids(&self, txnums: Range<TxNum>) -> Result<Vec<Txid>, IndexError> {
+        let mut txids = Vec::new();
+        let mut from = txnums.start;
+        while from < txnums.end {
+            let in_force = self.of(from).ok_or_else(|| missing("txids", from))?;
+            let (end, before) = (txnums.end.min(in_force.end), txids.len());
+            in_force.generation.txids(from..end, &mut txids)?;
+            if small(txids.len() - before) != end.0 - from.0 {
+                return Err(missing("txids", from));
+            }
+            from = end;
+        }
+        Ok(txids)
+    }
+
+    pub(in crate::index) fn txid(&self, txnum: TxNum) -> Result<Option<Txid>, IndexError> {
+        self.of(txnum).map_or(Ok(None), |in_force| in_force.generation.txid(txnum))
+    }
+
+    /// The transactions with this txid, oldest first.
+    pub(in crate::index) fn positions(&self, txid: &Txid) -> Result<Vec<TxNum>, IndexError> {
+        let mut found = Vec::new();
+        for in_force in &self.in_force {
+            let positions = in_force.generation.positions(txid)?;
+            found.extend(positions.into_iter().filter(|txnum| in_force.has(*txnum)));
+        }
+        Ok(found)
+    }
+
+    /// The newest transaction of theirs with this txid behind this one of theirs, if there is one.
+    pub(in crate::index) fn later_copy(&self, txid: &Txid, txnum: TxNum) -> Result<Option<TxNum>, IndexError> {
+        for in_force in self.from(txnum).iter().rev() {
+            let later = in_force.generation.positions_above(txid, Some(txnum))?;
+            if let Some(later) = later.into_iter().rfind(|later| in_force.has(*later)) {
+                return Ok(Some(later));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The newest transaction of theirs before `before` with each of these txids, of which several are looked up at a
+    /// time.
+    ///
+    /// Errors: storage errors; [`IndexError::Threads`].
+    pub(in crate::index) fn newest(&self, txids: &[Txid], before: TxNum) -> Result<Vec<Option<TxNum>>, IndexError> {
+        if self.in_force.is_empty() {
+            return Ok(vec![None; txids.len()]);
+        }
+        self.readers.read(txids, |txid| Ok(self.positions(txid)?.into_iter().rfind(|txnum| *txnum < before)))
+    }
+
+    /// A transaction with this txid and number, if it was read lately.
+    fn recent(&self, txid: &Txid, txnum: TxNum) -> Option<FrozenCopy> {
+        self.recent.get(txid).filter(|recent| recent.stored.txnum == txnum)
     }
 
     /// Finds a transaction of theirs.
     fn find(&self, txnum: TxNum) -> Result<FrozenTransaction, IndexError> {
-        match self.recent(txnum) {
-            Some(recent) => Ok(FrozenTransaction::Recent(recent)),
-            None => self.located(txnum).map(FrozenTransaction::Located),
+        let txid = self.txid(txnum)?.ok_or_else(|| missing("txids", txnum))?;
+        match self.recent(&txid, txnum) {
+            Some(recent) => Ok(FrozenTransaction::Recent(recent.stored)),
+            None => self.located(txnum, txid).map(FrozenTransaction::Located),
         }
     }
 
     /// Finds their newest transaction with this txid.
     pub(in crate::index) fn locate(&self, txid: Txid) -> Result<Option<FrozenTransaction>, IndexError> {
+        let recent = self.recent.get(&txid);
+        if let Some(FrozenCopy { stored, is_newest: true }) = recent {
+            return Ok(Some(FrozenTransaction::Recent(stored)));
+        }
         let Some(newest) = self.positions(&txid)?.pop() else { return Ok(None) };
-        Ok(Some(match self.recent(newest) {
-            Some(recent) => FrozenTransaction::Recent(recent),
-            None => FrozenTransaction::Located(self.located_with(newest, txid)?),
-        }))
-    }
-
-    /// Where the bytes of a transaction of theirs are.
-    fn located(&self, txnum: TxNum) -> Result<Located, IndexError> {
-        let txid = self.txid(txnum)?.ok_or_else(|| missing("txids", txnum))?;
-        self.located_with(txnum, txid)
+        let Some(copy) = recent.filter(|recent| recent.stored.txnum == newest) else {
+            return self.located(newest, txid).map(|located| Some(FrozenTransaction::Located(located)));
+        };
+        self.recent.insert(FrozenCopy { is_newest: true, ..copy.clone() });
+        Ok(Some(FrozenTransaction::Recent(copy.stored)))
     }
 
     /// Where the bytes of a transaction of theirs are, of which the txid is known.
-    fn located_with(&self, txnum: TxNum, txid: Txid) -> Result<Located, IndexError> {
+    fn located(&self, txnum: TxNum, txid: Txid) -> Result<Located, IndexError> {
         let generation = &self.of(txnum).ok_or_else(|| missing("transactions", txnum))?.generation;
         let (offset, length, fee) = generation.block_offset(txnum)?.ok_or_else(|| missing("positions", txnum))?;
         let Occurrence { height, index } =
@@ -174,7 +263,7 @@ fn missing(table: &'static str, txnum: TxNum) -> IndexError {
 /// Where a transaction of theirs is found.
 pub(in crate::index) enum FrozenTransaction {
     /// In memory.
-    Recent(Arc<StoredTransaction>),
+    Recent(StoredTransaction),
     /// In the files.
     Located(Located),
 }
@@ -190,7 +279,7 @@ impl FrozenTransaction {
     /// The length of its serialisation in bytes.
     pub(in crate::index) fn length(&self) -> usize {
         match self {
-            Self::Recent(recent) => recent.raw.len(),
+            Self::Recent(recent) => recent.parts.raw().len(),
             Self::Located(located) => usize::try_from(located.length).unwrap_or(usize::MAX),
         }
     }

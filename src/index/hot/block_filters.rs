@@ -111,15 +111,15 @@ impl Snapshot {
         let mut scripts = Vec::with_capacity(outpoints.len());
         for together in of_each.chunks(AT_ONCE) {
             let wanted: Vec<_> = together.iter().map(|same| WantedTransaction::Newest(same[0].txid)).collect();
-            let read = self.read_several(&wanted, count(0)?, |stored| Ok(stored.raw))?;
+            let read = self.read_several(&wanted, count(0)?, |stored| stored.parts)?;
             for (same, read) in together.iter().zip(read) {
-                let raw = match read {
-                    Some(raw) => raw,
+                let parts = match read {
+                    Some(parts) => parts,
                     // every copy of a repeated transaction (BIP30) has the same outputs
-                    None => self.newest(&same[0].txid)?.ok_or_else(|| unknown(&same[0]))?.raw,
+                    None => self.newest(&same[0].txid)?.ok_or_else(|| unknown(&same[0]))?.parts,
                 };
-                count(raw.len())?;
-                append_scripts(same, &raw, &mut scripts)?;
+                count(parts.raw().len())?;
+                append_scripts(same, parts.raw(), &mut scripts)?;
             }
         }
         Ok(scripts)

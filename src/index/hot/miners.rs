@@ -162,7 +162,7 @@ impl Snapshot {
             let first = row.first_txnum(height)?;
             let missing = || IndexError::corrupt("transactions", format!("row {first} is missing"));
             let coinbase = self.transaction(first)?.ok_or_else(missing)?;
-            let miner = self.pools().identify(&parse(first, &coinbase.raw)?).map(|(pool, _)| pool);
+            let miner = self.pools().identify(&parse(first, coinbase.parts.raw())?).map(|(pool, _)| pool);
             found.push((miner, MinerTotals::of(&row)));
         }
         Ok(found)

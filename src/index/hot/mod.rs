@@ -9,6 +9,7 @@ pub(in crate::index) mod miners;
 pub(in crate::index) mod observed;
 pub(in crate::index) mod prefetch;
 pub(in crate::index) mod resolve;
+pub(in crate::index) mod spend_cursor;
 pub(in crate::index) mod sweep;
 pub(in crate::index) mod tables;
 pub(in crate::index) mod tip_record;

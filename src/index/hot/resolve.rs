@@ -221,7 +221,7 @@ impl<'a> BlockRun<'a> {
         }
         let txnums: Vec<_> = frozen.iter().map(|same| same[0].0).collect();
         tables.generations.each_transaction(&txnums, |at, stored| {
-            self.pick_stored(frozen[at], stored.txnum, stored.fee.is_none(), &stored.raw, found)
+            self.pick_stored(frozen[at], stored.txnum, stored.fee.is_none(), stored.parts.raw(), found)
         })
     }
 

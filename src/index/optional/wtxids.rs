@@ -31,7 +31,7 @@ impl Snapshot {
         candidates.dedup();
         for txnum in candidates.into_iter().rev() {
             if let Some(found) = self.transaction(txnum)?
-                && parse(txnum, &found.raw)?.wtxid() == *wtxid
+                && parse(txnum, found.parts.raw())?.wtxid() == *wtxid
             {
                 return Ok(Some(found));
             }

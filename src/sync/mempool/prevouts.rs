@@ -2,7 +2,8 @@
 
 use bitcoin::OutPoint;
 
-use crate::chain::raw::{RawOutput, RawTransaction};
+use crate::chain::OutputPart;
+use crate::chain::raw::RawTransaction;
 use crate::index::{IndexError, Snapshot};
 use crate::mempool::{Mempool, Prevout, PrevoutSource};
 
@@ -26,7 +27,7 @@ pub(super) fn prevouts(
 fn prevout(outpoint: &OutPoint, mempool: &Mempool, chain: &Snapshot) -> Result<Option<Prevout>, IndexError> {
     if let Some(parent) = mempool.get(&outpoint.txid) {
         let output = parent.transaction().and_then(|parent| parent.output(outpoint.vout));
-        return Ok(output.map(|output| with(&output, PrevoutSource::Unconfirmed)));
+        return Ok(output.map(|output| with(output.into(), PrevoutSource::Unconfirmed)));
     }
     let Some(stored) = chain.newest(&outpoint.txid)? else { return Ok(None) };
     if chain.spender(stored.txnum, outpoint.vout)?.is_some() {
@@ -34,10 +35,9 @@ fn prevout(outpoint: &OutPoint, mempool: &Mempool, chain: &Snapshot) -> Result<O
     }
     let height = chain.occurrence(stored.txnum)?.height;
     let source = PrevoutSource::Confirmed { height, coinbase: stored.fee.is_none() };
-    let output = RawTransaction::parse_whole(&stored.raw).ok().and_then(|parent| parent.output(outpoint.vout));
-    Ok(output.map(|output| with(&output, source)))
+    Ok(stored.parts.output(outpoint.vout).map(|output| with(output, source)))
 }
 
-fn with(output: &RawOutput<'_>, source: PrevoutSource) -> Prevout {
-    Prevout { value: output.value, script_pubkey: output.script_pubkey.into(), source }
+fn with(output: OutputPart<'_>, source: PrevoutSource) -> Prevout {
+    Prevout { value: output.value.to_sat(), script_pubkey: output.script_pubkey.as_bytes().into(), source }
 }

@@ -10,14 +10,13 @@ pub(in crate::view) mod utxo_set;
 
 use std::sync::Arc;
 
+use bitcoin::Work;
 use bitcoin::constants::COINBASE_MATURITY;
-use bitcoin::{Script, Work};
 
 use super::block::Block;
 use super::{View, corrupt};
 use crate::chain::difficulty::{hashes, work_between};
 use crate::chain::float::to_f64;
-use crate::chain::raw::RawTransaction;
 use crate::chain::script::never_spendable;
 use crate::chain::{Height, ScriptType};
 use crate::index::{BlockRow, ChainTotals, CountAndValue, IndexError, QUANTILES, StoredTransaction, TypeTotals};
@@ -282,16 +281,13 @@ impl View {
         let overwrites = at.row.running.unspendable.bip30 != before.row.running.unspendable.bip30;
         let mut immature = ImmatureCoinbase::default();
         for coinbase in self.head.chain.coinbases(positions.clone())? {
-            let StoredTransaction { txnum, txid, raw, .. } = coinbase?;
-            immature.bytes_read = immature.bytes_read.saturating_add(raw.len());
+            let StoredTransaction { txnum, txid, parts, .. } = coinbase?;
+            immature.bytes_read = immature.bytes_read.saturating_add(parts.raw().len());
             if overwrites && self.is_overwritten(&txid, txnum, positions.end)? {
                 continue;
             }
-            let coinbase = RawTransaction::parse_whole(&raw)
-                .map_err(|error| corrupt("transactions", format!("row {txnum} is not a transaction: {error}")))?;
-            let spendable =
-                coinbase.outputs().filter(|output| !never_spendable(Script::from_bytes(output.script_pubkey)));
-            immature.value = spendable.fold(immature.value, |sum, output| sum.saturating_add(output.value));
+            let spendable = parts.outputs().filter(|output| !never_spendable(output.script_pubkey));
+            immature.value = spendable.fold(immature.value, |sum, output| sum.saturating_add(output.value.to_sat()));
         }
         Ok(immature)
     }

@@ -41,7 +41,7 @@ fn found(snapshot: &Snapshot, prefix: &str) -> Result<Vec<String>, IndexError> {
         before = Some(candidate.position());
         let mut same = BTreeSet::new();
         for txnum in &candidate.txnums {
-            let stored: Transaction = deserialize(&snapshot.transaction(*txnum)?.unwrap().raw).unwrap();
+            let stored: Transaction = deserialize(snapshot.transaction(*txnum)?.unwrap().parts.raw()).unwrap();
             let paid = addresses(&stored).filter(|address| candidate.is_of(address));
             let paid: Vec<_> = paid.collect();
             assert!(!paid.is_empty(), "transaction {txnum} pays none of {prefix}");

@@ -265,7 +265,7 @@ fn bytes_that_are_damaged_in_one_place_are_read_from_another() {
     let stored = snapshot.transaction(TxNum(20)).unwrap().unwrap();
     let mut two = Vec::new();
     snapshot.append_raw_transactions(TxNum(20), 2, &mut two).unwrap();
-    assert!(two.starts_with(&stored.raw) && two.len() > stored.raw.len());
+    assert!(two.starts_with(stored.parts.raw()) && two.len() > stored.parts.raw().len());
 }
 
 #[test]

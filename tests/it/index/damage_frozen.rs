@@ -348,7 +348,7 @@ fn live_rows_below_the_end_count_only_where_they_can() {
     // what contradicts
     change_live::<&[u8; 7], &[u8; 7]>(&closed, "spends", &output, &outpoint(spender.txnum, spender.vin + 1));
     assert!(!is_clean());
-    let raw: bitcoin::Transaction = bitcoin::consensus::deserialize(&transaction.raw).unwrap();
+    let raw: bitcoin::Transaction = bitcoin::consensus::deserialize(transaction.parts.raw()).unwrap();
     let paid = &raw.output[0];
     let row: [u8; 17] = [&script_key(&paid.script_pubkey)[..], &output].concat().try_into().unwrap();
     let value: [u8; 9] =

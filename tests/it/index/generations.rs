@@ -72,11 +72,7 @@ fn assert_equal(generations: &[Generation], snapshot: &Snapshot, blocks: &[Arc<B
             assert_eq!(generation.occurrence(txnum).unwrap(), Some(snapshot.occurrence(txnum).unwrap()));
             let (offset, length, fee) = generation.block_offset(txnum).unwrap().unwrap();
             let offset = usize::try_from(offset).unwrap();
-            assert_eq!(
-                (&bytes[offset..][..length.try_into().unwrap()], fee),
-                (live.raw.as_slice(), live.fee),
-                "{txnum}"
-            );
+            assert_eq!((&bytes[offset..][..length.try_into().unwrap()], fee), (live.parts.raw(), live.fee), "{txnum}");
             let copies: Vec<_> =
                 generations.iter().flat_map(|generation| generation.positions(&live.txid).unwrap()).collect();
             assert_eq!(copies, snapshot.positions(&live.txid).unwrap(), "{txnum}");

@@ -11,7 +11,7 @@ use async_graphql::{Executor, Response};
 use bitcoin::hashes::Hash;
 use bitcoin::{Block, Txid};
 use btcgraph::api::{self, Features};
-use btcgraph::index::{Index, RawBlocks, StoredTransaction, Tip, TxNum, WantedTransaction};
+use btcgraph::index::{Index, Occurrence, RawBlocks, Snapshot, StoredTransaction, Tip, TxNum, WantedTransaction};
 use btcgraph::limits::Limits;
 use btcgraph::live::Live;
 use btcgraph::mempool::MempoolSnapshot;
@@ -95,13 +95,66 @@ fn compare_with_one_by_one(indexed: &Indexed, blocks: &[&Block]) {
         let is_newest = snapshot.positions(&found.txid).unwrap().last() == Some(&found.txnum);
         is_newest.then_some(found)
     };
-    let together = snapshot.read_several(&wanted, usize::MAX, Ok).unwrap();
+    let together = snapshot.read_several(&wanted, usize::MAX, |stored| stored).unwrap();
     assert!(together.iter().flatten().count() > 100 && together.iter().any(Option::is_none));
     for (wanted, together) in wanted.iter().zip(&together) {
         assert_eq!(together, &alone(wanted), "{wanted:?}");
     }
+    compare_pages(&snapshot, blocks);
     // now that they were read lately
-    assert_eq!(snapshot.read_several(&wanted, usize::MAX, Ok).unwrap(), together);
+    compare_pages(&snapshot, blocks);
+    assert_eq!(snapshot.read_several(&wanted, usize::MAX, |stored| stored).unwrap(), together);
+}
+
+/// Compares each page of three transactions of the blocks with what is read one by one.
+fn compare_pages(snapshot: &Snapshot, blocks: &[&Block]) {
+    let mut first = 0;
+    for (height, block) in (0_u32..).zip(blocks) {
+        let count = u32::try_from(block.txdata.len()).unwrap();
+        for index in 0..count {
+            let at = Occurrence { height: height.into(), index };
+            let page = snapshot.newest_of_block(TxNum(first + index), at, 3.min(count - index)).unwrap();
+            assert_eq!(page.len(), 3.min(block.txdata.len() - usize::try_from(index).unwrap()));
+            for (stored, own) in page.iter().zip(first + index..) {
+                let txid = snapshot.txid(TxNum(own)).unwrap().unwrap();
+                let newest = *snapshot.positions(&txid).unwrap().last().unwrap();
+                assert_eq!(Some(stored), snapshot.transaction(newest).unwrap().as_ref(), "{txid} of {own}");
+                assert_eq!(stored.at, snapshot.occurrence(newest).unwrap());
+            }
+        }
+        first += count;
+    }
+}
+
+#[test]
+fn what_was_read_lately_is_that_of_the_chain_as_it_is() {
+    let blocks = repeated_coinbases(66, 20);
+    let blocks: Vec<_> = blocks.iter().map(Arc::as_ref).collect();
+    let tip = u32::try_from(blocks.len()).unwrap() - 1;
+    let (mut indexed, _) = slow(&blocks, tip);
+    let txids: Vec<_> = blocks.iter().flat_map(|block| &block.txdata).map(bitcoin::Transaction::compute_txid).collect();
+    let repeated = txids.len() - txids.iter().collect::<HashSet<_>>().len();
+    let mut newest_changed = BTreeSet::new();
+    let mut left = tip + 1;
+    while left > 1 {
+        let snapshot = indexed.index.snapshot().unwrap();
+        compare_pages(&snapshot, &blocks[..usize::try_from(left).unwrap()]);
+        let newest = |snapshot: &Snapshot, txid: &Txid| snapshot.newest(txid).unwrap().map(|stored| stored.txnum);
+        let before: Vec<_> = txids.iter().map(|txid| newest(&snapshot, txid)).collect();
+        left -= 1;
+        indexed.disconnect_to(left);
+        let shorter = indexed.index.snapshot().unwrap();
+        for (txid, before) in txids.iter().zip(before) {
+            let after = newest(&shorter, txid);
+            assert_eq!(after, shorter.positions(txid).unwrap().last().copied(), "{txid} after block {left} is gone");
+            if after.is_some() && after != before {
+                newest_changed.insert(*txid);
+            }
+            // a reader of the longer chain goes on with that
+            assert_eq!(newest(&snapshot, txid), before);
+        }
+    }
+    assert!(repeated > 3 && newest_changed.len() > 3, "{repeated}, {}", newest_changed.len());
 }
 
 #[test]
@@ -113,8 +166,8 @@ fn no_more_bytes_are_read_than_an_answer_may_have() {
         let snapshot = indexed.index.snapshot().unwrap();
         let wanted: Vec<_> = (0..100).map(TxNum).map(WantedTransaction::At).collect();
         let read = |bytes: usize| {
-            let found = snapshot.read_several(&wanted, bytes, Ok).unwrap();
-            found.into_iter().flatten().map(|stored| stored.raw.len()).collect::<Vec<_>>()
+            let found = snapshot.read_several(&wanted, bytes, |stored| stored).unwrap();
+            found.into_iter().flatten().map(|stored| stored.parts.raw().len()).collect::<Vec<_>>()
         };
         let all = read(usize::MAX);
         let sum: usize = all.iter().sum();
@@ -146,7 +199,7 @@ fn a_node_that_fails_is_not_asked_for_all() {
     let node = Arc::new(EmptyNode::default());
     index.set_raw_blocks(node.clone());
     let wanted: Vec<_> = (0..60).map(TxNum).map(WantedTransaction::At).collect();
-    let found = index.snapshot().unwrap().read_several(&wanted, usize::MAX, Ok).unwrap();
+    let found = index.snapshot().unwrap().read_several(&wanted, usize::MAX, |stored| stored).unwrap();
     assert!(found.iter().all(Option::is_none));
     // each thread may have begun one when the first failed
     let asked = node.0.load(Ordering::Relaxed);

@@ -85,7 +85,7 @@ fn assert_transactions_agree(chain: &Snapshot, model: &Model, first: u32) {
             height: place.height.to_u32(),
             index: place.index,
             fee: stored.fee,
-            raw: stored.raw,
+            raw: stored.parts.raw().to_vec(),
         };
         assert_eq!((stored.txnum, &found), (txnum, expected), "transaction {txnum}");
         let copies: Vec<_> = model.copies[&expected.txid].iter().copied().map(TxNum).collect();

@@ -33,6 +33,15 @@ pub(in crate::index) enum OutputState {
     Spent(SpendingInput),
 }
 
+impl OutputState {
+    pub(in crate::index) fn spender(self) -> Option<SpendingInput> {
+        match self {
+            Self::Spent(spender) => Some(spender),
+            Self::Unspent | Self::Unspendable => None,
+        }
+    }
+}
+
 /// Packs the outputs of consecutive transactions.
 #[derive(Default)]
 pub(in crate::index) struct SpendPacker {
@@ -123,7 +132,7 @@ impl SpendPacker {
     }
 }
 
-/// What became of an output, `None` if the table does not have it.
+/// The state of an output, `None` if the table does not have it.
 pub(in crate::index) fn read(
     table: &impl StoredTable<&'static TxPoint, &'static [u8]>,
     outpoint: TxPoint,
@@ -137,37 +146,111 @@ pub(in crate::index) fn read(
     Ok(found)
 }
 
+/// Returns what [`read`] does. Outputs behind each other are read from one row, which `kept` has from one call to the next.
+pub(in crate::index) fn read_near(
+    table: &impl StoredTable<&'static TxPoint, &'static [u8]>,
+    kept: &mut Option<KeptRow>,
+    outpoint: TxPoint,
+) -> Result<Option<OutputState>, IndexError> {
+    let wanted = split_tx_point(&outpoint);
+    if let Some(found) = kept.as_mut().map_or(Ok(None), |kept| kept.find(wanted))? {
+        return Ok(Some(found));
+    }
+    let Some(row) = table.range::<&TxPoint>(..=&outpoint)?.next_back().transpose()? else { return Ok(None) };
+    kept.insert(KeptRow::new(row.0.value(), row.1.value())).find(wanted)
+}
+
 /// Visits the outputs of a row until `visit` returns false.
 pub(in crate::index) fn each(
     first: TxPoint,
     row: &[u8],
     mut visit: impl FnMut(TxNum, Position, OutputState) -> bool,
 ) -> Result<(), IndexError> {
+    let mut entries = RowEntries::new(&first);
     let mut row = Decoder::new("spends", row);
-    let (mut txnum, mut vout) = split_tx_point(&first);
-    while !row.is_empty() {
-        let count: u32 = row.varint()?;
-        for _ in 0..count {
-            let state = match row.varint::<u64>()? {
-                UNSPENT => OutputState::Unspent,
-                UNSPENDABLE => OutputState::Unspendable,
-                code => {
-                    let vin = if code & 1 == 1 { row.varint()? } else { 0 };
-                    let spender = u32::try_from(code >> 1).ok().and_then(|distance| txnum.0.checked_add(distance));
-                    let spender = spender.ok_or_else(|| row.corrupt("has a distance that is too large"))?;
-                    OutputState::Spent(SpendingInput { txnum: TxNum(spender), vin })
-                }
-            };
-            if !visit(txnum, vout, state) {
-                return Ok(());
-            }
-            let next = Position::new(vout.to_u32() + 1);
-            vout = next.ok_or_else(|| row.corrupt("has too many outputs"))?;
+    while let Some((txnum, vout, state)) = entries.next(&mut row)? {
+        if !visit(txnum, vout, state) {
+            break;
         }
-        txnum = TxNum(txnum.0.saturating_add(1));
-        vout = Position::ZERO;
     }
     Ok(())
+}
+
+/// How far the outputs of a row are read.
+#[derive(Clone, Debug)]
+struct RowEntries {
+    /// The next output, of a transaction that has so many more in this row.
+    txnum: TxNum,
+    vout: Position,
+    left: u32,
+    has_begun: bool,
+}
+
+impl RowEntries {
+    fn new(first: &TxPoint) -> Self {
+        let (txnum, vout) = split_tx_point(first);
+        Self { txnum, vout, left: 0, has_begun: false }
+    }
+
+    /// The next output of the row, of which `row` is what follows.
+    fn next(&mut self, row: &mut Decoder<'_>) -> Result<Option<(TxNum, Position, OutputState)>, IndexError> {
+        while self.left == 0 {
+            if row.is_empty() {
+                return Ok(None);
+            }
+            if self.has_begun {
+                (self.txnum, self.vout) = (TxNum(self.txnum.0.saturating_add(1)), Position::ZERO);
+            }
+            (self.left, self.has_begun) = (row.varint_32()?, true);
+        }
+        let state = match row.varint::<u64>()? {
+            UNSPENT => OutputState::Unspent,
+            UNSPENDABLE => OutputState::Unspendable,
+            code => {
+                let vin = if code & 1 == 1 { row.varint()? } else { 0 };
+                let spender = u32::try_from(code >> 1).ok().and_then(|distance| self.txnum.0.checked_add(distance));
+                let spender = spender.ok_or_else(|| row.corrupt("has a distance that is too large"))?;
+                OutputState::Spent(SpendingInput { txnum: TxNum(spender), vin })
+            }
+        };
+        let vout = self.vout;
+        self.vout = Position::new(vout.to_u32() + 1).ok_or_else(|| row.corrupt("has too many outputs"))?;
+        self.left -= 1;
+        Ok(Some((self.txnum, vout, state)))
+    }
+}
+
+/// A row that was read up to an output.
+#[derive(Debug)]
+pub(in crate::index) struct KeptRow {
+    first: TxPoint,
+    row: Box<[u8]>,
+    /// Where in the row the next output is.
+    at: usize,
+    entries: RowEntries,
+    /// The output before that.
+    last: Option<(TxNum, Position, OutputState)>,
+}
+
+impl KeptRow {
+    fn new(first: &TxPoint, row: &[u8]) -> Self {
+        Self { first: *first, row: row.into(), at: 0, entries: RowEntries::new(first), last: None }
+    }
+
+    /// The state of an output, `None` if it is not in the row.
+    fn find(&mut self, wanted: (TxNum, Position)) -> Result<Option<OutputState>, IndexError> {
+        if self.last.is_some_and(|(txnum, vout, _)| wanted < (txnum, vout)) {
+            (self.at, self.entries, self.last) = (0, RowEntries::new(&self.first), None);
+        }
+        let mut rest = Decoder::new("spends", &self.row[self.at..]);
+        while self.last.is_none_or(|(txnum, vout, _)| (txnum, vout) < wanted)
+            && let Some(next) = self.entries.next(&mut rest)?
+        {
+            self.last = Some(next);
+        }
+        self.at = self.row.len() - rest.len();
+        Ok(self.last.filter(|(txnum, vout, _)| (*txnum, *vout) == wanted).map(|(_, _, state)| state))
+    }
 }
 
 #[cfg(test)]
@@ -193,6 +276,7 @@ mod tests {
             transactions in prop::collection::vec(
                 prop_oneof![8 => prop::collection::vec(state(), 1..6), 1 => prop::collection::vec(state(), 900..3_000)], 1..30,
             ),
+            places in prop::collection::vec(any::<prop::sample::Index>(), 0..30),
         ) {
             let first = 3;
             let (mut packer, mut rows) = (SpendPacker::default(), Vec::new());
@@ -215,12 +299,19 @@ mod tests {
             rows.extend(packer.finish());
             prop_assert!(rows.iter().all(|(_, row)| row.len() <= ROW));
             let table = table_of(TABLE, &rows);
-            let mut before = None;
+            let (mut before, mut kept) = (None, None);
             for (at, (outpoint, state)) in expected.iter().enumerate() {
                 let is_behind = expected.get(at + 1).is_none_or(|(next, _)| next[..4] != outpoint[..4]);
                 let found = read(&*table, *outpoint).unwrap();
                 prop_assert_eq!(found, (!is_behind).then_some(*state), "{:?} behind {:?}", outpoint, before);
+                prop_assert_eq!(read_near(&*table, &mut kept, *outpoint).unwrap(), found);
                 before = Some(outpoint);
+            }
+            // in any order
+            for place in places {
+                let outpoint = place.get(&expected).0;
+                let found = read_near(&*table, &mut kept, outpoint).unwrap();
+                prop_assert_eq!(found, read(&*table, outpoint).unwrap(), "{:?}", outpoint);
             }
         }
 

@@ -42,6 +42,11 @@ impl<'a> TransactionRow<'a> {
         };
         Ok(Self { txid, fee, is_coinbase, raw: row.rest() })
     }
+
+    /// Its fee in sat, `None` for a coinbase.
+    pub(in crate::index) fn paid_fee(&self) -> Option<u64> {
+        (!self.is_coinbase).then_some(self.fee)
+    }
 }
 
 #[cfg(test)]

@@ -134,6 +134,6 @@ fn a_transaction_with_another_witness_is_not_found() {
     let snapshot = history.snapshot();
     assert_eq!(snapshot.find_wtxid(&other.compute_wtxid()).unwrap(), None);
     let found = snapshot.find_wtxid(&transaction.compute_wtxid()).unwrap().unwrap();
-    assert_eq!((found.txid, found.raw), (transaction.compute_txid(), serialize(*transaction)));
+    assert_eq!((found.txid, found.parts.raw()), (transaction.compute_txid(), serialize(*transaction).as_slice()));
     assert_eq!(snapshot.find_wtxid(&Wtxid::from_byte_array(Txid::all_zeros().to_byte_array())).unwrap(), None);
 }

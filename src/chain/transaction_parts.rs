@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use bitcoin::consensus::deserialize;
 use bitcoin::{Amount, Script, TxOut};
 
-use crate::chain::raw::{MAX_BLOCK_SIZE, RawOutput, RawTransaction};
+use super::raw::{MAX_BLOCK_SIZE, RawOutput, RawTransaction, first_script_sig};
 
 /// A transaction as it is serialised, and its parts.
 #[derive(Clone, Debug)]
@@ -49,14 +49,15 @@ impl OutputPart<'_> {
 
 impl TransactionParts {
     /// Parts with their serialisation, witness included.
-    pub(super) fn new(parts: bitcoin::Transaction, raw: Vec<u8>) -> Self {
+    #[must_use]
+    pub fn new(parts: bitcoin::Transaction, raw: Vec<u8>) -> Self {
         Self { raw, outputs: Box::default(), decoded: OnceLock::from(parts) }
     }
 
     /// The parts of serialised bytes, which are decoded later.
     ///
     /// Errors: the reason why the bytes are no transaction.
-    pub(super) fn of(raw: Vec<u8>) -> Result<Self, String> {
+    pub fn of(raw: Vec<u8>) -> Result<Self, String> {
         let parsed = RawTransaction::parse_whole(&raw).map_err(|error| error.to_string())?;
         // smaller witnesses are below the limits of the library
         let may_be_refused = raw.len() > usize::try_from(MAX_BLOCK_SIZE).unwrap_or(0);
@@ -72,6 +73,23 @@ impl TransactionParts {
     #[must_use]
     pub fn raw(&self) -> &[u8] {
         &self.raw
+    }
+
+    /// The scriptSig of its first input. Decodes nothing.
+    #[must_use]
+    pub fn first_script_sig(&self) -> Option<&Script> {
+        first_script_sig(&self.raw).map(Script::from_bytes)
+    }
+
+    /// About how many bytes it takes in memory. Once it is decoded it takes up to twice as many, which few are.
+    #[must_use]
+    pub fn memory(&self) -> usize {
+        self.raw.len().saturating_mul(2).saturating_add(size_of_val(&*self.outputs))
+    }
+
+    /// The outputs, in order. Decodes nothing.
+    pub fn outputs(&self) -> impl Iterator<Item = OutputPart<'_>> {
+        (0..).map_while(|vout| self.output(vout))
     }
 
     /// The output with this number, if there is one. Decodes nothing.
