@@ -5,7 +5,7 @@ use std::ops::{Deref, Range};
 use std::sync::OnceLock;
 
 use bitcoin::consensus::deserialize;
-use bitcoin::{Amount, Script, TxOut};
+use bitcoin::{Amount, Script, TxOut, Txid};
 
 use super::raw::{MAX_BLOCK_SIZE, RawOutput, RawTransaction, first_script_sig};
 
@@ -48,6 +48,13 @@ impl OutputPart<'_> {
 }
 
 impl TransactionParts {
+    /// The parts of serialised bytes with this txid, which are decoded later.
+    ///
+    /// Errors: the reason why the bytes are no transaction, or that they are another.
+    pub fn with_txid(raw: Vec<u8>, txid: &Txid) -> Result<Self, String> {
+        Self::parsed(raw, |parsed| parsed.txid() == *txid)
+    }
+
     /// Parts with their serialisation, witness included.
     #[must_use]
     pub fn new(parts: bitcoin::Transaction, raw: Vec<u8>) -> Self {
@@ -58,7 +65,14 @@ impl TransactionParts {
     ///
     /// Errors: the reason why the bytes are no transaction.
     pub fn of(raw: Vec<u8>) -> Result<Self, String> {
+        Self::parsed(raw, |_| true)
+    }
+
+    fn parsed(raw: Vec<u8>, is_wanted: impl FnOnce(&RawTransaction<'_>) -> bool) -> Result<Self, String> {
         let parsed = RawTransaction::parse_whole(&raw).map_err(|error| error.to_string())?;
+        if !is_wanted(&parsed) {
+            return Err("they are another transaction".into());
+        }
         // smaller witnesses are below the limits of the library
         let may_be_refused = raw.len() > usize::try_from(MAX_BLOCK_SIZE).unwrap_or(0);
         if may_be_refused {
@@ -81,10 +95,11 @@ impl TransactionParts {
         first_script_sig(&self.raw).map(Script::from_bytes)
     }
 
-    /// About how many bytes it takes in memory. Once it is decoded it takes up to twice as many, which few are.
+    /// About how many bytes it takes in memory once it is decoded, beside a fixed number: decoded scripts and witnesses, each with an
+    /// allocation of its own, take up to twice as many as serialised ones.
     #[must_use]
     pub fn memory(&self) -> usize {
-        self.raw.len().saturating_mul(2).saturating_add(size_of_val(&*self.outputs))
+        self.raw.len().saturating_mul(3).saturating_add(size_of_val(&*self.outputs))
     }
 
     /// The outputs, in order. Decodes nothing.

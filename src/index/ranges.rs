@@ -8,7 +8,7 @@ use std::ops::{Range, RangeInclusive};
 use bitcoin::{BlockHash, Txid};
 
 use super::error::IndexError;
-use super::frozen::FrozenCopy;
+use super::frozen::TransactionCopy;
 use super::hot::tables::blocks::BlockRow;
 use super::hot::tables::stale_blocks::{self, StaleBlock};
 use super::hot::tables::transactions::TransactionRow;
@@ -89,7 +89,7 @@ impl Snapshot {
     /// The newest copies of `count` transactions of a block of the active chain: themselves, unless the chain repeats one later
     /// (BIP30). `first` is the position of the first of them, `at` its place.
     ///
-    /// Errors: storage errors; [`IndexError::Corrupt`] if a row is missing or damaged.
+    /// Errors: storage errors; [`IndexError::Corrupt`] if a row is missing or damaged, `RawUnavailable`, `Threads`.
     pub fn newest_of_block(
         &self,
         first: TxNum,
@@ -100,15 +100,15 @@ impl Snapshot {
         let mut own = self.generations.of_block(frozen, at)?;
         self.each_transaction(live, |txnum, row| {
             let at = Occurrence { index: at.index.saturating_add(txnum.0 - first.0), ..at };
-            own.push(FrozenCopy { stored: StoredTransaction::of_row(txnum, at, row)?, is_newest: false });
+            own.push(TransactionCopy { stored: StoredTransaction::of_row(txnum, at, row)?, is_newest: false });
             Ok(())
         })?;
-        let later = self.generations.look_up_several(&own, |own| self.later_copy(own))?;
-        let newest = own.into_iter().zip(later).map(|(FrozenCopy { stored, is_newest }, later)| match later {
+        let later = self.generations.look_up_several(&own, |own| self.newest_behind(own))?;
+        let newest = own.into_iter().zip(later).map(|(TransactionCopy { stored, is_newest }, later)| match later {
             Some(later) => self.transaction(later)?.ok_or_else(|| missing(later)),
             None => {
                 if !is_newest {
-                    self.generations.keep(FrozenCopy { stored: stored.clone(), is_newest: true });
+                    self.generations.keep(TransactionCopy { stored: stored.clone(), is_newest: true });
                 }
                 Ok(stored)
             }
@@ -117,7 +117,10 @@ impl Snapshot {
     }
 
     /// The newest copy of a transaction behind it, if there is one.
-    fn later_copy(&self, FrozenCopy { stored, is_newest }: &FrozenCopy) -> Result<Option<TxNum>, IndexError> {
+    fn newest_behind(
+        &self,
+        TransactionCopy { stored, is_newest }: &TransactionCopy,
+    ) -> Result<Option<TxNum>, IndexError> {
         let live = self.live_positions(&stored.txid)?.pop().filter(|live| *live > stored.txnum);
         match live {
             None if !is_newest => self.generations.later_copy(&stored.txid, stored.txnum),

@@ -12,6 +12,7 @@ use redb::{ReadOnlyTable, ReadTransaction, ReadableTableMetadata, StorageError, 
 
 use super::error::IndexError;
 use super::frozen::Generations;
+use super::hot::spend_cursor::SpendCursor;
 use super::hot::tables::block_filters::FiltersState;
 use super::hot::tables::block_hashes::BlockPlace;
 use super::hot::tables::block_starts::BlockStart;
@@ -27,7 +28,7 @@ use super::hot::tables::{
 use super::hot::tip_record::read_tip;
 use super::hot::update::Tip;
 use super::hot::{block_filters as filters, miners};
-use super::keys::{Position, Salt, TxNum};
+use super::keys::{Salt, TxNum};
 use super::optional::OptionalReads;
 use super::table_rows::TableRows;
 use crate::chain::pools::Pools;
@@ -391,6 +392,8 @@ impl Snapshot {
     }
 
     /// The transaction at this position of the active chain.
+    ///
+    /// Errors: storage errors; [`IndexError::Corrupt`] if it is damaged, `RawUnavailable`.
     pub fn transaction(&self, txnum: TxNum) -> Result<Option<StoredTransaction>, IndexError> {
         if txnum < self.generations.end() {
             return self.generations.transaction(txnum);
@@ -426,9 +429,9 @@ impl Snapshot {
         let (from, to) = (txids::key(prefix, self.generations.end()), txids::key(prefix, TxNum(u32::MAX)));
         for row in self.txids.range::<&txids::TxidKey>(&from..=&to)?.rev() {
             let (_, txnum) = txids::split_key(row?.0.value());
-            let found = self.transaction(txnum)?;
-            if found.as_ref().is_some_and(|found| found.txid == *txid) {
-                return Ok(found);
+            // another one may have the same prefix
+            if self.txid(txnum)? == Some(*txid) {
+                return self.transaction(txnum);
             }
         }
         Ok(None)
@@ -457,13 +460,7 @@ impl Snapshot {
 
     /// The input that spends an output of the active chain, `None` while it is unspent.
     pub fn spender(&self, txnum: TxNum, vout: u32) -> Result<Option<SpendingInput>, IndexError> {
-        let Some(vout) = Position::new(vout) else { return Ok(None) };
-        let row = self.spends.get(&spends::tx_point(txnum, vout))?;
-        let live = row.map(|row| {
-            let (txnum, vin) = spends::split_tx_point(row.value());
-            SpendingInput { txnum, vin: vin.to_u32() }
-        });
-        if live.is_some() { Ok(live) } else { self.generations.spender(txnum, vout.to_u32()) }
+        self.spender_near(&mut SpendCursor::default(), txnum, vout)
     }
 }
 

@@ -3,12 +3,11 @@
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 
-use bitcoin::{OutPoint, TxOut};
+use bitcoin::OutPoint;
 
 use super::error::SyncError;
 use super::fork::fork_point;
 use crate::chain::Height;
-use crate::chain::raw::RawTransaction;
 use crate::index::{IndexError, Report, Snapshot, StoredTransaction, Tip, TxNum};
 use crate::node::{Node, TxOutSetHash, TxOutSetInfo, VerboseBlock, VerboseInput, VerboseTransaction};
 
@@ -122,9 +121,9 @@ fn compare_block(chain: &Snapshot, height: Height, block: &VerboseBlock) -> Resu
     };
     for (position, expected) in (first..).zip(&block.transactions) {
         let txnum = TxNum(u32::try_from(position).unwrap_or(u32::MAX));
-        let found = match chain.transaction(txnum)? {
-            Some(stored) => compare_transaction(chain, &stored, expected)?,
-            None => Some("is missing".into()),
+        let found = match stored_transaction(chain, txnum)? {
+            Ok(stored) => compare_transaction(chain, &stored, expected)?,
+            Err(what) => Some(what),
         };
         if let Some(what) = found {
             differences.push(format!("height {height}, transaction {}: {what}", expected.txid));
@@ -133,23 +132,27 @@ fn compare_block(chain: &Snapshot, height: Height, block: &VerboseBlock) -> Resu
     Ok(differences)
 }
 
+/// The transaction at a position, or what is wrong with it.
+fn stored_transaction(chain: &Snapshot, txnum: TxNum) -> Result<Result<StoredTransaction, String>, IndexError> {
+    match chain.transaction(txnum) {
+        Ok(stored) => Ok(stored.ok_or_else(|| "is missing".into())),
+        Err(IndexError::Corrupt { what, .. }) => Ok(Err(format!("is damaged: {what}"))),
+        Err(error) => Err(error),
+    }
+}
+
 fn compare_transaction(
     chain: &Snapshot,
     stored: &StoredTransaction,
     expected: &VerboseTransaction,
 ) -> Result<Option<String>, IndexError> {
-    let Ok(raw) = RawTransaction::parse_whole(stored.parts.raw()) else { return Ok(Some("is damaged".into())) };
-    if (stored.txid, raw.txid()) != (expected.txid, expected.txid) {
+    if (stored.txid, stored.parts.compute_txid()) != (expected.txid, expected.txid) {
         return Ok(Some(format!("the index has {} in its place", stored.txid)));
     }
     if expected.fee.is_some() && stored.fee != expected.fee.map(bitcoin::Amount::to_sat) {
         return Ok(Some(format!("the index has a fee of {:?} sat, the node {:?}", stored.fee, expected.fee)));
     }
-    let outputs = raw.outputs().map(|output| TxOut {
-        value: bitcoin::Amount::from_sat(output.value),
-        script_pubkey: bitcoin::ScriptBuf::from_bytes(output.script_pubkey.to_vec()),
-    });
-    if !outputs.eq(expected.outputs.iter().cloned()) {
+    if stored.parts.output != expected.outputs {
         return Ok(Some("its outputs differ".into()));
     }
     for (vin, input) in (0..).zip(&expected.inputs) {
@@ -170,11 +173,11 @@ fn compare_input(
     let (Some(OutPoint { txid, vout }), Some(spent)) = (expected.outpoint, &expected.spent) else { return Ok(None) };
     let before = chain.positions(&txid)?.into_iter().rfind(|txnum| *txnum < spending);
     let Some(funding) = before else { return Ok(Some(format!("the index does not have {txid}"))) };
-    let Some(stored) = chain.transaction(funding)? else { return Ok(Some(format!("{txid} is missing"))) };
-    let output = RawTransaction::parse_whole(stored.parts.raw()).ok().and_then(|raw| raw.output(vout));
-    let same_output = output.is_some_and(|output| {
-        output.value == spent.output.value.to_sat() && output.script_pubkey == spent.output.script_pubkey.as_bytes()
-    });
+    let stored = match stored_transaction(chain, funding)? {
+        Ok(stored) => stored,
+        Err(what) => return Ok(Some(format!("{txid} {what}"))),
+    };
+    let same_output = stored.parts.output(vout).is_some_and(|output| output.to_tx_out() == spent.output);
     if !same_output || stored.fee.is_none() != spent.is_coinbase || chain.occurrence(funding)?.height != spent.height {
         return Ok(Some(format!("the index and the node disagree on output {txid}:{vout}")));
     }

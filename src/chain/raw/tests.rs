@@ -35,6 +35,17 @@ prop_compose! {
 
 proptest! {
     #[test]
+    fn the_first_script_sig_is_sliced_out_without_the_rest(transaction in transaction(), end in any::<prop::sample::Index>()) {
+        let serialized = serialize(&transaction);
+        let expected = transaction.input[0].script_sig.as_bytes();
+        prop_assert_eq!(first_script_sig(&serialized), Some(expected));
+        let cut = &serialized[..end.index(serialized.len())];
+        prop_assert!(first_script_sig(cut).is_none_or(|found| found == expected));
+        // a count of inputs that is zero, behind the version
+        prop_assert_eq!(first_script_sig(&[1, 0, 0, 0, 0, 1, 0, 9]), None);
+    }
+
+    #[test]
     fn agrees_with_the_decoder_of_rust_bitcoin(transaction in transaction(), behind in bytes(20)) {
         let mut serialized = serialize(&transaction);
         let size = serialized.len();

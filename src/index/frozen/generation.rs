@@ -82,8 +82,8 @@ pub(super) struct ConsecutiveTransactions {
 }
 
 impl Generation {
-    /// Opens the file of a generation, of which at most `cache_bytes` of pages and transactions are kept in memory. Repairs a
-    /// complete file that was not closed.
+    /// Opens the file of a generation, of which at most `cache_bytes` of pages and transactions are kept in memory, the latter together
+    /// with those of other generations. Repairs a complete file that was not closed.
     ///
     /// Errors: [`IndexError::Foreign`] if it is not a generation, `WrongVersion`, `TableVersion`, `WrongNetwork`,
     /// `WrongSalt` if it is of another kind, storage errors.
@@ -357,13 +357,16 @@ impl Generation {
         Ok(spends::read(&self.spends, outpoint)?.and_then(OutputState::spender))
     }
 
-    /// The input of this generation that spends an output of it. `kept` has the row of the output that was asked for before.
+    /// The input of this generation that spends an output of it, of a transaction before `end`. `kept` has the row of the output that
+    /// was asked for before.
     pub(super) fn spender_near(
         &self,
         kept: &mut Option<KeptRow>,
         outpoint: live_spends::TxPoint,
+        end: TxNum,
     ) -> Result<Option<SpendingInput>, IndexError> {
-        Ok(spends::read_near(&self.spends, kept, outpoint)?.and_then(OutputState::spender))
+        let end = live_spends::tx_point(end, Position::ZERO);
+        Ok(spends::read_near(&self.spends, kept, outpoint, end)?.and_then(OutputState::spender))
     }
 
     /// The transaction of this generation that overwrites an output of an earlier copy (BIP30).

@@ -148,10 +148,11 @@ impl Generations {
     pub(in crate::index) fn with(&self, newest: InForce) -> Self {
         let mut generations = self.clone();
         generations.in_force.push(newest);
-        // it may repeat what was the newest of its txid
+        // it may repeat what was the newest with its txid
         generations.with_nothing_recent()
     }
 
+    /// Readers of the generations before keep what they read lately until they end.
     fn with_nothing_recent(self) -> Self {
         let bytes = self.in_force.iter().map(|in_force| in_force.generation.recent_bytes).sum();
         Self { recent: Arc::new(RecentTransactions::new(bytes)), ..self }
@@ -166,7 +167,7 @@ impl Generations {
                 generations.in_force.pop();
             }
         }
-        // an earlier copy may be the newest of its txid again
+        // an earlier copy may be the newest with its txid again
         generations.with_nothing_recent()
     }
 
@@ -387,7 +388,7 @@ impl Generations {
     ) -> Result<Option<SpendingInput>, IndexError> {
         let (txnum, vout) = split_tx_point(&outpoint);
         let Some((own, later)) = self.from(txnum).split_first() else { return Ok(None) };
-        let found = own.generation.spender_near(kept, outpoint)?.filter(|spender| spender.txnum < own.end);
+        let found = own.generation.spender_near(kept, outpoint, own.end)?.filter(|spender| spender.txnum < own.end);
         if found.is_some() {
             return Ok(found);
         }

@@ -45,7 +45,7 @@ pub(super) use generation::PackedEntries;
 pub(super) use generations::{Generations, InForce};
 pub(super) use in_force_record::InForceRecord;
 pub use merge::DueMerge;
-pub(super) use recent::FrozenCopy;
+pub(super) use recent::TransactionCopy;
 pub(super) use table::StoredTable;
 pub(super) use tables::spends::KeptRow;
 pub(super) use transactions::FrozenTransaction;

@@ -8,26 +8,26 @@ use quick_cache::sync::Cache;
 use super::super::snapshot::StoredTransaction;
 
 /// What an entry takes beside its transaction.
-const ENTRY_BYTES: usize = 192;
+const ENTRY_BYTES: usize = 288;
 /// The usual size of an entry.
-const USUAL_BYTES: usize = 1_000;
+const USUAL_BYTES: usize = 1_400;
 
-/// A transaction of generations. The chain may repeat a txid (BIP30).
+/// A transaction of the active chain, which may repeat its txid later (BIP30).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::index) struct FrozenCopy {
+pub(in crate::index) struct TransactionCopy {
     pub(in crate::index) stored: StoredTransaction,
-    /// Whether it is known that no later transaction of the same generations has its txid.
+    /// Whether it is known that no later transaction of the generations has its txid.
     pub(in crate::index) is_newest: bool,
 }
 
-/// The transactions of the same generations, one for each txid, bounded by their bytes.
-pub(super) struct RecentTransactions(Cache<Txid, FrozenCopy, ByBytes>);
+/// Transactions of one list of generations, at most one with each txid, bounded by their bytes.
+pub(super) struct RecentTransactions(Cache<Txid, TransactionCopy, ByBytes>);
 
 #[derive(Clone)]
 struct ByBytes;
 
-impl Weighter<Txid, FrozenCopy> for ByBytes {
-    fn weight(&self, _: &Txid, copy: &FrozenCopy) -> u64 {
+impl Weighter<Txid, TransactionCopy> for ByBytes {
+    fn weight(&self, _: &Txid, copy: &TransactionCopy) -> u64 {
         u64::try_from(copy.stored.parts.memory().saturating_add(ENTRY_BYTES)).unwrap_or(u64::MAX)
     }
 }
@@ -45,11 +45,11 @@ impl RecentTransactions {
     }
 
     /// The copy with this txid that was read last.
-    pub(super) fn get(&self, txid: &Txid) -> Option<FrozenCopy> {
+    pub(super) fn get(&self, txid: &Txid) -> Option<TransactionCopy> {
         self.0.get(txid)
     }
 
-    pub(super) fn insert(&self, copy: FrozenCopy) {
+    pub(super) fn insert(&self, copy: TransactionCopy) {
         self.0.insert(copy.stored.txid, copy);
     }
 }
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
     use crate::chain::TransactionParts;
 
-    fn copy(number: u32, script_bytes: usize) -> FrozenCopy {
+    fn copy(number: u32, script_bytes: usize) -> TransactionCopy {
         let mut txid = [7; 32];
         txid[..4].copy_from_slice(&number.to_be_bytes());
         let input = TxIn { script_sig: vec![0; script_bytes].into(), ..TxIn::default() };
@@ -81,7 +81,7 @@ mod tests {
         let at = Occurrence { height: 1.into(), index: number };
         let txid = Txid::from_byte_array(txid);
         let stored = StoredTransaction { txnum: TxNum(number), txid, at, fee: None, parts };
-        FrozenCopy { stored, is_newest: true }
+        TransactionCopy { stored, is_newest: true }
     }
 
     #[test]

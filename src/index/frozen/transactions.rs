@@ -1,6 +1,7 @@
 //! Reads the transactions of generations: a generation has where they are, and the bytes are read from there and checked.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use bitcoin::Txid;
 
@@ -10,7 +11,8 @@ use super::super::hot::update::Tip;
 use super::super::keys::TxNum;
 use super::super::snapshot::{Occurrence, StoredTransaction, parts_of};
 use super::generations::Generations;
-use super::recent::FrozenCopy;
+use super::recent::TransactionCopy;
+use crate::chain::TransactionParts;
 use crate::chain::raw::RawTransaction;
 
 /// The most bytes of transactions that are held at a time, if each is smaller.
@@ -36,10 +38,9 @@ impl Generations {
     }
 
     fn read(&self, found: &Located) -> Result<StoredTransaction, IndexError> {
-        let check = |raw: Vec<u8>| check(&raw, &found.txid, found.offset).map(|()| raw);
-        let raw = self.raw().read(found.block, found.offset, found.length, check)?;
+        let check = |raw| TransactionParts::with_txid(raw, &found.txid).map_err(|_| foreign(found.offset, &found.txid));
+        let parts = Arc::new(self.raw().read(found.block, found.offset, found.length, check)?);
         let at = Occurrence { height: found.block.height, index: found.index };
-        let parts = parts_of(found.txnum, raw)?;
         Ok(StoredTransaction { txnum: found.txnum, txid: found.txid, at, fee: found.fee, parts })
     }
 
@@ -53,7 +54,7 @@ impl Generations {
     fn read_and_keep(&self, found: &FrozenTransaction, is_newest: bool) -> Result<StoredTransaction, IndexError> {
         let stored = self.read_found(found)?;
         if let FrozenTransaction::Located(_) = found {
-            self.recent.insert(FrozenCopy { stored: stored.clone(), is_newest });
+            self.recent.insert(TransactionCopy { stored: stored.clone(), is_newest });
         }
         Ok(stored)
     }
@@ -65,29 +66,34 @@ impl Generations {
         &self,
         txnums: Range<TxNum>,
         at: Occurrence,
-    ) -> Result<Vec<FrozenCopy>, IndexError> {
+    ) -> Result<Vec<TransactionCopy>, IndexError> {
         let numbers = || (txnums.start.0..txnums.end.0).map(TxNum);
         let txids = self.txids(txnums.clone())?;
         let recent = txids.iter().zip(numbers()).map(|(txid, txnum)| self.recent(txid, txnum));
-        if let Some(recent) = recent.collect::<Option<Vec<_>>>() {
-            return Ok(recent);
+        let recent: Vec<_> = recent.collect();
+        if recent.iter().all(Option::is_some) {
+            return Ok(recent.into_iter().flatten().collect());
         }
         let (mut raw, mut found) = (Vec::new(), Vec::with_capacity(txids.len()));
         self.append_raw_transactions(txnums.clone(), &mut raw, |txid, fee| found.push((txid, fee)))?;
         let mut rest = raw.as_slice();
-        let transactions = found.into_iter().zip(numbers()).zip(at.index..).map(|(((txid, fee), txnum), index)| {
+        let numbered = found.into_iter().zip(numbers()).zip(at.index..).zip(recent);
+        let transactions = numbered.map(|((((txid, fee), txnum), index), recent)| {
             let length = RawTransaction::parse(rest).map_or(0, |transaction| transaction.size());
             let (raw, behind) = rest.split_at(length);
             rest = behind;
+            if let Some(recent) = recent {
+                return Ok(recent);
+            }
             let at = Occurrence { height: at.height, index };
             let stored = StoredTransaction { txnum, txid, at, fee, parts: parts_of(txnum, raw.to_vec())? };
-            Ok(FrozenCopy { stored, is_newest: false })
+            Ok(TransactionCopy { stored, is_newest: false })
         });
         transactions.collect()
     }
 
     /// Keeps a transaction of theirs for a while, if it is one.
-    pub(in crate::index) fn keep(&self, copy: FrozenCopy) {
+    pub(in crate::index) fn keep(&self, copy: TransactionCopy) {
         if copy.stored.txnum < self.end() {
             self.recent.insert(copy);
         }
@@ -111,6 +117,7 @@ impl Generations {
                 bytes <= HELD
             });
             let (held, behind) = rest.split_at(fitting.count().max(1));
+            // what a block spends is seldom read again, so it is not kept
             for stored in self.readers.read(held, |found| self.read_found(found))? {
                 visit(at, stored)?;
                 at += 1;
@@ -155,7 +162,7 @@ impl Generations {
         Ok(())
     }
 
-    /// A transaction that was found. It is not kept, because what a block spends is seldom read again.
+    /// A transaction that was found.
     fn read_found(&self, found: &FrozenTransaction) -> Result<StoredTransaction, IndexError> {
         match found {
             FrozenTransaction::Recent(recent) => Ok(recent.clone()),
@@ -173,8 +180,9 @@ impl Generations {
             let in_force = self.of(from).ok_or_else(|| missing("txids", from))?;
             let (end, before) = (txnums.end.min(in_force.end), txids.len());
             in_force.generation.txids(from..end, &mut txids)?;
-            if small(txids.len() - before) != end.0 - from.0 {
-                return Err(missing("txids", from));
+            let read = small(txids.len() - before);
+            if read != end.0 - from.0 {
+                return Err(missing("txids", TxNum(from.0.saturating_add(read))));
             }
             from = end;
         }
@@ -218,7 +226,7 @@ impl Generations {
     }
 
     /// A transaction with this txid and number, if it was read lately.
-    fn recent(&self, txid: &Txid, txnum: TxNum) -> Option<FrozenCopy> {
+    fn recent(&self, txid: &Txid, txnum: TxNum) -> Option<TransactionCopy> {
         self.recent.get(txid).filter(|recent| recent.stored.txnum == txnum)
     }
 
@@ -234,14 +242,14 @@ impl Generations {
     /// Finds their newest transaction with this txid.
     pub(in crate::index) fn locate(&self, txid: Txid) -> Result<Option<FrozenTransaction>, IndexError> {
         let recent = self.recent.get(&txid);
-        if let Some(FrozenCopy { stored, is_newest: true }) = recent {
+        if let Some(TransactionCopy { stored, is_newest: true }) = recent {
             return Ok(Some(FrozenTransaction::Recent(stored)));
         }
         let Some(newest) = self.positions(&txid)?.pop() else { return Ok(None) };
         let Some(copy) = recent.filter(|recent| recent.stored.txnum == newest) else {
             return self.located(newest, txid).map(|located| Some(FrozenTransaction::Located(located)));
         };
-        self.recent.insert(FrozenCopy { is_newest: true, ..copy.clone() });
+        self.recent.insert(TransactionCopy { is_newest: true, ..copy.clone() });
         Ok(Some(FrozenTransaction::Recent(copy.stored)))
     }
 
@@ -304,5 +312,9 @@ fn check(raw: &[u8], txid: &Txid, offset: u32) -> Result<(), String> {
     if RawTransaction::parse_whole(raw).is_ok_and(|transaction| transaction.txid() == *txid) {
         return Ok(());
     }
-    Err(format!("the bytes at offset {offset} are not transaction {txid}"))
+    Err(foreign(offset, txid))
+}
+
+fn foreign(offset: u32, txid: &Txid) -> String {
+    format!("the bytes at offset {offset} are not transaction {txid}")
 }

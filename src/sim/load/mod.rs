@@ -2,7 +2,8 @@
 //!
 //! The first 100 blocks only pay coins to many owners. The later blocks are filled evenly: inputs and outputs a
 //! transaction, spends within the block, recent and old coins, and owners who are paid once or a hundred thousand times
-//! are distributed about as on mainnet. Script types are mostly those that a node validates without a signature.
+//! are distributed about as on mainnet. Script types are mostly those that a node validates without a signature; as many bytes as the
+//! signatures would have are in the witnesses of a future version.
 //!
 //! ```text
 //!   a thread of its own:  Traffic ──► writer ── bodies, a few ahead ──► LoadGenerator ──► SimChain
@@ -100,12 +101,13 @@ mod tests {
     #[test]
     fn transactions_have_the_shape_of_mainnet() {
         let blocks = blocks(PROFILE);
-        let (mut inputs, mut outputs, mut spends_in_block) = (0, 0, 0);
+        let (mut inputs, mut outputs, mut spends_in_block, mut bytes) = (0, 0, 0, 0);
         let mut paid: HashMap<&ScriptBuf, u32> = HashMap::new();
         for block in &blocks {
             let txids: HashSet<_> = block.txdata.iter().map(Transaction::compute_txid).collect();
             for tx in &block.txdata[1..] {
                 inputs += tx.input.len();
+                bytes += tx.total_size();
                 outputs += tx.output.len();
                 spends_in_block += tx.input.iter().filter(|input| txids.contains(&input.previous_output.txid)).count();
                 tx.output.iter().for_each(|output| *paid.entry(&output.script_pubkey).or_default() += 1);
@@ -114,6 +116,8 @@ mod tests {
         // within a twentieth of 2.47 and 2.75 a transaction
         assert!((14_079..15_561).contains(&inputs), "{inputs}");
         assert!((15_675..17_325).contains(&outputs), "{outputs}");
+        // 480 bytes a transaction
+        assert!((2_600_000..3_200_000).contains(&bytes), "{bytes}");
         assert!((inputs / 10..inputs / 2).contains(&spends_in_block), "{spends_in_block}");
         let once = paid.values().filter(|times| **times == 1).count();
         assert!(once * 2 > paid.len(), "most scripts are paid once");

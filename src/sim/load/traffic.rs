@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
+use bitcoin::hashes::Hash;
 use bitcoin::{
     Amount, Network, OutPoint, ScriptBuf, Sequence, Transaction, TxIn, TxOut, Txid, Weight, Witness, absolute,
     transaction,
@@ -37,6 +38,14 @@ const KINDS: [(u64, ScriptKind); 7] = [
     (1, ScriptKind::P2wpkh),
     (2, ScriptKind::P2a),
 ];
+/// Items of the witness of an input of a future version, which may have any, each as long as a signature: with them transactions have
+/// as many bytes as those of mainnet with the signatures of all their inputs, 480 on average.
+const WITNESS_ITEMS: usize = 16;
+const SIGNATURE_BYTES: usize = 72;
+/// The most weight of an input and of an output, and of a transaction without them.
+const INPUT_WEIGHT: u64 = 1_400;
+const OUTPUT_WEIGHT: u64 = 172;
+const OTHER_WEIGHT: u64 = 50;
 /// Among 100 outputs: those with data, and those to a new owner.
 const DATA_OUTPUTS: u64 = 6;
 const FRESH_OWNERS: u64 = 45;
@@ -123,8 +132,7 @@ impl Traffic {
     pub(crate) fn next_transaction(&mut self, weight: &mut Weight) -> Result<Option<(Transaction, Txid)>, ChainError> {
         let inputs = draw(&mut self.rng, &INPUTS);
         let outputs = draw(&mut self.rng, &OUTPUTS);
-        // An input weighs at most 300 weight units, an output at most 172.
-        let estimate = Weight::from_wu(300 * inputs + 172 * outputs + 50);
+        let estimate = Weight::from_wu(INPUT_WEIGHT * inputs + OUTPUT_WEIGHT * outputs + OTHER_WEIGHT);
         if *weight + estimate > BLOCK_WEIGHT || self.coins.len() < usize::try_from(inputs).unwrap_or(usize::MAX) {
             return Ok(None);
         }
@@ -175,6 +183,9 @@ impl Traffic {
                 continue;
             }
             coin.owner.unlock(&mut tx, index, &prevouts)?;
+            if coin.owner.kind == ScriptKind::WitnessV2 {
+                tx.input[index].witness = any_witness(coin.outpoint);
+            }
             if coin.owner.kind == ScriptKind::P2trScript {
                 self.witnesses.insert(coin.owner, tx.input[index].witness.clone());
             }
@@ -235,6 +246,14 @@ impl Traffic {
         let script = self.scripts.entry(owner).or_insert_with(|| owner.script_pubkey());
         TxOut { value, script_pubkey: script.clone() }
     }
+}
+
+/// Items that differ from input to input.
+fn any_witness(outpoint: OutPoint) -> Witness {
+    let bytes =
+        outpoint.txid.as_byte_array().iter().copied().cycle().skip(usize::try_from(outpoint.vout).unwrap_or(0) % 32);
+    let items: Vec<u8> = bytes.take(WITNESS_ITEMS * SIGNATURE_BYTES).collect();
+    Witness::from_slice(&items.chunks(SIGNATURE_BYTES).collect::<Vec<_>>())
 }
 
 /// Draws from a table of (cases of 10,000, lowest, highest).

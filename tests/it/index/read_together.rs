@@ -17,6 +17,7 @@ use btcgraph::live::Live;
 use btcgraph::mempool::MempoolSnapshot;
 use btcgraph::view::{Head, Published};
 
+use crate::support::cut::IndexForm;
 use crate::support::frozen::{BlockBytes, frozen};
 use crate::support::hostile::repeated_coinbases;
 use crate::support::indexed::{Indexed, options};
@@ -126,35 +127,67 @@ fn compare_pages(snapshot: &Snapshot, blocks: &[&Block]) {
     }
 }
 
+/// Compares the newest copies of these transactions with their positions. Returns them.
+fn newest_copies(snapshot: &Snapshot, txids: &[Txid]) -> Vec<Option<TxNum>> {
+    let newest = |txid: &Txid| {
+        let newest = snapshot.newest(txid).unwrap().map(|stored| stored.txnum);
+        assert_eq!(newest, snapshot.positions(txid).unwrap().last().copied(), "{txid}");
+        newest
+    };
+    txids.iter().map(newest).collect()
+}
+
 #[test]
 fn what_was_read_lately_is_that_of_the_chain_as_it_is() {
+    const STEP: u32 = 12;
     let blocks = repeated_coinbases(66, 20);
     let blocks: Vec<_> = blocks.iter().map(Arc::as_ref).collect();
     let tip = u32::try_from(blocks.len()).unwrap() - 1;
-    let (mut indexed, _) = slow(&blocks, tip);
+    let mut indexed = frozen(&blocks, &[STEP]);
     let txids: Vec<_> = blocks.iter().flat_map(|block| &block.txdata).map(bitcoin::Transaction::compute_txid).collect();
-    let repeated = txids.len() - txids.iter().collect::<HashSet<_>>().len();
-    let mut newest_changed = BTreeSet::new();
-    let mut left = tip + 1;
-    while left > 1 {
+    let upto = |height: u32| &blocks[..=usize::try_from(height).unwrap()];
+    let mut changed = BTreeSet::new();
+    // readers of each chain, which go on with that
+    let mut readers: Vec<(Snapshot, Vec<Option<TxNum>>)> = Vec::new();
+    let mut read = |indexed: &Indexed, height: u32| {
         let snapshot = indexed.index.snapshot().unwrap();
-        compare_pages(&snapshot, &blocks[..usize::try_from(left).unwrap()]);
-        let newest = |snapshot: &Snapshot, txid: &Txid| snapshot.newest(txid).unwrap().map(|stored| stored.txnum);
-        let before: Vec<_> = txids.iter().map(|txid| newest(&snapshot, txid)).collect();
-        left -= 1;
-        indexed.disconnect_to(left);
-        let shorter = indexed.index.snapshot().unwrap();
-        for (txid, before) in txids.iter().zip(before) {
-            let after = newest(&shorter, txid);
-            assert_eq!(after, shorter.positions(txid).unwrap().last().copied(), "{txid} after block {left} is gone");
-            if after.is_some() && after != before {
-                newest_changed.insert(*txid);
-            }
-            // a reader of the longer chain goes on with that
-            assert_eq!(newest(&snapshot, txid), before);
+        compare_pages(&snapshot, upto(height));
+        let newest = newest_copies(&snapshot, &txids);
+        compare_pages(&snapshot, upto(height));
+        if let Some((reader, before)) = readers.last() {
+            assert_eq!(&newest_copies(reader, &txids), before);
+            let both = txids.iter().zip(before.iter().zip(&newest));
+            changed.extend(
+                both.filter(|(_, (one, other))| one.is_some() && other.is_some() && one != other)
+                    .map(|(txid, _)| *txid),
+            );
         }
+        readers.push((snapshot, newest));
+    };
+    let mut height = STEP;
+    // blocks are connected, and frozen a step later
+    while height < tip {
+        let next = tip.min(height + STEP);
+        indexed.connect(
+            blocks[usize::try_from(height + 1).unwrap()..]
+                .iter()
+                .copied()
+                .take(usize::try_from(next - height).unwrap()),
+            10,
+        );
+        read(&indexed, next);
+        IndexForm::Cut.freeze_to(&mut indexed.index, height);
+        read(&indexed, next);
+        height = next;
     }
-    assert!(repeated > 3 && newest_changed.len() > 3, "{repeated}, {}", newest_changed.len());
+    let frozen = indexed.index.snapshot().unwrap().frozen().unwrap();
+    assert!(frozen.height.to_u32() + 2 * STEP > tip, "{frozen:?}");
+    while height > STEP {
+        height -= STEP;
+        indexed.disconnect_to(height + 1);
+        read(&indexed, height);
+    }
+    assert!(changed.len() > 3, "{}", changed.len());
 }
 
 #[test]

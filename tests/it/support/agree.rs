@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use bitcoin::{Block, ScriptBuf};
 use btcgraph::chain::Height;
 use btcgraph::index::{
-    BlockRow, ChainMembership, CountAndValue, OutputPosition, Snapshot, SpendingInput, Tip, TxNum, TypeTotals,
+    BlockRow, ChainMembership, CountAndValue, OutputPosition, Snapshot, SpendCursor, SpendingInput, Tip, TxNum,
+    TypeTotals,
 };
 
 use super::model::{BlockTotals, Model, OfType, OneTransaction, Sums, Totals};
@@ -39,6 +40,7 @@ pub(crate) fn assert_agrees_from<'s>(
         let found = chain.spender(TxNum(*funding), *vout).unwrap();
         assert_eq!(found, Some(expected), "what spends output {vout} of transaction {funding}");
     }
+    assert_spenders_agree(chain, model, first);
     for (key, scripts) in &model.bare_keys {
         let expected = scripts.iter().map(|(script, first)| (chain.script_key(script.as_bytes()), TxNum(*first)));
         let expected: BTreeMap<_, _> = expected.collect();
@@ -46,6 +48,22 @@ pub(crate) fn assert_agrees_from<'s>(
         assert_eq!(found, expected, "scripts that pay the key {key} bare");
     }
     assert_no_more_rows(chain, model);
+}
+
+/// The spenders of all outputs from a transaction on, and of those behind the last, read near each other, in both directions.
+fn assert_spenders_agree(chain: &Snapshot, model: &Model, first: u32) {
+    let mut outpoints = Vec::new();
+    for funding in first..u32::try_from(model.transactions.len()).unwrap() {
+        let outputs = chain.transaction(TxNum(funding)).unwrap().unwrap().parts.output.len();
+        outpoints.extend((0..=u32::try_from(outputs).unwrap()).map(|vout| (funding, vout)));
+    }
+    let mut cursor = SpendCursor::default();
+    for (funding, vout) in outpoints.iter().chain(outpoints.iter().rev().step_by(3)) {
+        let expected = model.spends.get(&(*funding, *vout));
+        let expected = expected.map(|(spending, vin)| SpendingInput { txnum: TxNum(*spending), vin: *vin });
+        let found = chain.spender_near(&mut cursor, TxNum(*funding), *vout).unwrap();
+        assert_eq!(found, expected, "what spends output {vout} of transaction {funding}");
+    }
 }
 
 fn assert_tip_agrees(chain: &Snapshot, model: &Model) {

@@ -4,6 +4,8 @@
 //!
 //! A transaction whose outputs do not fit a row continues in the next, which begins with its next output.
 
+use std::ops::Bound;
+
 use redb::TableDefinition;
 
 use super::super::super::codec::{Decoder, Encoder, put_varint, varint_size};
@@ -146,18 +148,29 @@ pub(in crate::index) fn read(
     Ok(found)
 }
 
-/// Returns what [`read`] does. Outputs behind each other are read from one row, which `kept` has from one call to the next.
+/// Returns what [`read`] does, of an outpoint below `end`, where the table ends or is cut off. Outputs behind each other are read from
+/// one row, which `kept` has from one call to the next, for whichever table.
 pub(in crate::index) fn read_near(
     table: &impl StoredTable<&'static TxPoint, &'static [u8]>,
     kept: &mut Option<KeptRow>,
     outpoint: TxPoint,
+    end: TxPoint,
 ) -> Result<Option<OutputState>, IndexError> {
-    let wanted = split_tx_point(&outpoint);
-    if let Some(found) = kept.as_mut().map_or(Ok(None), |kept| kept.find(wanted))? {
-        return Ok(Some(found));
-    }
-    let Some(row) = table.range::<&TxPoint>(..=&outpoint)?.next_back().transpose()? else { return Ok(None) };
-    kept.insert(KeptRow::new(row.0.value(), row.1.value())).find(wanted)
+    let mut row = match kept.take().filter(|kept| kept.first <= outpoint && outpoint < kept.until) {
+        Some(kept) => kept,
+        None => {
+            let row = table.range::<&TxPoint>(..=&outpoint)?.next_back().transpose()?;
+            let Some((first, row)) = row else { return Ok(None) };
+            let behind = (Bound::Excluded(&outpoint), Bound::Excluded(&end));
+            let next = table.range::<&TxPoint>(behind)?.next().transpose()?;
+            let until = next.map_or(end, |(key, _)| *key.value());
+            KeptRow::new(first.value(), row.value(), until)
+        }
+    };
+    // a row that fails is not kept, since it is read halfway
+    let found = row.find(split_tx_point(&outpoint))?;
+    *kept = Some(row);
+    Ok(found)
 }
 
 /// Visits the outputs of a row until `visit` returns false.
@@ -177,7 +190,7 @@ pub(in crate::index) fn each(
 }
 
 /// How far the outputs of a row are read.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 struct RowEntries {
     /// The next output, of a transaction that has so many more in this row.
     txnum: TxNum,
@@ -224,6 +237,8 @@ impl RowEntries {
 #[derive(Debug)]
 pub(in crate::index) struct KeptRow {
     first: TxPoint,
+    /// The outpoint from which on it has none.
+    until: TxPoint,
     row: Box<[u8]>,
     /// Where in the row the next output is.
     at: usize,
@@ -233,8 +248,8 @@ pub(in crate::index) struct KeptRow {
 }
 
 impl KeptRow {
-    fn new(first: &TxPoint, row: &[u8]) -> Self {
-        Self { first: *first, row: row.into(), at: 0, entries: RowEntries::new(first), last: None }
+    fn new(first: &TxPoint, row: &[u8], until: TxPoint) -> Self {
+        Self { first: *first, until, row: row.into(), at: 0, entries: RowEntries::new(first), last: None }
     }
 
     /// The state of an output, `None` if it is not in the row.
@@ -259,6 +274,8 @@ mod tests {
 
     use super::*;
     use crate::index::frozen::tables::tests::table_of;
+
+    const END: TxPoint = [u8::MAX; 7];
 
     fn state() -> impl Strategy<Value = OutputState> {
         prop_oneof![
@@ -304,13 +321,13 @@ mod tests {
                 let is_behind = expected.get(at + 1).is_none_or(|(next, _)| next[..4] != outpoint[..4]);
                 let found = read(&*table, *outpoint).unwrap();
                 prop_assert_eq!(found, (!is_behind).then_some(*state), "{:?} behind {:?}", outpoint, before);
-                prop_assert_eq!(read_near(&*table, &mut kept, *outpoint).unwrap(), found);
+                prop_assert_eq!(read_near(&*table, &mut kept, *outpoint, END).unwrap(), found);
                 before = Some(outpoint);
             }
             // in any order
             for place in places {
                 let outpoint = place.get(&expected).0;
-                let found = read_near(&*table, &mut kept, outpoint).unwrap();
+                let found = read_near(&*table, &mut kept, outpoint, END).unwrap();
                 prop_assert_eq!(found, read(&*table, outpoint).unwrap(), "{:?}", outpoint);
             }
         }
@@ -318,6 +335,30 @@ mod tests {
         #[test]
         fn a_damaged_row_is_an_error_or_has_other_entries(row in prop::collection::vec(any::<u8>(), 0..50)) {
             let _ = each([0; 7], &row, |_, _, _| true);
+        }
+
+        #[test]
+        fn a_damaged_row_is_read_near_others_as_it_is_alone(
+            damaged in prop::collection::vec(any::<u8>(), 0..50),
+            wanted in prop::collection::vec((0_u32..40, 0_u32..4), 1..50),
+        ) {
+            let (mut packer, mut rows) = (SpendPacker::default(), Vec::new());
+            for txnum in 0..20 {
+                packer.push(TxNum(txnum), &[OutputState::Unspent; 2], &mut |row| { rows.push(row); Ok(()) }).unwrap();
+            }
+            rows.extend(packer.finish());
+            rows.push((tx_point(TxNum(20), Position::ZERO), damaged));
+            let mut last = SpendPacker::default();
+            last.push(TxNum(30), &[OutputState::Unspendable; 2], &mut |_| Ok(())).unwrap();
+            rows.extend(last.finish());
+            let (table, mut kept) = (table_of(TABLE, &rows), None);
+            for (txnum, vout) in wanted {
+                let outpoint = tx_point(TxNum(txnum), Position::new(vout).unwrap());
+                let near = read_near(&*table, &mut kept, outpoint, END).map_err(|error| error.to_string());
+                let alone = read(&*table, outpoint).map_err(|error| error.to_string());
+                // what is damaged behind the output does not matter
+                prop_assert_eq!(near, alone, "{} {}", txnum, vout);
+            }
         }
     }
 
