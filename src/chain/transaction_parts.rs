@@ -96,10 +96,12 @@ impl TransactionParts {
     }
 
     /// About how many bytes it takes in memory once it is decoded, beside a fixed number: decoded scripts and witnesses, each with an
-    /// allocation of its own, take up to twice as many as serialised ones.
+    /// allocation of its own, usually take twice as many as serialised ones, and each output a value.
     #[must_use]
     pub fn memory(&self) -> usize {
-        self.raw.len().saturating_mul(3).saturating_add(size_of_val(&*self.outputs))
+        let outputs =
+            self.outputs.len().saturating_mul(2 * size_of::<TxOut>()).saturating_add(size_of_val(&*self.outputs));
+        self.raw.len().saturating_mul(3).saturating_add(outputs)
     }
 
     /// The outputs, in order. Decodes nothing.

@@ -199,11 +199,6 @@ impl<'a> Decoder<'a> {
         self.bytes.len()
     }
 
-    /// The bytes that are left.
-    pub(super) fn len(&self) -> usize {
-        self.bytes.len()
-    }
-
     pub(super) fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }

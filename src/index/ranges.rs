@@ -103,21 +103,21 @@ impl Snapshot {
             own.push(TransactionCopy { stored: StoredTransaction::of_row(txnum, at, row)?, is_newest: false });
             Ok(())
         })?;
-        let later = self.generations.look_up_several(&own, |own| self.newest_behind(own))?;
-        let newest = own.into_iter().zip(later).map(|(TransactionCopy { stored, is_newest }, later)| match later {
-            Some(later) => self.transaction(later)?.ok_or_else(|| missing(later)),
-            None => {
-                if !is_newest {
-                    self.generations.keep(TransactionCopy { stored: stored.clone(), is_newest: true });
-                }
-                Ok(stored)
+        let later = self.generations.look_up_several(&own, |own| self.newest_later(own))?;
+        let newest = own.into_iter().zip(later).map(|(TransactionCopy { stored, is_newest }, later)| {
+            if let Some(later) = later {
+                return self.transaction(later)?.ok_or_else(|| missing(later));
             }
+            if !is_newest {
+                self.generations.keep(TransactionCopy { stored: stored.clone(), is_newest: true });
+            }
+            Ok(stored)
         });
         newest.collect()
     }
 
-    /// The newest copy of a transaction behind it, if there is one.
-    fn newest_behind(
+    /// The newest transaction with the same txid that comes later, if there is one.
+    fn newest_later(
         &self,
         TransactionCopy { stored, is_newest }: &TransactionCopy,
     ) -> Result<Option<TxNum>, IndexError> {

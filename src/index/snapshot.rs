@@ -12,7 +12,6 @@ use redb::{ReadOnlyTable, ReadTransaction, ReadableTableMetadata, StorageError, 
 
 use super::error::IndexError;
 use super::frozen::Generations;
-use super::hot::spend_cursor::SpendCursor;
 use super::hot::tables::block_filters::FiltersState;
 use super::hot::tables::block_hashes::BlockPlace;
 use super::hot::tables::block_starts::BlockStart;
@@ -28,7 +27,7 @@ use super::hot::tables::{
 use super::hot::tip_record::read_tip;
 use super::hot::update::Tip;
 use super::hot::{block_filters as filters, miners};
-use super::keys::{Salt, TxNum};
+use super::keys::{Position, Salt, TxNum};
 use super::optional::OptionalReads;
 use super::table_rows::TableRows;
 use crate::chain::pools::Pools;
@@ -198,8 +197,7 @@ impl Snapshot {
     }
 
     /// The number of rows of each table, from counters that redb maintains, and their bytes where that is enough to know them; of
-    /// each packed table of all generations
-    /// together under its name behind `frozen.`.
+    /// each packed table of all generations together under its name behind `frozen.`.
     pub fn tables(&self) -> Result<Vec<TableRows>, IndexError> {
         // destructured, so that the compiler reports a new table that is not listed here
         let Self {
@@ -460,7 +458,9 @@ impl Snapshot {
 
     /// The input that spends an output of the active chain, `None` while it is unspent.
     pub fn spender(&self, txnum: TxNum, vout: u32) -> Result<Option<SpendingInput>, IndexError> {
-        self.spender_near(&mut SpendCursor::default(), txnum, vout)
+        let Some(vout) = Position::new(vout) else { return Ok(None) };
+        let live = self.spends.get(&spends::tx_point(txnum, vout))?.map(|row| SpendingInput::of_row(row.value()));
+        if live.is_some() { Ok(live) } else { self.generations.spender(txnum, vout.to_u32()) }
     }
 }
 
@@ -469,6 +469,14 @@ pub(super) fn if_exists<T>(table: Result<T, TableError>) -> Result<Option<T>, In
     match table {
         Err(TableError::TableDoesNotExist(_)) => Ok(None),
         table => Ok(Some(table?)),
+    }
+}
+
+impl SpendingInput {
+    /// The value of a live row.
+    pub(super) fn of_row(input: &spends::TxPoint) -> Self {
+        let (txnum, vin) = spends::split_tx_point(input);
+        Self { txnum, vin: vin.to_u32() }
     }
 }
 

@@ -8,7 +8,7 @@ use bitcoin::OutPoint;
 use super::error::SyncError;
 use super::fork::fork_point;
 use crate::chain::Height;
-use crate::index::{IndexError, Report, Snapshot, StoredTransaction, Tip, TxNum};
+use crate::index::{IndexError, Report, Snapshot, Tip, TxNum};
 use crate::node::{Node, TxOutSetHash, TxOutSetInfo, VerboseBlock, VerboseInput, VerboseTransaction};
 
 /// The state of the node before the check of the index, which may take hours.
@@ -121,9 +121,10 @@ fn compare_block(chain: &Snapshot, height: Height, block: &VerboseBlock) -> Resu
     };
     for (position, expected) in (first..).zip(&block.transactions) {
         let txnum = TxNum(u32::try_from(position).unwrap_or(u32::MAX));
-        let found = match stored_transaction(chain, txnum)? {
-            Ok(stored) => compare_transaction(chain, &stored, expected)?,
-            Err(what) => Some(what),
+        let found = match compare_transaction(chain, txnum, expected) {
+            // what is damaged differs; other errors end the comparison
+            Err(IndexError::Corrupt { table, what }) => Some(format!("{table} is damaged: {what}")),
+            found => found?,
         };
         if let Some(what) = found {
             differences.push(format!("height {height}, transaction {}: {what}", expected.txid));
@@ -132,20 +133,12 @@ fn compare_block(chain: &Snapshot, height: Height, block: &VerboseBlock) -> Resu
     Ok(differences)
 }
 
-/// The transaction at a position, or what is wrong with it.
-fn stored_transaction(chain: &Snapshot, txnum: TxNum) -> Result<Result<StoredTransaction, String>, IndexError> {
-    match chain.transaction(txnum) {
-        Ok(stored) => Ok(stored.ok_or_else(|| "is missing".into())),
-        Err(IndexError::Corrupt { what, .. }) => Ok(Err(format!("is damaged: {what}"))),
-        Err(error) => Err(error),
-    }
-}
-
 fn compare_transaction(
     chain: &Snapshot,
-    stored: &StoredTransaction,
+    txnum: TxNum,
     expected: &VerboseTransaction,
 ) -> Result<Option<String>, IndexError> {
+    let Some(stored) = chain.transaction(txnum)? else { return Ok(Some("is missing".into())) };
     if (stored.txid, stored.parts.compute_txid()) != (expected.txid, expected.txid) {
         return Ok(Some(format!("the index has {} in its place", stored.txid)));
     }
@@ -173,10 +166,7 @@ fn compare_input(
     let (Some(OutPoint { txid, vout }), Some(spent)) = (expected.outpoint, &expected.spent) else { return Ok(None) };
     let before = chain.positions(&txid)?.into_iter().rfind(|txnum| *txnum < spending);
     let Some(funding) = before else { return Ok(Some(format!("the index does not have {txid}"))) };
-    let stored = match stored_transaction(chain, funding)? {
-        Ok(stored) => stored,
-        Err(what) => return Ok(Some(format!("{txid} {what}"))),
-    };
+    let Some(stored) = chain.transaction(funding)? else { return Ok(Some(format!("{txid} is missing"))) };
     let same_output = stored.parts.output(vout).is_some_and(|output| output.to_tx_out() == spent.output);
     if !same_output || stored.fee.is_none() != spent.is_coinbase || chain.occurrence(funding)?.height != spent.height {
         return Ok(Some(format!("the index and the node disagree on output {txid}:{vout}")));

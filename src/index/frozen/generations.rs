@@ -152,7 +152,7 @@ impl Generations {
         generations.with_nothing_recent()
     }
 
-    /// Readers of the generations before keep what they read lately until they end.
+    /// The same with no transactions in memory. Older snapshots keep theirs until they are dropped.
     fn with_nothing_recent(self) -> Self {
         let bytes = self.in_force.iter().map(|in_force| in_force.generation.recent_bytes).sum();
         Self { recent: Arc::new(RecentTransactions::new(bytes)), ..self }

@@ -88,7 +88,9 @@ mod tests {
     fn as_many_are_kept_as_fit() {
         let recent = RecentTransactions::new(100_000);
         let copies: Vec<_> = (0..1_000).map(|number| copy(number, 300)).collect();
-        copies.iter().for_each(|copy| recent.insert(copy.clone()));
+        for copy in &copies {
+            recent.insert(copy.clone());
+        }
         let kept = copies.iter().filter(|copy| recent.get(&copy.stored.txid).as_ref() == Some(copy));
         let kept: usize = kept.map(|copy| copy.stored.parts.memory() + ENTRY_BYTES).sum();
         assert!((50_000..=100_000).contains(&kept), "{kept}");

@@ -4,7 +4,7 @@ use super::super::error::IndexError;
 use super::super::frozen::KeptRow;
 use super::super::keys::{Position, TxNum};
 use super::super::snapshot::{Snapshot, SpendingInput};
-use super::tables::spends::{TxPoint, split_tx_point, tx_point};
+use super::tables::spends::{TxPoint, tx_point};
 
 /// What was read of one snapshot around the output that was asked for last.
 #[derive(Debug, Default)]
@@ -36,8 +36,7 @@ impl Snapshot {
             let next = self.spends.range::<&TxPoint>(&outpoint..)?.next().transpose()?;
             let next = next.map(|(outpoint, input)| (*outpoint.value(), *input.value()));
             if let Some((_, input)) = next.filter(|(spent, _)| *spent == outpoint) {
-                let (txnum, vin) = split_tx_point(&input);
-                return Ok(Some(SpendingInput { txnum, vin: vin.to_u32() }));
+                return Ok(Some(SpendingInput::of_row(&input)));
             }
             cursor.live_gap = Some((outpoint, next.map(|(spent, _)| spent)));
         }

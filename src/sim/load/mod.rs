@@ -116,8 +116,8 @@ mod tests {
         // within a twentieth of 2.47 and 2.75 a transaction
         assert!((14_079..15_561).contains(&inputs), "{inputs}");
         assert!((15_675..17_325).contains(&outputs), "{outputs}");
-        // 480 bytes a transaction
-        assert!((2_600_000..3_200_000).contains(&bytes), "{bytes}");
+        // within a quarter of 480 bytes a transaction: a short chain has few owners, so that chance weighs more
+        assert!((2_160_000..3_600_000).contains(&bytes), "{bytes}");
         assert!((inputs / 10..inputs / 2).contains(&spends_in_block), "{spends_in_block}");
         let once = paid.values().filter(|times| **times == 1).count();
         assert!(once * 2 > paid.len(), "most scripts are paid once");

@@ -38,8 +38,8 @@ const KINDS: [(u64, ScriptKind); 7] = [
     (1, ScriptKind::P2wpkh),
     (2, ScriptKind::P2a),
 ];
-/// Items of the witness of an input of a future version, which may have any, each as long as a signature: with them transactions have
-/// as many bytes as those of mainnet with the signatures of all their inputs, 480 on average.
+/// Items of the witness where an output of a future witness version is spent, which needs none, and the bytes of each. One input in
+/// fourteen has them, so that transactions have nearly as many bytes, 480 on average, as if all their inputs were signed.
 const WITNESS_ITEMS: usize = 16;
 const SIGNATURE_BYTES: usize = 72;
 /// The most weight of an input and of an output, and of a transaction without them.
@@ -248,7 +248,7 @@ impl Traffic {
     }
 }
 
-/// Items that differ from input to input.
+/// A witness that no rule checks, of bytes that differ from transaction to transaction.
 fn any_witness(outpoint: OutPoint) -> Witness {
     let bytes =
         outpoint.txid.as_byte_array().iter().copied().cycle().skip(usize::try_from(outpoint.vout).unwrap_or(0) % 32);

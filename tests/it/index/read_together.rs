@@ -73,6 +73,19 @@ fn several_transactions_are_those_that_are_read_one_by_one() {
         let (indexed, reads) = slow(&blocks, cut);
         compare_with_one_by_one(&indexed, &blocks);
         assert!(threads(&reads) > 1);
+        // pages that were read lately are not read again, but for repeated transactions
+        let snapshot = indexed.index.snapshot().unwrap();
+        let height = cut / 2;
+        let transactions =
+            |blocks: &[&Block]| blocks.iter().map(|block| u32::try_from(block.txdata.len()).unwrap()).sum();
+        let first: u32 = transactions(&blocks[..usize::try_from(height).unwrap()]);
+        let at = Occurrence { height: height.into(), index: 0 };
+        let read = || snapshot.newest_of_block(TxNum(first), at, 1).unwrap();
+        let page = read();
+        assert_eq!(page[0].txnum, TxNum(first), "a block whose coinbase is not repeated");
+        reads.lock().unwrap().clear();
+        assert_eq!(read(), page);
+        assert!(reads.lock().unwrap().is_empty());
     }
     compare_with_one_by_one(&Indexed::of(blocks.iter().copied(), 50), &blocks);
 }

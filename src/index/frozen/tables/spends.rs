@@ -148,26 +148,26 @@ pub(in crate::index) fn read(
     Ok(found)
 }
 
-/// Returns what [`read`] does, of an outpoint below `end`, where the table ends or is cut off. Outputs behind each other are read from
-/// one row, which `kept` has from one call to the next, for whichever table.
+/// Returns what [`read`] does, of an outpoint below `end`, where the generation ends. Outputs behind each other are read from one row,
+/// which `kept` has from one call to the next. It may have that of another generation: below their ends no two have the same outpoints.
 pub(in crate::index) fn read_near(
     table: &impl StoredTable<&'static TxPoint, &'static [u8]>,
     kept: &mut Option<KeptRow>,
     outpoint: TxPoint,
     end: TxPoint,
 ) -> Result<Option<OutputState>, IndexError> {
-    let mut row = match kept.take().filter(|kept| kept.first <= outpoint && outpoint < kept.until) {
-        Some(kept) => kept,
-        None => {
-            let row = table.range::<&TxPoint>(..=&outpoint)?.next_back().transpose()?;
-            let Some((first, row)) = row else { return Ok(None) };
-            let behind = (Bound::Excluded(&outpoint), Bound::Excluded(&end));
-            let next = table.range::<&TxPoint>(behind)?.next().transpose()?;
-            let until = next.map_or(end, |(key, _)| *key.value());
-            KeptRow::new(first.value(), row.value(), until)
-        }
+    let kept_row = kept.take().filter(|kept| kept.first <= outpoint && outpoint < kept.until);
+    let mut row = if let Some(kept_row) = kept_row {
+        kept_row
+    } else {
+        let row = table.range::<&TxPoint>(..=&outpoint)?.next_back().transpose()?;
+        let Some((first, row)) = row else { return Ok(None) };
+        let behind = (Bound::Excluded(&outpoint), Bound::Excluded(&end));
+        let next = table.range::<&TxPoint>(behind)?.next().transpose()?;
+        let until = next.map_or(end, |(key, _)| *key.value());
+        KeptRow::new(first.value(), row.value(), until)
     };
-    // a row that fails is not kept, since it is read halfway
+    // not kept if it fails: then its entries are read further than `at` says
     let found = row.find(split_tx_point(&outpoint))?;
     *kept = Some(row);
     Ok(found)
@@ -237,7 +237,7 @@ impl RowEntries {
 #[derive(Debug)]
 pub(in crate::index) struct KeptRow {
     first: TxPoint,
-    /// The outpoint from which on it has none.
+    /// The first outpoint behind it: that with which the next row begins, or the end of the generation.
     until: TxPoint,
     row: Box<[u8]>,
     /// Where in the row the next output is.
@@ -263,7 +263,7 @@ impl KeptRow {
         {
             self.last = Some(next);
         }
-        self.at = self.row.len() - rest.len();
+        self.at = self.row.len() - rest.left();
         Ok(self.last.filter(|(txnum, vout, _)| (*txnum, *vout) == wanted).map(|(_, _, state)| state))
     }
 }
@@ -356,9 +356,38 @@ mod tests {
                 let outpoint = tx_point(TxNum(txnum), Position::new(vout).unwrap());
                 let near = read_near(&*table, &mut kept, outpoint, END).map_err(|error| error.to_string());
                 let alone = read(&*table, outpoint).map_err(|error| error.to_string());
-                // what is damaged behind the output does not matter
                 prop_assert_eq!(near, alone, "{} {}", txnum, vout);
             }
+        }
+    }
+
+    #[test]
+    fn a_row_is_not_kept_beyond_the_end_of_its_generation() {
+        let table = |first: u32, state| {
+            let (mut packer, mut rows) = (SpendPacker::default(), Vec::new());
+            for txnum in first..first + 20 {
+                packer
+                    .push(TxNum(txnum), &[state; 2], &mut |row| {
+                        rows.push(row);
+                        Ok(())
+                    })
+                    .unwrap();
+            }
+            rows.extend(packer.finish());
+            table_of(TABLE, &rows)
+        };
+        // a reorganisation has lowered the end of the first, and the second begins there
+        let (shortened, later) = (table(0, OutputState::Unspent), table(10, OutputState::Unspendable));
+        let point = |txnum| tx_point(TxNum(txnum), Position::ZERO);
+        let mut kept = None;
+        for txnum in [9, 10, 11, 9, 15, 3, 12] {
+            let found = if txnum < 10 {
+                read_near(&*shortened, &mut kept, point(txnum), point(10))
+            } else {
+                read_near(&*later, &mut kept, point(txnum), point(30))
+            };
+            let expected = if txnum < 10 { OutputState::Unspent } else { OutputState::Unspendable };
+            assert_eq!(found.unwrap(), Some(expected), "{txnum}");
         }
     }
 

@@ -90,7 +90,7 @@ fn the_comparison_finds_any_wrong_row_of_a_model() {
         ("scripts that pay the key", |model, _| {
             *model.bare_keys.values_mut().next().unwrap().values_mut().next().unwrap() += 1;
         }),
-        ("rows of the tables", |model, _| assert!(model.spends.pop_first().is_some())),
+        ("what spends output", |model, _| assert!(model.spends.pop_first().is_some())),
     ];
     for (expected, fault) in faults {
         let mut wrong = model.clone();
