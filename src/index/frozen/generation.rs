@@ -349,10 +349,7 @@ impl Generation {
             if !self.may_have(Filtered::LateSpends, outpoint) {
                 return Ok(None);
             }
-            return Ok(self.late_spends.get(&outpoint)?.map(|row| {
-                let (txnum, vin) = live_spends::split_tx_point(row.value());
-                SpendingInput { txnum, vin: vin.to_u32() }
-            }));
+            return Ok(self.late_spends.get(&outpoint)?.map(|row| SpendingInput::of_row(row.value())));
         }
         Ok(spends::read(&self.spends, outpoint)?.and_then(OutputState::spender))
     }

@@ -96,7 +96,7 @@ pub(super) fn is_removed(generations: &[InForce], output: UnspentKey) -> Result<
 /// All of them, the oldest first. They follow each other without a gap from the genesis block on.
 #[derive(Clone, Default)]
 pub(in crate::index) struct Generations {
-    pub(super) in_force: Vec<InForce>,
+    in_force: Vec<InForce>,
     /// Where the bytes of their blocks are read.
     raw: Arc<RawSources>,
     /// The threads that read for connecting blocks.

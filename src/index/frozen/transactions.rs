@@ -196,7 +196,7 @@ impl Generations {
     /// The transactions with this txid, oldest first.
     pub(in crate::index) fn positions(&self, txid: &Txid) -> Result<Vec<TxNum>, IndexError> {
         let mut found = Vec::new();
-        for in_force in &self.in_force {
+        for in_force in self.iter() {
             let positions = in_force.generation.positions(txid)?;
             found.extend(positions.into_iter().filter(|txnum| in_force.has(*txnum)));
         }
@@ -219,7 +219,7 @@ impl Generations {
     ///
     /// Errors: storage errors; [`IndexError::Threads`].
     pub(in crate::index) fn newest(&self, txids: &[Txid], before: TxNum) -> Result<Vec<Option<TxNum>>, IndexError> {
-        if self.in_force.is_empty() {
+        if self.is_empty() {
             return Ok(vec![None; txids.len()]);
         }
         self.readers.read(txids, |txid| Ok(self.positions(txid)?.into_iter().rfind(|txnum| *txnum < before)))

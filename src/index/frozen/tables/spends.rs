@@ -196,6 +196,7 @@ struct RowEntries {
     txnum: TxNum,
     vout: Position,
     left: u32,
+    /// Whether the number of outputs of the first transaction was read: the next one begins behind it, at its output 0.
     has_begun: bool,
 }
 
