@@ -28,6 +28,7 @@ mod webhooks;
 use std::time::Duration;
 
 use bitcoin::BlockHash;
+use btcgraph::server;
 use btcgraph::settings::Settings;
 use clap::{CommandFactory, Parser, Subcommand};
 use tokio_util::sync::CancellationToken;
@@ -156,8 +157,7 @@ fn until_stopped(
 ) -> Result<(), Failure> {
     logging::start(&settings.log)?;
     panics::log();
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    let runtime = runtime.or_exit(Exit::Failed, "cannot start the runtime")?;
+    let runtime = server::runtime().or_exit(Exit::Failed, "cannot start the runtime")?;
     let result = runtime.block_on(async {
         let stop = shutdown::on_signal().or_exit(Exit::Failed, "cannot listen for signals")?;
         command(settings, stop).await

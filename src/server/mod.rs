@@ -50,6 +50,7 @@ use connection::listener;
 pub use document::allowed::{AllowedOperations, InvalidOperations};
 pub use document::guard;
 pub use draining::Draining;
+pub use execution::pool::runtime;
 pub use limits::client_ip::{InvalidProxy, TrustedProxies};
 use metrics::Metrics;
 pub use middleware::cors::{InvalidOrigin, Origins};

@@ -110,7 +110,10 @@ struct RecordedReads {
 impl ReadSet {
     /// Records a dependency.
     pub fn depends_on(&self, dependency: Dependency) {
-        self.0.dependency.fetch_max(dependency.position(), Ordering::Relaxed);
+        // each field records one, and nearly all what is recorded already: reading is cheaper
+        if self.0.dependency.load(Ordering::Relaxed) < dependency.position() {
+            self.0.dependency.fetch_max(dependency.position(), Ordering::Relaxed);
+        }
     }
 
     /// Whether the answer has an external dependency, so that no other matters.

@@ -15,6 +15,7 @@ use async_graphql::resolver_utils::{self, ContainerType};
 use async_graphql::{Context, ContextSelectionSet, Positioned, ServerResult, Value};
 use tokio_util::sync::ReusableBoxFuture;
 
+use crate::api::extensions::cacheability::TypeCacheability;
 use crate::api::extensions::field_rules::{FieldRules, ResolvedField};
 
 /// A field that waits, with its place among the fields of its object.
@@ -63,6 +64,7 @@ pub(crate) async fn resolve_container<'a, T: ContainerType + ?Sized>(
     let is_object = object.introspection_type_name() == type_name;
     let is_plain = is_object && add_fields(ctx, type_name, &ctx.item.node, &mut fields);
     let (Some(rules), true) = (rules, is_plain) else { return resolver_utils::resolve_container(ctx, object).await };
+    let parent = TypeCacheability::of(type_name);
     let mut values = IndexMap::with_capacity(fields.len());
     // these hold a place among the values until they are resolved
     let mut others: Vec<BoxedField<'_>> = Vec::new();
@@ -72,7 +74,7 @@ pub(crate) async fn resolve_container<'a, T: ContainerType + ?Sized>(
             Some(Value::from(type_name))
         } else if field.node.selection_set.node.items.is_empty() {
             let at = ctx.with_field(field);
-            let resolved = resolved_field(type_name, &at);
+            let resolved = resolved_field(parent, &at);
             if rules.begin(&resolved).await? {
                 let scalar = scalars.put(async move { object.resolve_field(&ctx.with_field(field)).await });
                 match scalars.begin(scalar).await {
@@ -80,7 +82,7 @@ pub(crate) async fn resolve_container<'a, T: ContainerType + ?Sized>(
                     Err(waiting) => {
                         others.push(Box::pin(async move {
                             let (at, value) = (ctx.with_field(field), waiting.await);
-                            Ok((index, rules.end(&resolved_field(type_name, &at), value)?))
+                            Ok((index, rules.end(&resolved_field(parent, &at), value)?))
                         }));
                         None
                     }
@@ -91,7 +93,7 @@ pub(crate) async fn resolve_container<'a, T: ContainerType + ?Sized>(
         } else {
             others.push(Box::pin(async move {
                 let at = ctx.with_field(field);
-                let resolved = resolved_field(type_name, &at);
+                let resolved = resolved_field(parent, &at);
                 Ok((index, rules.resolve(&resolved, object.resolve_field(&at)).await?))
             }));
             None
@@ -110,9 +112,9 @@ pub(crate) async fn resolve_container<'a, T: ContainerType + ?Sized>(
     Ok(Value::Object(values))
 }
 
-fn resolved_field<'a>(type_name: &'a str, ctx: &'a Context<'_>) -> ResolvedField<'a> {
+fn resolved_field<'a>(parent: TypeCacheability, ctx: &'a Context<'_>) -> ResolvedField<'a> {
     let name = &ctx.item.node.name.node;
-    ResolvedField { parent_type: Some(type_name), name, at: ctx.path_node.as_ref(), is_for_introspection: false }
+    ResolvedField { parent: Some(parent), name, at: ctx.path_node.as_ref(), is_for_introspection: false }
 }
 
 /// Adds the fields of a selection, in their order, and returns whether that is all there is to it. A name that occurs twice, a

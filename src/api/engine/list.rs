@@ -56,7 +56,7 @@ async fn resolve_item<T: OutputType>(
 ) -> ServerResult<Value> {
     let ctx = ctx.with_index(index);
     let name = field.node.name.node.as_str();
-    let resolved = ResolvedField { parent_type: None, name, at: ctx.path_node.as_ref(), is_for_introspection: false };
+    let resolved = ResolvedField { parent: None, name, at: ctx.path_node.as_ref(), is_for_introspection: false };
     let value = async { item.resolve(&ctx, field).await.map(Some).map_err(|error| ctx.set_error_path(error)) };
     rules.resolve(&resolved, value).await
 }

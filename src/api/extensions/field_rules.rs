@@ -6,7 +6,7 @@ use std::sync::Arc;
 use async_graphql::{QueryPathNode, Request, ServerResult, Value};
 
 use super::account::Account;
-use super::cacheability::Cacheability;
+use super::cacheability::TypeCacheability;
 use super::spec_fixes::{keep_path, names_at};
 use super::yielding::TimeSlice;
 use crate::view::ReadSet;
@@ -22,8 +22,8 @@ pub(crate) struct FieldRules {
 
 /// A field that is resolved, or an item of a list.
 pub(crate) struct ResolvedField<'a> {
-    /// The name of the type that the field belongs to, `None` for an item of a list.
-    pub(crate) parent_type: Option<&'a str>,
+    /// How cacheable the fields of the type are that it belongs to, `None` for an item of a list.
+    pub(crate) parent: Option<TypeCacheability>,
     pub(crate) name: &'a str,
     /// Where in the answer it is.
     pub(crate) at: Option<&'a QueryPathNode<'a>>,
@@ -63,7 +63,7 @@ impl FieldRules {
         if account.is_refused() {
             return Ok(false);
         }
-        if field.parent_type.is_some() {
+        if field.parent.is_some() {
             account.count_field();
         }
         // an item counts as well: a client may want nothing of it but its type
@@ -77,10 +77,10 @@ impl FieldRules {
     pub(crate) fn end(&self, field: &ResolvedField<'_>, value: ServerResult<Option<Value>>) -> ServerResult<Value> {
         // once nothing is left to be lost, nothing need be noted
         if let Some(reads) = self.reads.as_ref().filter(|reads| !reads.is_external())
-            && let Some(parent_type) = field.parent_type
+            && let Some(parent) = field.parent
         {
-            let cacheability = Cacheability::of(parent_type, field.name);
-            reads.depends_on(cacheability.dependency(value.as_ref().ok().and_then(Option::as_ref)));
+            let value = value.as_ref().ok().and_then(Option::as_ref);
+            reads.depends_on(parent.field(field.name).dependency(value));
         }
         value.map(Option::unwrap_or_default).map_err(|error| keep_path(error, field.at))
     }

@@ -18,6 +18,7 @@ use async_graphql::{
 };
 
 use super::account::{Account, Include};
+use super::cacheability::TypeCacheability;
 use super::conflicting_fields::conflict;
 use super::counted_document::{CountWorstCase, CountedDocument, WorstCase};
 use super::field_rules::{FieldRules, ResolvedField};
@@ -284,7 +285,7 @@ impl Extension for RequestExtension {
         // the engine comes here for each item of a list, too
         let is_field = matches!(info.path_node.segment, QueryPathSegment::Name(_));
         let field = ResolvedField {
-            parent_type: is_field.then_some(info.parent_type),
+            parent: is_field.then(|| TypeCacheability::of(info.parent_type)),
             name: info.name,
             at: Some(info.path_node),
             is_for_introspection: info.is_for_introspection,

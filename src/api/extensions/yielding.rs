@@ -1,8 +1,9 @@
 //! Long executions let others go on.
 //!
 //! Resolvers read a pinned view and do not wait, so that the engine would go through a whole answer in one go, and no
-//! runtime could do anything else on that thread, nor drop an execution that no client waits for any more. So each field
-//! looks at the time before it is resolved, and once its request's turn is over it waits for the next.
+//! runtime could do anything else on that thread, nor drop an execution that no client waits for any more. So fields
+//! look at the time before they are resolved, every fourth of them, for that takes longer than many a field; and once their
+//! request's turn is over they wait for the next.
 //!
 //! The events of a subscription are executed one by one, and between them nothing is: [`Events`] says which it is, so that
 //! the part that drives them can tell one that takes long from one that does not come.
@@ -10,7 +11,7 @@
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
@@ -26,9 +27,14 @@ const SLICE: Duration = Duration::from_millis(5);
 /// this much of each at most.
 const FIRST_SLICE_OF_EVENT: Duration = Duration::from_millis(1);
 
+/// Fields for each look at the time.
+const FIELDS_A_LOOK: u32 = 4;
+
 /// When the turn of a request is over.
 pub(crate) struct TimeSlice {
     started: Instant,
+    /// How many fields were begun, or a few less: they are counted without a lock.
+    fields: AtomicU32,
     /// In nanoseconds from then.
     over: AtomicU64,
     /// Since when something is executed, in nanoseconds from then; [`NOTHING`] while nothing is.
@@ -56,7 +62,13 @@ impl Drop for Executing<'_> {
 impl TimeSlice {
     /// Of a query or a mutation. Its first turn begins when it is first looked at.
     pub(crate) fn new() -> Self {
-        Self { started: Instant::now(), over: AtomicU64::new(0), executing: AtomicU64::new(NOTHING), first: SLICE }
+        Self {
+            started: Instant::now(),
+            fields: AtomicU32::new(0),
+            over: AtomicU64::new(0),
+            executing: AtomicU64::new(NOTHING),
+            first: SLICE,
+        }
     }
 
     /// Of a subscription.
@@ -112,8 +124,13 @@ impl TimeSlice {
         self.elapsed() >= self.over.load(Ordering::Relaxed)
     }
 
-    /// Goes on at once while the turn lasts, and else with the next.
+    /// Before a field: goes on at once while the turn lasts, and else with the next.
     pub(crate) async fn wait(&self) {
+        let fields = self.fields.load(Ordering::Relaxed);
+        self.fields.store(fields.wrapping_add(1), Ordering::Relaxed);
+        if !fields.is_multiple_of(FIELDS_A_LOOK) {
+            return;
+        }
         poll_fn(|context| {
             if !self.is_over() {
                 return Poll::Ready(());

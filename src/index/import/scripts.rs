@@ -1,5 +1,7 @@
 //! The tables about scripts, partition by partition of the script keys.
 
+use parking_lot::Mutex;
+
 use super::super::codec::{Decoder, Encoder, put_varint};
 use super::super::error::IndexError;
 use super::super::frozen::page::PackedRow;
@@ -79,8 +81,9 @@ impl ScriptOutput {
     }
 }
 
-/// What an output does to its script in one transaction. Sorts by script, then transaction.
+/// What an output does to its script in one transaction. Sorts by script, then transaction. Packed it has 24 bytes, and not 32.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(Rust, packed(8))]
 struct ScriptEffect {
     /// Script key ‖ txnum ‖ kind: one number, for it is compared most of the time.
     key: u128,
@@ -102,6 +105,9 @@ impl EffectKind {
 }
 
 impl ScriptEffect {
+    /// Holds a place.
+    const NONE: Self = Self { key: 0, value: 0 };
+
     fn new(script: ScriptKey, txnum: TxNum, kind: EffectKind, value: u64) -> Self {
         Self { key: (script.to_number() << 32 | u128::from(txnum.0)) << EffectKind::BITS | kind as u128, value }
     }
@@ -145,11 +151,33 @@ impl ScriptEffect {
 
 /// The rows of a partition, in their order.
 #[derive(Default)]
-struct Partition {
-    /// Effects by the next bits of their script keys, which put them in order: the fewer are sorted at once, the faster.
-    effects: Vec<Vec<ScriptEffect>>,
+struct ScriptRows {
+    effects: Vec<ScriptEffect>,
     unspent: Vec<(unspent::UnspentKeyBytes, unspent::UnspentValue)>,
     payouts: Vec<(payouts::PayoutKey, ())>,
+}
+
+/// Memory of partitions that are done, for later ones. Freed by another thread than the one that allocated it, it would wait in
+/// the allocator beside new memory.
+#[derive(Default)]
+struct DoneMemory {
+    rows: Mutex<Vec<ScriptRows>>,
+    unsorted: Mutex<Vec<Vec<ScriptEffect>>>,
+}
+
+impl DoneMemory {
+    fn rows(&self) -> ScriptRows {
+        let mut rows = self.rows.lock().pop().unwrap_or_default();
+        rows.unspent.clear();
+        rows.payouts.clear();
+        rows
+    }
+
+    fn unsorted(&self) -> Vec<ScriptEffect> {
+        let mut unsorted = self.unsorted.lock().pop().unwrap_or_default();
+        unsorted.clear();
+        unsorted
+    }
 }
 
 /// What this phase has between two partitions.
@@ -181,18 +209,18 @@ pub(super) fn scripts(
     let partitions = work.chain.partitions();
     progress.begin(ImportPhase::Scripts, state.next, partitions)?;
     let outputs = work.runs(RunKind::Scripts, Runs::bundle_of(partitions));
+    let (done, mut history) = (DoneMemory::default(), Vec::new());
     while state.next < partitions {
         let clock = work.clock();
         let (chain, builder) = (&work.chain, &mut work.builder);
-        let make = |partition| rows_of(chain, partition, &outputs);
-        in_order(state.next..partitions, chain.options.threads, 1, make, |partition: Partition| {
-            let mut rows = Vec::new();
-            for effects in &partition.effects {
-                add_history_rows(&mut state.packer, effects, &mut rows)?;
-            }
-            builder.append(history::TABLE, &rows, Vec::as_slice)?;
-            builder.append(unspent::TABLE, &partition.unspent, |row| row)?;
-            builder.append(payouts::TABLE, &partition.payouts, |()| ())?;
+        let make = |partition| rows_of(chain, partition, &outputs, &done);
+        in_order(state.next..partitions, chain.options.threads, 1, make, |rows: ScriptRows| {
+            history.clear();
+            add_history_rows(&mut state.packer, &rows.effects, &mut history)?;
+            builder.append(history::TABLE, &history, Vec::as_slice)?;
+            builder.append(unspent::TABLE, &rows.unspent, |row| row)?;
+            builder.append(payouts::TABLE, &rows.payouts, |()| ())?;
+            done.rows.lock().push(rows);
             state.next += 1;
             progress.advance()?;
             Ok(clock.flow(chain))
@@ -222,28 +250,39 @@ fn add_history_rows(
     Ok(())
 }
 
-fn rows_of(chain: &ImportedChain, partition: usize, outputs: &Runs) -> Result<Partition, IndexError> {
+fn rows_of(
+    chain: &ImportedChain,
+    partition: usize,
+    outputs: &Runs,
+    done: &DoneMemory,
+) -> Result<ScriptRows, IndexError> {
     // most outputs have two effects, and a record of some 24 bytes
-    let effects = outputs.partition_bytes(partition) / 12;
-    let bits = (effects / SORTED_AT_ONCE).max(1).ilog2().min(BITS_BEHIND_PARTITION);
-    let room = (effects >> bits) + (effects >> bits) / 8;
-    let mut rows =
-        Partition { effects: (0..1 << bits).map(|_| Vec::with_capacity(room)).collect(), ..Partition::default() };
+    let expected = outputs.partition_bytes(partition) / 12;
+    let bits = (expected / SORTED_AT_ONCE).max(1).ilog2().min(BITS_BEHIND_PARTITION);
+    let list_of = |effect: &ScriptEffect| chain.bits_behind_partition(effect.script(), bits);
+    let (mut rows, mut unsorted) = (done.rows(), done.unsorted());
+    unsorted.reserve(expected);
+    let mut lists = vec![0; 1 << bits];
     outputs.consume(partition, |chunk| {
         let mut chunk = Decoder::new("import", chunk);
         while !chunk.is_empty() {
             let ScriptOutput { script, txnum, vout, value, is_coinbase, fate } = ScriptOutput::decode(&mut chunk)?;
+            let list = &mut lists[chain.bits_behind_partition(script, bits)];
+            *list += 1;
             let kind = if is_coinbase { EffectKind::ReceiveCoinbase } else { EffectKind::Receive };
-            let effects = &mut rows.effects[chain.bits_behind_partition(script, bits)];
-            effects.push(ScriptEffect::new(script, txnum, kind, value));
+            unsorted.push(ScriptEffect::new(script, txnum, kind, value));
             match fate {
                 Fate::Unspent => {
                     let row = unspent::UnspentRow { value, is_coinbase };
                     rows.unspent.push((unspent::key(script, txnum, vout), row.encode()));
                 }
-                Fate::Spent(txnum) => effects.push(ScriptEffect::new(script, txnum, EffectKind::Spend, value)),
+                Fate::Spent(txnum) => {
+                    *list += 1;
+                    unsorted.push(ScriptEffect::new(script, txnum, EffectKind::Spend, value));
+                }
                 Fate::Overwritten(txnum) => {
-                    effects.push(ScriptEffect::new(script, txnum, EffectKind::Overwrite, value));
+                    *list += 1;
+                    unsorted.push(ScriptEffect::new(script, txnum, EffectKind::Overwrite, value));
                 }
             }
             if is_coinbase {
@@ -252,9 +291,36 @@ fn rows_of(chain: &ImportedChain, partition: usize, outputs: &Runs) -> Result<Pa
         }
         Ok(())
     })?;
-    rows.effects.iter_mut().for_each(|effects| effects.sort_unstable());
+    sort_by_lists(&unsorted, &mut lists, list_of, &mut rows.effects);
+    done.unsorted.lock().push(unsorted);
     rows.unspent.sort_unstable();
     rows.payouts.sort_unstable();
     rows.payouts.dedup();
     Ok(rows)
+}
+
+/// Sorts effects that belong to lists in order, of these lengths: the fewer are sorted at once, the faster.
+fn sort_by_lists(
+    unsorted: &[ScriptEffect],
+    lengths: &mut [usize],
+    list_of: impl Fn(&ScriptEffect) -> usize,
+    sorted: &mut Vec<ScriptEffect>,
+) {
+    // from lengths to where each list begins, and by placing the effects to where it ends
+    let mut begin = 0;
+    for length in &mut *lengths {
+        begin += std::mem::replace(length, begin);
+    }
+    let ends = lengths;
+    sorted.resize(unsorted.len(), ScriptEffect::NONE);
+    for effect in unsorted {
+        let end = &mut ends[list_of(effect)];
+        sorted[*end] = *effect;
+        *end += 1;
+    }
+    let mut begin = 0;
+    for end in ends {
+        sorted[begin..*end].sort_unstable();
+        begin = *end;
+    }
 }

@@ -5,7 +5,7 @@
 //!                                    │
 //!                                 session.rs ◄─► protocol.rs, message.rs, subprotocol.rs (pure)
 //!                                    │           auth.rs
-//!                                    └ operations.rs ◄── execution/service.rs
+//!                                    └ operations ◄── execution/service.rs
 //! ```
 
 pub(crate) mod auth;
@@ -13,7 +13,6 @@ pub(crate) mod frames;
 #[cfg(fuzzing)]
 pub mod fuzzing;
 pub(crate) mod message;
-pub(crate) mod operations;
 pub(crate) mod outbox;
 pub(crate) mod protocol;
 pub(crate) mod session;

@@ -1,14 +1,20 @@
 //! Runs the conversation of one socket: does what the [`Protocol`] says, and reports to it what operations yield. Nothing is
 //! taken from operations that there is no space for.
+//!
+//! Whenever the socket is woken its operations are polled, beginning with any of them, so that one that is always ready does
+//! not starve the others. That is cheap for the few that a socket commonly has, and bounded by how many it may have.
 
+use std::future::ready;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use async_graphql::Request;
-use async_graphql::futures_util::stream::BoxStream;
+use async_graphql::futures_util::StreamExt;
+use async_graphql::futures_util::stream::{self, BoxStream};
+use tokio_stream::StreamMap;
 
 use super::auth::SocketAuth;
-use super::operations::RoundRobin;
+use super::message::Id;
 use super::outbox::{MessageCause, Outbox};
 use super::protocol::{Action, Protocol, SocketInput};
 use crate::api::Include;
@@ -22,6 +28,9 @@ use crate::server::limits::memory::{MemoryBudget, Reservation};
 use crate::server::metrics::server_metrics::Transport;
 use crate::server::middleware::rate_limit::OperationRate;
 
+/// Operations that run, each with its payloads, and `None` when it ends.
+pub(crate) type Operations = StreamMap<Id, BoxStream<'static, Option<Payload>>>;
+
 /// One client's conversation.
 pub(crate) struct Session {
     pub(crate) protocol: Protocol,
@@ -33,7 +42,7 @@ pub(crate) struct Session {
     pub(crate) service: GraphqlService,
     pub(crate) memory: MemoryBudget,
     pub(crate) queue: Arc<OperationQueue>,
-    pub(crate) operations: RoundRobin,
+    pub(crate) operations: Operations,
 }
 
 impl Session {
@@ -55,7 +64,7 @@ impl Session {
     /// Sends what operations yield, as far as there is space, and wakes the task when there is more.
     pub(crate) fn poll_operations(&mut self, cx: &mut Context<'_>, outbox: &mut Outbox) {
         while outbox.has_room_for_results() {
-            let Poll::Ready((id, mut payload)) = self.operations.poll_next(cx) else { return };
+            let Poll::Ready(Some((id, mut payload))) = self.operations.poll_next_unpin(cx) else { return };
             let reservation = match self.memory.reserve_large(payload.as_ref().map_or(0, Payload::bytes)) {
                 Ok(reservation) => reservation,
                 Err(reason) => {
@@ -99,7 +108,7 @@ impl Session {
                 },
                 Action::Send(about, text) => outbox.push(about, cause, text, reservation.take()),
                 Action::Start(id, request) => match self.start(*request) {
-                    Ok(payloads) => self.operations.push(id, payloads),
+                    Ok(payloads) => add(&mut self.operations, id, payloads),
                     Err(refused) => {
                         self.on(&SocketInput::Yielded(&id, &Payload::Refused(refused)), cause, None, outbox);
                     }
@@ -110,6 +119,98 @@ impl Session {
                 }
                 Action::Close(closing) => outbox.close(closing),
             }
+        }
+    }
+}
+
+fn add(operations: &mut Operations, id: Id, payloads: BoxStream<'static, Payload>) {
+    // the id is free, or that of an operation whose end was reported
+    operations.insert(id, payloads.map(Some).chain(stream::once(ready(None))).boxed());
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::Waker;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn payload() -> Payload {
+        Payload::Result("{}".into())
+    }
+
+    /// Yields so many payloads and then ends, or stays pending.
+    fn yielding(count: usize, ends: bool) -> BoxStream<'static, Payload> {
+        let payloads = stream::iter((0..count).map(|_| payload()));
+        if ends { payloads.boxed() } else { payloads.chain(stream::pending()).boxed() }
+    }
+
+    /// The ids of what is polled until none is ready; a capital is the end of an operation.
+    fn polled(operations: &mut Operations, most: usize) -> String {
+        let mut cx = Context::from_waker(Waker::noop());
+        let next = || match operations.poll_next_unpin(&mut cx) {
+            Poll::Ready(Some((id, Some(_)))) => Some(id.to_string()),
+            Poll::Ready(Some((id, None))) => Some(id.to_uppercase()),
+            Poll::Ready(None) | Poll::Pending => None,
+        };
+        std::iter::from_fn(next).take(most).collect()
+    }
+
+    #[test]
+    fn an_operation_that_is_always_ready_does_not_starve_others() {
+        let mut operations = Operations::default();
+        add(&mut operations, "a".into(), stream::repeat_with(payload).boxed());
+        add(&mut operations, "b".into(), yielding(2, true));
+        add(&mut operations, "c".into(), yielding(3, false));
+        // a chance of one in 10^50 that it is not enough
+        let polled = polled(&mut operations, 1_000).replace('a', "");
+        assert_eq!(polled.replace('c', ""), "bbB");
+        assert_eq!(polled.replace(['b', 'B'], ""), "ccc");
+    }
+
+    #[test]
+    fn an_operation_may_have_the_id_of_one_that_ended() {
+        let mut operations = Operations::default();
+        add(&mut operations, "a".into(), yielding(1, true));
+        assert_eq!(polled(&mut operations, 2), "aA");
+        add(&mut operations, "a".into(), yielding(2, false));
+        assert_eq!(polled(&mut operations, 9), "aa");
+    }
+
+    #[test]
+    fn a_removed_operation_yields_nothing_and_skips_no_other() {
+        let mut operations = Operations::default();
+        for id in ["a", "b", "c"] {
+            add(&mut operations, id.into(), yielding(9, false));
+        }
+        let before = polled(&mut operations, 2);
+        operations.remove("a");
+        operations.remove("x");
+        let after = polled(&mut operations, 100);
+        let all = before + &after;
+        assert!(!after.contains('a'));
+        assert_eq!([all.matches('b').count(), all.matches('c').count()], [9, 9]);
+    }
+
+    proptest! {
+        #[test]
+        fn all_payloads_are_yielded_and_then_the_end(
+            counts in prop::collection::vec((0..6_usize, any::<bool>()), 0..8),
+        ) {
+            let mut operations = Operations::default();
+            for (number, (count, ends)) in counts.iter().enumerate() {
+                add(&mut operations, number.to_string().as_str().into(), yielding(*count, *ends));
+            }
+            let mut yielded = vec![(0_usize, false); counts.len()];
+            let mut cx = Context::from_waker(Waker::noop());
+            while let Poll::Ready(Some((id, payload))) = operations.poll_next_unpin(&mut cx) {
+                let (count, has_ended) = &mut yielded[id.parse::<usize>().unwrap()];
+                prop_assert!(!*has_ended);
+                *count += usize::from(payload.is_some());
+                *has_ended = payload.is_none();
+            }
+            prop_assert_eq!(yielded, counts);
         }
     }
 }

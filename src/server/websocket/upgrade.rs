@@ -17,9 +17,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::auth::SocketAuth;
 use super::frames::{Framed, WebSocket};
-use super::operations::RoundRobin;
 use super::protocol::{Protocol, close};
-use super::session::Session;
+use super::session::{Operations, Session};
 use super::socket::Socket;
 use super::socket_log::SocketLog;
 use super::subprotocol::Subprotocol;
@@ -115,7 +114,7 @@ impl Websockets {
             service: self.service.clone(),
             memory: self.memory.clone(),
             queue: Arc::new(OperationQueue::new()),
-            operations: RoundRobin::default(),
+            operations: Operations::default(),
         };
         let (slot, no_slot) = match slot {
             Ok(slot) => (Some(slot), None),

@@ -4,7 +4,7 @@
 //!   subscribe ──► the same document, operation and variables as of one that runs?
 //!                    │ no: start                     │ yes: join
 //!                    ▼                               ▼
-//!   api::Schema ──► SharedStream ── a task ──► ring.rs ──► Reader ──► socket        stream.rs, reader.rs
+//!   api::Schema ──► SharedStream ── a task ──► ring.rs ──► Reader ──► socket        stream.rs
 //!                    ▲ demands the next once some          Reader ──► socket
 //!                    └ reader has read all                 Reader ──► socket
 //! ```
@@ -23,7 +23,6 @@
 //! Which subscriptions may be shared, and what a new reader gets first, is up to the schema ([`Sharing`]). A client that
 //! joins a stream "from now on" may receive events of the second before.
 
-pub(crate) mod reader;
 pub(crate) mod ring;
 pub(crate) mod stream;
 
@@ -31,9 +30,8 @@ use std::sync::{Arc, Weak};
 
 use crate::api::{OpenSubscriptions, ResumePoint, Sharing};
 use crate::server::document::request_key::RequestKey;
-use reader::Reader;
 use ring::RingBounds;
-use stream::{SharedStream, StartedStream, Streams};
+use stream::{Reader, SharedStream, StartedStream, Streams};
 
 /// The bounds of what readers may be behind by. Of large payloads at least one is kept, which all readers that are not
 /// stuck have taken before the next.
