@@ -42,8 +42,8 @@ BTCGRAPH_SKIPS=$(mktemp "$PWD/target/skips.XXXXXX")
 export BTCGRAPH_SKIPS
 trap 'rm -f "$BTCGRAPH_SKIPS"' EXIT
 
-# tests wait a third of their time, for nodes, browsers and sockets
-export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$((2 * $(nproc)))}
+# tests wait for nodes, browsers and sockets: with two threads a processor a sixth of it is idle
+export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$((5 * $(nproc) / 2))}
 
 status=0
 cargo test --locked --no-fail-fast "$@" || status=$?

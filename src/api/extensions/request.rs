@@ -257,8 +257,10 @@ impl Extension for RequestExtension {
         operation_name: Option<&str>,
         next: NextExecute<'_>,
     ) -> Response {
-        let _executing = ctx.data_opt::<Arc<TimeSlice>>().map(|slice| slice.execute());
-        let Some(account) = ctx.data_opt::<Arc<Account>>() else { return next.run(ctx, operation_name).await };
+        let account = ctx.data_opt::<Arc<Account>>();
+        let worst_case = account.map_or(u64::MAX, |account| account.worst_case());
+        let _executing = ctx.data_opt::<Arc<TimeSlice>>().map(|slice| slice.execute(worst_case));
+        let Some(account) = account else { return next.run(ctx, operation_name).await };
         // the worst case of a mutation was checked
         let is_mutation = self.is_mutation.load(Ordering::Relaxed);
         account.begin(if is_mutation { u64::MAX } else { self.limits.answer_cost() });

@@ -2,8 +2,8 @@
 //!
 //! Resolvers read a pinned view and do not wait, so that the engine would go through a whole answer in one go, and no
 //! runtime could do anything else on that thread, nor drop an execution that no client waits for any more. So fields
-//! look at the time before they are resolved, every fourth of them, for that takes longer than many a field; and once their
-//! request's turn is over they wait for the next.
+//! look at the time before they are resolved, and once their request's turn is over they wait for the next. While it lasts every
+//! fourth looks, because that takes longer than many a field: a turn may last three fields longer.
 //!
 //! The events of a subscription are executed one by one, and between them nothing is: [`Events`] says which it is, so that
 //! the part that drives them can tell one that takes long from one that does not come.
@@ -23,24 +23,31 @@ use crate::api::streams::resume_point::{ResumePoint, ResumeTracker};
 /// How long a turn is.
 const SLICE: Duration = Duration::from_millis(5);
 
+/// How long the first turn of a query is. It may be where it keeps connections waiting; so a query that may cost more than
+/// [`LIGHT`] has none, because a single field of it may take long.
+const FIRST_SLICE: Duration = Duration::from_millis(2);
+
+/// The cost of a light query at most, in units of some 0.9 us (`benches/README.md`).
+const LIGHT: u64 = 10_000;
+
 /// How long the first turn of an event is. A light one needs no other; so where many heavy ones came with it, it waits for
 /// this much of each at most.
 const FIRST_SLICE_OF_EVENT: Duration = Duration::from_millis(1);
 
-/// Fields for each look at the time.
+/// Fields for each look at the time while a turn lasts.
 const FIELDS_A_LOOK: u32 = 4;
 
 /// When the turn of a request is over.
 pub(crate) struct TimeSlice {
     started: Instant,
-    /// How many fields were begun, or a few less: they are counted without a lock.
+    /// How many fields went on, or a few less. It stays where it is while they wait for the next turn, so that all of them look.
     fields: AtomicU32,
     /// In nanoseconds from then.
     over: AtomicU64,
     /// Since when something is executed, in nanoseconds from then; [`NOTHING`] while nothing is.
     executing: AtomicU64,
-    /// How long its first turn is once something is executed.
-    first: Duration,
+    /// How long its first turn is once something is executed, if that costs at most so much.
+    first: (Duration, u64),
 }
 
 /// That nothing is executed.
@@ -67,13 +74,13 @@ impl TimeSlice {
             fields: AtomicU32::new(0),
             over: AtomicU64::new(0),
             executing: AtomicU64::new(NOTHING),
-            first: SLICE,
+            first: (FIRST_SLICE, LIGHT),
         }
     }
 
     /// Of a subscription.
     fn of_events() -> Self {
-        Self { first: FIRST_SLICE_OF_EVENT, ..Self::new() }
+        Self { first: (FIRST_SLICE_OF_EVENT, u64::MAX), ..Self::new() }
     }
 
     fn elapsed(&self) -> u64 {
@@ -84,10 +91,11 @@ impl TimeSlice {
         self.over.store(self.elapsed().saturating_add(nanoseconds(slice)), Ordering::Relaxed);
     }
 
-    /// An answer or an event begins to be executed, and is until what is returned is dropped.
-    pub(crate) fn execute(&self) -> Executing<'_> {
+    /// An answer or an event that costs at most this begins to be executed, and is until what is returned is dropped.
+    pub(crate) fn execute(&self, worst_case: u64) -> Executing<'_> {
         self.executing.store(self.elapsed(), Ordering::Relaxed);
-        self.begin(self.first);
+        let (first, most) = self.first;
+        self.begin(if worst_case <= most { first } else { Duration::ZERO });
         Executing(self)
     }
 
@@ -126,13 +134,17 @@ impl TimeSlice {
 
     /// Before a field: goes on at once while the turn lasts, and else with the next.
     pub(crate) async fn wait(&self) {
-        let fields = self.fields.load(Ordering::Relaxed);
-        self.fields.store(fields.wrapping_add(1), Ordering::Relaxed);
-        if !fields.is_multiple_of(FIELDS_A_LOOK) {
-            return;
-        }
+        let goes_on = || {
+            let fields = self.fields.load(Ordering::Relaxed);
+            let goes_on = !fields.is_multiple_of(FIELDS_A_LOOK) || !self.is_over();
+            if goes_on {
+                // without a lock: one thread at a time resolves the fields of a request
+                self.fields.store(fields.wrapping_add(1), Ordering::Relaxed);
+            }
+            goes_on
+        };
         poll_fn(|context| {
-            if !self.is_over() {
+            if goes_on() {
                 return Poll::Ready(());
             }
             context.waker().wake_by_ref();
@@ -254,6 +266,43 @@ mod tests {
     }
 
     #[test]
+    fn no_field_goes_on_once_the_turn_is_over_however_lists_are_nested() {
+        let (slice, resolved) = (TimeSlice::new(), AtomicUsize::new(0));
+        // few enough for the engine to poll all of them each time
+        let lists = join_all((0..25).map(|_| async {
+            slice.wait().await;
+            join_all((0..25).map(|_| async {
+                slice.wait().await;
+                resolved.fetch_add(1, Ordering::Relaxed);
+            }))
+            .await;
+        }));
+        let mut lists = pin!(lists);
+        let mut context = Context::from_waker(Waker::noop());
+        for _ in 0..3 {
+            assert!(lists.as_mut().poll(&mut context).is_pending());
+        }
+        assert_eq!(resolved.load(Ordering::Relaxed), 0);
+        slice.begin(Duration::from_mins(1));
+        assert!(lists.as_mut().poll(&mut context).is_ready());
+        assert_eq!(resolved.load(Ordering::Relaxed), 625);
+    }
+
+    #[test]
+    fn what_may_cost_much_has_its_first_turn_later() {
+        for (slice, worst_case, is_over) in [
+            (TimeSlice::new(), LIGHT, false),
+            (TimeSlice::new(), LIGHT + 1, true),
+            (TimeSlice::of_events(), LIGHT + 1, false),
+        ] {
+            slice.begin(Duration::from_mins(1));
+            let _executing = slice.execute(worst_case);
+            let (waiting, mut context) = (slice.wait(), Context::from_waker(Waker::noop()));
+            assert_eq!(pin!(waiting).poll(&mut context).is_pending(), is_over, "{worst_case}");
+        }
+    }
+
+    #[test]
     fn fields_that_wait_for_each_other_take_one_turn() {
         let slice = TimeSlice::new();
         // more than the engine polls as one
@@ -263,7 +312,7 @@ mod tests {
 
         let mut events = Events::new(|slice, _| {
             let event = async move {
-                let _executing = slice.execute();
+                let _executing = slice.execute(1);
                 join_all((0..100).map(|_| wait_once())).await;
                 Response::new(Value::Null)
             };
@@ -291,7 +340,7 @@ mod tests {
         let mut events = Events::new(|slice, _| {
             let event = async move {
                 arrived.await.unwrap();
-                let _executing = slice.execute();
+                let _executing = slice.execute(1);
                 for _ in 0..20 {
                     field(&slice).await;
                 }

@@ -107,7 +107,8 @@ impl ImportOptions {
     }
 }
 
-/// Bytes that the outputs of a transaction take in memory while their partition is sorted: three of 80.
+/// Bytes that the outputs of a transaction take in memory while their partition is sorted: three of 80, or less. One that is spent
+/// has two effects of 24 bytes, and as many again until they are sorted.
 const PARTITION_BYTES: u64 = 3 * 80;
 
 /// How many leading bits of a hash name its partition: so many that what a thread sorts of one partition fits into

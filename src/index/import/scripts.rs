@@ -104,6 +104,8 @@ impl EffectKind {
     const BITS: u32 = 2;
 }
 
+const _: () = assert!(size_of::<ScriptEffect>() == 24, "the estimate of an import computes with it");
+
 impl ScriptEffect {
     /// Holds a place.
     const NONE: Self = Self { key: 0, value: 0 };
@@ -166,6 +168,7 @@ struct DoneMemory {
 }
 
 impl DoneMemory {
+    /// Rows of which the effects are yet to be overwritten.
     fn rows(&self) -> ScriptRows {
         let mut rows = self.rows.lock().pop().unwrap_or_default();
         rows.unspent.clear();
@@ -261,7 +264,7 @@ fn rows_of(
     let bits = (expected / SORTED_AT_ONCE).max(1).ilog2().min(BITS_BEHIND_PARTITION);
     let list_of = |effect: &ScriptEffect| chain.bits_behind_partition(effect.script(), bits);
     let (mut rows, mut unsorted) = (done.rows(), done.unsorted());
-    unsorted.reserve(expected);
+    unsorted.reserve_exact(expected);
     let mut lists = vec![0; 1 << bits];
     outputs.consume(partition, |chunk| {
         let mut chunk = Decoder::new("import", chunk);
@@ -312,6 +315,7 @@ fn sort_by_lists(
         begin += std::mem::replace(length, begin);
     }
     let ends = lengths;
+    sorted.reserve_exact(unsorted.len().saturating_sub(sorted.len()));
     sorted.resize(unsorted.len(), ScriptEffect::NONE);
     for effect in unsorted {
         let end = &mut ends[list_of(effect)];
@@ -322,5 +326,38 @@ fn sort_by_lists(
     for end in ends {
         sorted[begin..*end].sort_unstable();
         begin = *end;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn lists_in_order_make_what_sorting_at_once_makes(
+            scripts in prop::collection::vec((any::<[u8; 2]>(), 0..50_u32, 0..4_usize), 0..300),
+            bits in prop::sample::select(vec![0_u32, 1, 5]),
+            before in 0..400_usize,
+        ) {
+            let effect = |(head, txnum, kind): ([u8; 2], u32, usize)| {
+                let script = ScriptKey([head[0], head[1], 0, 0, 0, 0, 0, 0, 0, 7]);
+                ScriptEffect::new(script, TxNum(txnum), EffectKind::ALL[kind], txnum.into())
+            };
+            let unsorted: Vec<_> = scripts.into_iter().map(effect).collect();
+            let list_of = |effect: &ScriptEffect| usize::from(effect.script().0[0]) >> (8 - bits);
+            let mut lengths = vec![0; 1 << bits];
+            for effect in &unsorted {
+                lengths[list_of(effect)] += 1;
+            }
+            // memory of an earlier partition, of whatever length
+            let mut sorted = vec![ScriptEffect::new(ScriptKey([9; 10]), TxNum(9), EffectKind::Spend, 9); before];
+            sort_by_lists(&unsorted, &mut lengths, list_of, &mut sorted);
+            let mut expected = unsorted;
+            expected.sort_unstable();
+            prop_assert!(sorted == expected);
+        }
     }
 }

@@ -10,9 +10,10 @@
 //! server from accepting connections, reporting its health, or noticing that it is to stop. A dropped execution releases
 //! the state that it read: an old one would keep the index from reusing its space.
 //!
-//! To wake another thread and be woken by it takes an eighth of the time of an answer that takes a millisecond. So while
-//! nothing else executes, an execution has its first turn on the thread of its connection, of which there are others for
-//! all else ([`runtime`]), and goes on in the pool if there is more to it.
+//! To wake another thread and be woken by it takes an eighth of the time of an answer that takes a millisecond. So while no
+//! other has a slot, an execution begins on the thread of its connection ([`runtime`]), and goes on in the pool if it is not
+//! done with its first turn, which lasts two milliseconds, and ends before the first field if the answer may cost much. Other
+//! connections may wait that long: of the threads of a runtime one waits for all sockets, and it may be this one.
 //!
 //! A subscription is validated and started like a query, in the same slots. Its events do not wait behind queries and are
 //! not refused:
@@ -247,7 +248,7 @@ impl ExecutionPool {
         self.slots.by_deadline(deadline, running.join()).await??.map_err(|panic| panicked(&panic))
     }
 
-    /// Whether an execution that has the only slot taken may begin on this thread.
+    /// Whether an execution that has taken a slot may begin on this thread: no other has one.
     fn may_begin_here(&self) -> bool {
         let has_others = || Handle::try_current().is_ok_and(|runtime| runtime.metrics().num_workers() > 1);
         !self.waits_for_store && HAS_STACK.get() && self.load().0 == 1 && has_others()
@@ -255,8 +256,8 @@ impl ExecutionPool {
 }
 
 fn panicked(panic: &(dyn Any + Send)) -> ExecutionError {
-    let message = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref().map(String::as_str));
-    tracing::error!(message, "a request ended without a response");
+    let reason = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref().map(String::as_str));
+    tracing::error!(reason, "a request ended without a response");
     ExecutionError::Panicked
 }
 
@@ -385,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn an_execution_begins_on_the_thread_of_its_connection_while_nothing_else_executes() {
+    fn an_execution_begins_on_the_thread_of_its_connection_while_no_other_has_a_slot() {
         let pool = |waits_for_store| {
             let limits = Limits { executions: 2, timeout: LONG, ..Limits::default() };
             ExecutionPool::start(&limits, waits_for_store).unwrap()

@@ -2,7 +2,8 @@
 //! taken from operations that there is no space for.
 //!
 //! Whenever the socket is woken its operations are polled, beginning with any of them, so that one that is always ready does
-//! not starve the others. That is cheap for the few that a socket commonly has, and bounded by how many it may have.
+//! not starve the others; their shares are left to chance. That is cheap for the few that a socket commonly has, and bounded
+//! by how many it may have.
 
 use std::future::ready;
 use std::sync::Arc;

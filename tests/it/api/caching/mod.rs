@@ -104,18 +104,11 @@ fn play(form: IndexForm, seed: u64) -> Found {
 }
 
 fn cacheable_answers_last_whatever_happens(form: IndexForm) {
-    let mut lasting = [0; 4];
-    // one history over a cut takes half of the time
-    let (seeds, least) = if form == IndexForm::Live { (1..=2, 500) } else { (2..=2, 100) };
-    for seed in seeds {
-        let found = play(form, seed);
-        assert_eq!(found.broken, Vec::<String>::new());
-        for (all, more) in lasting.iter_mut().zip(found.lasting) {
-            *all += more;
-        }
-    }
+    let seed = if form == IndexForm::Live { 1 } else { 2 };
+    let Found { broken, lasting, .. } = play(form, seed);
+    assert_eq!(broken, Vec::<String>::new());
     println!("for ever, while the tip, while the Head, a moment: {lasting:?}");
-    assert!(lasting.iter().all(|count| *count > least), "some kind of answer was hardly seen: {lasting:?}");
+    assert!(lasting.iter().all(|count| *count > 100), "some kind of answer was hardly seen: {lasting:?}");
 }
 
 /// So that the tests here do not pass because nothing is ever told to last.
@@ -230,6 +223,7 @@ fn what_was_right_after_a_deep_block_lasts_and_what_is_now_does_not(form: IndexF
 #[test]
 fn a_field_that_moves_and_is_marked_as_fixed_is_found() {
     let found = play(IndexForm::Live, 3);
+    assert_eq!(found.broken, Vec::<String>::new());
     let moving = [
         "Block.confirmations",
         "Block.nextBlock",

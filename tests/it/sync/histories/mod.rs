@@ -42,8 +42,8 @@ use straight::Straight;
 use through_node::ThroughNode;
 
 /// How many histories there are, each of 60 steps or more, and how often each kind of event must be seen in all.
-const HISTORIES: u64 = 200;
-const EACH: u64 = 1_000;
+const HISTORIES: u64 = 100;
+const EACH: u64 = 400;
 
 #[test]
 fn through_any_history_the_index_equals_the_model() {

@@ -5,7 +5,9 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use btcgraph::sim::SimChain;
+use bitcoin::hashes::{Hash, hash160};
+use bitcoin::{Amount, ScriptBuf, TxOut, WPubkeyHash};
+use btcgraph::sim::{Payment, SimChain, Spendable};
 use serde_json::json;
 
 use super::s3::{FlakyProxy, S3Server};
@@ -103,13 +105,30 @@ fn a_bucket_that_always_fails_ends_the_command_with_the_reason() {
     assert!(published.stderr.contains("run the command again to continue"), "{}", published.stderr);
 }
 
+/// A chain whose generation is uploaded in three parts: one of few blocks that pay many scripts.
+fn chain_of_three_parts() -> SimChain {
+    const BLOCKS: u32 = 12;
+    const OUTPUTS: u32 = 28_000;
+    let mut chain = SimChain::new(9);
+    let blocks = chain.mine_empty(120).unwrap();
+    for (block, number) in blocks.iter().zip(0..BLOCKS) {
+        let coinbase = Spendable::of(&block.txdata[0], 0, SimChain::miner()).unwrap();
+        let payment = (0..OUTPUTS).fold(Payment::of([coinbase]), |payment, output| {
+            let hash = hash160::Hash::hash(&(number * OUTPUTS + output).to_le_bytes());
+            let script_pubkey = ScriptBuf::new_p2wpkh(&WPubkeyHash::from_raw_hash(hash));
+            payment.output(TxOut { value: Amount::from_sat(10_000), script_pubkey })
+        });
+        chain.mine(vec![payment.sign().unwrap()]).unwrap();
+    }
+    // an import of fewer blocks makes no generation
+    chain.mine_empty(1_900).unwrap();
+    chain
+}
+
 #[test]
 fn an_upload_in_parts_continues_behind_the_parts_that_the_bucket_has() {
     let Some(server) = S3Server::start() else { return };
-    let mut chain = SimChain::new(9);
-    // a generation of three parts
-    chain.mine_empty(26_000).unwrap();
-    let (stage, proxy) = (Stage::of_chain(chain), FlakyProxy::start(&server));
+    let (stage, proxy) = (Stage::of_chain(chain_of_three_parts()), FlakyProxy::start(&server));
     proxy.stall("partNumber=2");
     let command = ["publish", "--to", "s3://private/chain"];
     let mut command = program(&stage, &proxy.endpoint(), stage.publisher.path(), &command);
