@@ -18,11 +18,11 @@
 //! compares the list with the schema; another repeats queries while the chain grows and compares the answers with the list.
 //! In doubt choose the less cacheable: that costs a client one more request, and the other costs it a wrong answer for a year.
 
-use std::collections::HashMap;
-use std::sync::LazyLock;
-
+mod by_type;
 use Cacheability::{ByArgument, Immutable, ImmutableIfFound, Never, UntilNextHead, UntilNextTip};
 use async_graphql::Value;
+
+pub(crate) use by_type::TypeCacheability;
 
 use crate::limits::declarations;
 use crate::view::Dependency;
@@ -453,38 +453,6 @@ const FIELD_CACHEABILITY: &[(&str, Cacheability, &str)] = &[
     ("WtxidProof", Immutable, "position merkleBranch witnessRoot reservedValue commitment coinbaseHex coinbaseProof"),
 ];
 
-/// The cacheability of the fields of one type, in the order of [`by_length`].
-#[derive(Clone, Copy)]
-pub(crate) struct TypeCacheability(&'static [(&'static str, Cacheability)]);
-
-impl TypeCacheability {
-    /// By the name of the type.
-    pub(crate) fn of(type_name: &str) -> Self {
-        static MARKED: LazyLock<HashMap<&str, Vec<(&str, Cacheability)>>> = LazyLock::new(|| {
-            let mut types: HashMap<&str, Vec<(&str, Cacheability)>> = HashMap::new();
-            for (type_name, mark, fields) in field_cacheability() {
-                types.entry(type_name).or_default().extend(fields.split_ascii_whitespace().map(|field| (field, mark)));
-            }
-            for fields in types.values_mut() {
-                fields.sort_unstable_by_key(|(field, _)| by_length(field));
-            }
-            types
-        });
-        Self(MARKED.get(type_name).map_or(&[], Vec::as_slice))
-    }
-
-    /// That of one field.
-    pub(crate) fn field(self, name: &str) -> Cacheability {
-        let found = self.0.binary_search_by_key(&by_length(name), |(field, _)| by_length(field));
-        found.ok().and_then(|at| self.0.get(at)).map_or(Never, |(_, mark)| *mark)
-    }
-}
-
-/// Names are compared for each field of an answer: most differ in their lengths.
-fn by_length(name: &str) -> (usize, &str) {
-    (name.len(), name)
-}
-
 impl Cacheability {
     /// The cacheability of a field, by the names of its type and its own.
     #[must_use]
@@ -513,6 +481,3 @@ fn is_all_there(found: &Value) -> bool {
         _ => true,
     }
 }
-
-#[cfg(test)]
-mod tests;
