@@ -19,6 +19,9 @@
 //! In doubt choose the less cacheable: that costs a client one more request, and the other costs it a wrong answer for a year.
 
 mod by_type;
+#[cfg(test)]
+mod tests;
+
 use Cacheability::{ByArgument, Immutable, ImmutableIfFound, Never, UntilNextHead, UntilNextTip};
 use async_graphql::Value;
 
