@@ -91,7 +91,7 @@ impl TimeSlice {
         self.over.store(self.elapsed().saturating_add(nanoseconds(slice)), Ordering::Relaxed);
     }
 
-    /// An answer or an event that costs at most this begins to be executed, and is until what is returned is dropped.
+    /// An answer or an event whose document counts this much in the worst case begins to be executed, and is until what is returned is dropped.
     pub(crate) fn execute(&self, worst_case: u64) -> Executing<'_> {
         self.executing.store(self.elapsed(), Ordering::Relaxed);
         let (first, most) = self.first;
@@ -359,8 +359,8 @@ mod tests {
         while events.poll_next_unpin(&mut context).is_pending() {
             turns += 1;
         }
-        // a turn of 5 ms ends at the field that looks: after 8
-        assert!((3..=21).contains(&turns), "{turns} turns for 20 ms");
+        // of turns of 4, 8 and 8 fields the last does not end pending
+        assert!((2..=21).contains(&turns), "{turns} turns for 20 ms");
         assert_eq!(events.executing_since(), None);
     }
 }
