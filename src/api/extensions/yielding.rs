@@ -40,7 +40,7 @@ const FIELDS_A_LOOK: u32 = 4;
 /// When the turn of a request is over.
 pub(crate) struct TimeSlice {
     started: Instant,
-    /// How many fields went on, or a few less. It stays where it is while they wait for the next turn, so that all of them look.
+    /// How many fields went on. It stays where it is while they wait for the next turn, so that all of them look.
     fields: AtomicU32,
     /// In nanoseconds from then.
     over: AtomicU64,
@@ -67,7 +67,7 @@ impl Drop for Executing<'_> {
 }
 
 impl TimeSlice {
-    /// Of a query or a mutation. Its first turn begins when it is first looked at.
+    /// Of a query or a mutation. It has no turn before `take` or `execute` begins one.
     pub(crate) fn new() -> Self {
         Self {
             started: Instant::now(),

@@ -107,9 +107,9 @@ impl ImportOptions {
     }
 }
 
-/// Bytes that the outputs of a transaction take in memory while their partition is sorted: three of 80, or less. One that is spent
-/// has two effects of 24 bytes, and as many again until they are sorted.
-const PARTITION_BYTES: u64 = 3 * 80;
+/// Bytes that the outputs of a transaction take in memory while their partition is sorted: two and a half of 96. A spent one
+/// has two effects of 24 bytes, sorted and unsorted; an unspent one has one, and its row.
+const PARTITION_BYTES: u64 = 240;
 
 /// How many leading bits of a hash name its partition: so many that what a thread sorts of one partition fits into
 /// its part of the memory, and, for the largest chains nearly, the transactions of one into the cache of a processor.

@@ -243,10 +243,10 @@ impl ExecutionPool {
         if self.may_begin_here()
             && let Poll::Ready(output) = poll!(&mut execution)
         {
-            return output.map_err(|panic| panicked(&panic));
+            return output.map_err(|panic| panicked(panic.as_ref()));
         }
         let mut running = self.spawn(execution).ok_or(ExecutionError::Panicked)?;
-        self.slots.by_deadline(deadline, running.join()).await??.map_err(|panic| panicked(&panic))
+        self.slots.by_deadline(deadline, running.join()).await??.map_err(|panic| panicked(panic.as_ref()))
     }
 
     /// Whether an execution that has taken a slot may begin on this thread: no other has one.

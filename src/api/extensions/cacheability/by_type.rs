@@ -9,7 +9,7 @@ use super::{Cacheability, field_cacheability};
 #[derive(Clone, Copy)]
 pub(crate) struct TypeCacheability(&'static [MarkedFields]);
 
-/// Fields whose names have the same length: few, so that each field of an answer is found with one comparison or two.
+/// Fields whose names have the same length: few, so that each field of an answer is found with a few comparisons.
 type MarkedFields = Vec<(&'static str, Cacheability)>;
 
 impl TypeCacheability {
