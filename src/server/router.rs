@@ -8,6 +8,7 @@ use axum::middleware::from_fn_with_state;
 use axum::routing::get;
 
 use crate::api;
+use crate::server::connection::framing::RefuseAmbiguousLength;
 use crate::server::health;
 use crate::server::http::endpoint;
 use crate::server::middleware::authenticate::Authenticate;
@@ -17,7 +18,6 @@ use crate::server::middleware::host::CheckHost;
 use crate::server::middleware::rate_limit::RateLimit;
 use crate::server::middleware::request_log::RequestLog;
 use crate::server::middleware::step::{self, Steps};
-use crate::server::middleware::unambiguous_length::UnambiguousLength;
 use crate::server::playground::{self, ShowPlayground};
 use crate::server::state::ServerState;
 
@@ -25,7 +25,7 @@ use crate::server::state::ServerState;
 fn every_request(state: &ServerState) -> Steps {
     Arc::new([
         Box::new(RequestLog { proxies: state.options.proxies.clone(), metrics: state.metrics.server().clone() }),
-        Box::new(UnambiguousLength),
+        Box::new(RefuseAmbiguousLength),
         Box::new(CheckHost { hosts: state.options.hosts.clone(), listen: state.listen }),
         Box::new(Cors { origins: state.origins.clone() }),
     ])

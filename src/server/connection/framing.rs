@@ -9,7 +9,16 @@
 //!     └ both lengths, or bytes that the library refuses, too ─► Over
 //! ```
 
-use httparse::{EMPTY_HEADER, Request, Status};
+use async_graphql::futures_util::future::{BoxFuture, FutureExt};
+use axum::extract::Request;
+use axum::http::StatusCode;
+use axum::response::Response;
+use httparse::{EMPTY_HEADER, Status};
+
+use crate::api::code;
+use crate::server::error::error;
+use crate::server::http::response::refuse_as_json;
+use crate::server::middleware::step::{NextStep, RequestStep};
 
 /// The most bytes of a request that are read before its head has ended, and about the most of an answer that wait in the
 /// connection's own buffer. A query of the default length fits the query string of a GET, each byte as three.
@@ -19,6 +28,20 @@ pub(crate) const BUFFER: usize = 128 << 10;
 /// closed after the answer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AmbiguousLength;
+
+/// Answers 400 to a request that states its length twice.
+pub(crate) struct RefuseAmbiguousLength;
+
+impl RequestStep for RefuseAmbiguousLength {
+    fn handle<'a>(&'a self, request: Request, next: NextStep<'a>) -> BoxFuture<'a, Response> {
+        if request.extensions().get::<AmbiguousLength>().is_none() {
+            return next.run(request);
+        }
+        let message = "Content-Length and Transfer-Encoding exclude each other: send one of them";
+        let response = refuse_as_json(StatusCode::BAD_REQUEST, error(code::BAD_USER_INPUT, message));
+        async { response }.boxed()
+    }
+}
 
 /// The most headers of a request, the same as the library's.
 const HEADERS: usize = 100;
@@ -126,7 +149,7 @@ impl Framing {
 
     fn end_head(&mut self) -> bool {
         let mut headers = [EMPTY_HEADER; HEADERS];
-        let mut request = Request::new(&mut headers);
+        let mut request = httparse::Request::new(&mut headers);
         if !matches!(request.parse(&self.begun), Ok(Status::Complete(_))) {
             self.end(FramingState::Over);
             return false;

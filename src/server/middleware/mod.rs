@@ -12,4 +12,3 @@ pub(crate) mod host;
 pub(crate) mod rate_limit;
 pub(crate) mod request_log;
 pub(crate) mod step;
-pub(crate) mod unambiguous_length;
