@@ -60,7 +60,8 @@ pub use frozen::{
 };
 pub use hot::block_filters::CountBytes;
 pub use hot::observed::{Observations, ObservedLimits};
-pub use hot::resolve::{KnownOutput, KnownOutputs};
+pub use hot::prefetch::PrefetchedRows;
+pub use hot::resolve::{Known, KnownOutput, KnownOutputs};
 pub use hot::spend_cursor::SpendCursor;
 pub use hot::tables::block_files::BlockFileRow;
 pub use hot::tables::block_hashes::{BlockPlace, ChainMembership};

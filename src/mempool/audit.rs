@@ -64,11 +64,11 @@ impl MempoolSnapshot {
             }
         }
         for (index, txid) in (0..).zip(txids).skip(1) {
-            if self.get(txid).is_none() {
-                audit.unseen.push(index);
-            } else if !projected.contains(txid) {
-                audit.unexpected.push(index);
+            if projected.contains(txid) {
+                continue;
             }
+            let list = if self.get(txid).is_some() { &mut audit.unexpected } else { &mut audit.unseen };
+            list.push(index);
         }
         audit
     }

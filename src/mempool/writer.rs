@@ -8,7 +8,7 @@
 //! - totals, sorted indexes and totals of scripts are those of the entries; only the effective feerates are updated with
 //!   the next snapshot.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 use bitcoin::hashes::Hash;
@@ -140,10 +140,13 @@ impl Mempool {
     /// Departures for an unknown reason that conflict with the block are corrected, with one event each.
     pub fn connect_block(&mut self, block: &ConnectedBlock<'_>) -> BlockEffect {
         let mined = self.mine(block.txids, block.hash, block.height);
+        let was_here: HashSet<Txid> = mined.iter().map(|entry| entry.txid).collect();
         let mut effect = BlockEffect { mined, conflicted: Vec::new() };
         for (outpoint, by) in block.spends {
             let departure = Departure::Conflicted { by: *by, block: block.hash };
-            if let Some(spender) = self.spender(outpoint).map(|entry| entry.txid) {
+            // no two entries spend the same output, so nothing here conflicts with a transaction that was here
+            let spender = if was_here.contains(by) { None } else { self.spender(outpoint).map(|entry| entry.txid) };
+            if let Some(spender) = spender {
                 effect.conflicted.extend(self.remove(&spender, departure, block.at));
             }
             self.explain_conflicts(std::iter::once(*outpoint), departure);
@@ -303,15 +306,15 @@ impl Mempool {
 
     /// Removes entries from all maps, with one event each in their order.
     ///
-    /// Removes from one map after the other, each in key order: a block removes thousands of entries, and neighbouring keys
-    /// share cache lines.
+    /// Looks up in one map after the other and removes from it, each in key order: a block removes thousands of entries, and
+    /// neighbouring keys share cache lines.
     fn remove_entries(&mut self, removed: &[Arc<Entry>], departure: Departure) {
         if removed.is_empty() {
             return;
         }
         self.newest = None;
-        for entry in removed {
-            self.mark_relatives_changed(entry);
+        for (_, index) in sorted(removed.iter().map(|entry| entry.txid).zip(0_usize..)) {
+            self.mark_relatives_changed(&removed[index]);
         }
         let state = &mut self.state;
         for rank in sorted(removed.iter().map(|entry| state.effective_rank(entry))) {
@@ -352,9 +355,9 @@ impl Mempool {
     fn mine(&mut self, txids: &[Txid], block: BlockHash, height: Height) -> Vec<Arc<Entry>> {
         let mined: Vec<_> = txids.iter().filter_map(|txid| self.state.get(txid).cloned()).collect();
         self.remove_entries(&mined, Departure::Mined { block, height });
-        for txid in txids {
-            for child in self.state.children_of(txid).values() {
-                self.change_source(child, txid, |before| match before {
+        for txid in sorted(txids.iter().copied()) {
+            for child in self.state.children_of(&txid).values() {
+                self.change_source(child, &txid, |before| match before {
                     PrevoutSource::Confirmed { coinbase, .. } => PrevoutSource::Confirmed { height, coinbase },
                     PrevoutSource::Unconfirmed => PrevoutSource::Confirmed { height, coinbase: false },
                 });

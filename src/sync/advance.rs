@@ -19,7 +19,7 @@ use super::progress::{CatchUpProgress, FEW, are_few};
 use super::reorg::{Record, ReorgChange, first_seen_above};
 use crate::chain::Height;
 use crate::chain::network::genesis_hash;
-use crate::index::{IndexError, ObservedBlock, ParsedBlock, Patience, Snapshot, Tip, Update};
+use crate::index::{IndexError, Known, ObservedBlock, ParsedBlock, Patience, PrefetchedRows, Snapshot, Tip, Update};
 use crate::live::ChainEvent;
 use crate::mempool::Mempool;
 use crate::node::ChainInfo;
@@ -45,12 +45,13 @@ struct ChainChange {
 
 impl ChainChange {
     /// Connects blocks and records them; as observed if they arrive now. If they may affect the mempool, whose state before them
-    /// is `pre_state`, its next state is computed on another thread meanwhile.
+    /// is `pre_state`, its next state is computed on another thread meanwhile. `rows` were found for them.
     fn connect(
         &mut self,
         update: &mut Update<'_>,
         batch: &[ParsedBlock],
         pre_state: Option<&PreBlockState<'_>>,
+        rows: Option<&PrefetchedRows>,
         arrive_at: Option<u64>,
     ) -> Result<(), SyncError> {
         let mut height = update.tip().map_or_else(Default::default, |tip| tip.height.next());
@@ -62,8 +63,8 @@ impl ChainChange {
             let thread = pre_state
                 .map(|state| thread::Builder::new().name("mempool".into()).spawn_scoped(scope, move || compute(state)));
             let thread = thread.transpose().map_err(SyncError::Threads)?;
-            let known = |txid: &Txid| pre_state.map_or_else(Vec::new, |state| state.known_outputs(txid));
-            let connected = update.connect_with(batch, &known);
+            let outputs = |txid: &Txid| pre_state.map_or_else(Vec::new, |state| state.known_outputs(txid));
+            let connected = update.connect_with(batch, Known { outputs: &outputs, rows });
             // joined in any case; the panic handler logs a panic of the thread
             let post_state = thread.map(|thread| thread.join().unwrap_or(Err(IndexError::Broken)));
             connected?;
@@ -224,6 +225,7 @@ impl SyncLoop<'_> {
     /// disconnections are rolled back until the next try.
     fn advance(&mut self, fork: Option<Tip>, hashes: Vec<BlockHash>, info: &ChainInfo) -> Result<(), SyncError> {
         let _pause = self.prefetcher.as_ref().map(Prefetcher::pause);
+        let rows = self.prefetcher.as_ref().and_then(Prefetcher::take_rows);
         let (limits, published) = (self.limits(), self.follow.published);
         // a few blocks are published before the disk has them
         let (shrinks, is_few) = (hashes.is_empty(), are_few(hashes.len()));
@@ -288,7 +290,7 @@ impl SyncLoop<'_> {
                 }
                 break;
             }
-            if let Err(error) = change.connect(&mut update, batch, pre_state.as_ref(), arrive_at) {
+            if let Err(error) = change.connect(&mut update, batch, pre_state.as_ref(), rows.as_ref(), arrive_at) {
                 drop(update);
                 self.publish_change(change.only_disconnected(committed))?;
                 return Err(error);

@@ -1,7 +1,7 @@
-//! Prefetches the pages of the index that the next block will change, as far as the mempool predicts it.
+//! Prefetches what the next block will need of the index, as far as the mempool predicts it.
 //!
-//! A thread looks at the first projected block every few seconds, and reads the index pages for its new transactions.
-//! When the block arrives, its pages are in memory, and the thread pauses.
+//! A thread looks at the first projected block every few seconds, and reads what the index has for its new transactions.
+//! When the block arrives, its pages are in memory, most of its look-ups are done, and the thread pauses.
 //!
 //! At the start it fills the cache once. Without that the first block takes twice as long as the others, because the
 //! system clears each page of memory that the process did not have before.
@@ -13,9 +13,10 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use bitcoin::{OutPoint, Script};
+use parking_lot::Mutex;
 use tracing::debug;
 
-use crate::index::{IndexError, Snapshot};
+use crate::index::{IndexError, PrefetchedRows, Snapshot};
 use crate::mempool::{Entry, Remainder};
 use crate::node::StopFlag;
 use crate::view::{Head, Published, SyncPhase};
@@ -28,6 +29,8 @@ const WARM_UP_LIMIT: Duration = Duration::from_mins(1);
 const REST: u32 = 3;
 /// The longest rest.
 const LONGEST_REST: Duration = Duration::from_millis(100);
+/// How long a block waits for the thread to finish with a transaction.
+const LONGEST_WAIT: Duration = Duration::from_millis(5);
 /// Transactions read from one snapshot.
 const BATCH: usize = 200;
 
@@ -36,6 +39,7 @@ pub(super) struct Prefetcher {
     stop: StopFlag,
     /// Whether blocks are being connected, which need the processors.
     is_busy: Arc<AtomicBool>,
+    rows: Arc<Mutex<Option<PrefetchedRows>>>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -53,11 +57,21 @@ impl Prefetcher {
     ///
     /// `cache_bytes` is the size of the index's page cache.
     pub(super) fn start(published: &Published, cache_bytes: u64) -> Self {
-        let (stop, is_busy) = (StopFlag::new(), Arc::default());
-        let (published, is_busy_too) = (published.clone(), Arc::clone(&is_busy));
-        let worker = PrefetchWorker { published, stop: stop.clone(), is_busy: is_busy_too, cache_bytes };
+        let (stop, is_busy, rows) = (StopFlag::new(), Arc::default(), Arc::default());
+        let worker = PrefetchWorker {
+            published: published.clone(),
+            stop: stop.clone(),
+            is_busy: Arc::clone(&is_busy),
+            rows: Arc::clone(&rows),
+            cache_bytes,
+        };
         let thread = thread::Builder::new().name("prefetch".into()).spawn(move || worker.run());
-        Self { stop, is_busy, thread: thread.ok() }
+        Self { stop, is_busy, rows, thread: thread.ok() }
+    }
+
+    /// What was found for the next block, which arrives now, unless the thread waits for the disk. The thread begins anew.
+    pub(super) fn take_rows(&self) -> Option<PrefetchedRows> {
+        self.rows.try_lock_for(LONGEST_WAIT)?.take()
     }
 
     /// Leaves the processors to the blocks.
@@ -82,6 +96,7 @@ struct PrefetchWorker {
     published: Published,
     stop: StopFlag,
     is_busy: Arc<AtomicBool>,
+    rows: Arc<Mutex<Option<PrefetchedRows>>>,
     cache_bytes: u64,
 }
 
@@ -94,6 +109,9 @@ impl PrefetchWorker {
             let is_useful = state.phase == SyncPhase::Following && state.mempool_in_sync && !self.is_busy();
             let Some(head) = self.published.head().filter(|_| is_useful) else { continue };
             let blocks = head.mempool.projected_blocks(1, Remainder::Left);
+            if self.begin_rows(&head.chain) {
+                prefetched.clear();
+            }
             drop(head);
             let next: HashSet<_> = blocks.iter().flat_map(|block| block.sequences.iter().copied()).collect();
             prefetched.retain(|sequence| next.contains(sequence));
@@ -150,14 +168,25 @@ impl PrefetchWorker {
         blocks_arrived
     }
 
-    /// Reads the pages of these transactions. Returns how many it read before blocks arrived.
+    /// Begins with no rows unless those that are there can grow from this snapshot on. Returns whether it did.
+    fn begin_rows(&self, chain: &Snapshot) -> bool {
+        let mut rows = self.rows.lock();
+        let begins = !rows.as_ref().is_some_and(|rows| rows.accepts(chain));
+        if begins {
+            *rows = Some(PrefetchedRows::on(chain));
+        }
+        begins
+    }
+
+    /// Reads what the index has for these transactions. Returns for how many it did before blocks arrived.
     fn prefetch_entries(&self, head: &Head, sequences: &[u64]) -> Result<usize, IndexError> {
         for (count, sequence) in sequences.iter().enumerate() {
-            if self.is_busy() {
+            let mut rows = self.rows.lock();
+            let Some(rows) = rows.as_mut().filter(|rows| !self.is_busy() && rows.accepts(&head.chain)) else {
                 return Ok(count);
-            }
+            };
             if let Some(entry) = head.mempool.by_sequence(*sequence) {
-                prefetch_entry(head, entry)?;
+                prefetch_entry(head, entry, rows)?;
             }
         }
         Ok(sequences.len())
@@ -168,11 +197,11 @@ impl PrefetchWorker {
     }
 }
 
-fn prefetch_entry(head: &Head, entry: &Entry) -> Result<(), IndexError> {
+fn prefetch_entry(head: &Head, entry: &Entry, rows: &mut PrefetchedRows) -> Result<(), IndexError> {
     let spent = entry.inputs().map(|(input, prevout)| {
         let outpoint = OutPoint { txid: input.outpoint_txid(), vout: input.vout };
         (outpoint, Script::from_bytes(prevout.script_pubkey))
     });
     let paid = entry.outputs().map(|output| Script::from_bytes(output.script_pubkey));
-    head.chain.prefetch(&entry.txid, spent, paid)
+    head.chain.prefetch(rows, &entry.txid, spent, paid)
 }

@@ -8,13 +8,13 @@ use redb::{ReadableTable, Table};
 
 use super::super::error::IndexError;
 use super::super::frozen::Generations;
-use super::super::keys::TxNum;
 use super::super::partial::Patience;
 use super::effects::Effects;
+use super::prefetch::{LastTotals, PrefetchedRows};
 use super::resolve::BlockRun;
 use super::tables::block_hashes::{BlockPlace, ChainMembership};
 use super::tables::blocks::BlockRow;
-use super::tables::history::{self, HistoryRow};
+use super::tables::history;
 use super::tables::transactions::TransactionRow;
 use super::tables::{blocks, p2pk, payouts, spends, stale_blocks, stale_transactions, txids, unspent};
 use super::update::Tables;
@@ -24,7 +24,7 @@ use crate::chain::Height;
 const WORTH_THREADS: u64 = 1_000;
 
 impl Effects {
-    /// Writes the rows of the blocks.
+    /// Writes the rows of the blocks. What `rows` has, which are true of the tables, is not looked up there.
     ///
     /// Errors: [`IndexError::Unresolved`] if an output they spend is not unspent; [`IndexError::Threads`]; storage
     /// errors.
@@ -32,14 +32,15 @@ impl Effects {
         &self,
         run: &BlockRun<'_>,
         prevouts: &[super::resolve::ResolvedPrevout],
+        rows: Option<&PrefetchedRows>,
         tables: &mut Tables<'_>,
     ) -> Result<(), IndexError> {
         let Tables { generations, history, unspent, spends, overwritten, txids, transactions, payouts, p2pk, .. } =
             tables;
         let generations = &**generations;
-        let mut outputs = OutputTables { generations, unspent, spends, overwritten };
+        let mut outputs = OutputTables { generations, rows, unspent, spends, overwritten };
         if self.scattered_rows() < WORTH_THREADS {
-            self.apply_history(history, generations)?;
+            self.apply_history(history, rows, generations)?;
             self.apply_outputs(run, prevouts, &mut outputs)?;
             self.apply_transactions(run, transactions, txids)?;
         } else {
@@ -48,7 +49,7 @@ impl Effects {
                 let begin = || thread::Builder::new().name("write".into());
                 // what is read of generations may have to be waited for
                 let patience = Patience::current();
-                let write_history = move || patience.scope(|| self.apply_history(history, generations));
+                let write_history = move || patience.scope(|| self.apply_history(history, rows, generations));
                 let scripts = begin().spawn_scoped(scope, write_history);
                 let outputs = &mut outputs;
                 let write_outputs = move || patience.scope(|| self.apply_outputs(run, prevouts, outputs));
@@ -85,7 +86,7 @@ impl Effects {
         &self,
         run: &BlockRun<'_>,
         prevouts: &[super::resolve::ResolvedPrevout],
-        OutputTables { generations, unspent, spends, overwritten }: &mut OutputTables<'_, '_>,
+        OutputTables { generations, rows, unspent, spends, overwritten }: &mut OutputTables<'_, '_>,
     ) -> Result<(), IndexError> {
         for (outpoint, input) in &self.spends {
             if spends.insert(outpoint, input)?.is_some() {
@@ -93,6 +94,9 @@ impl Effects {
             }
         }
         for (key, _) in &self.consumed {
+            if rows.is_some_and(|rows| rows.is_frozen_output(key)) {
+                continue;
+            }
             // `get_mut` copies the whole page, as in `apply_history`
             if unspent.get_mut(key)?.is_some() {
                 unspent.remove(key)?;
@@ -152,23 +156,16 @@ impl Effects {
     fn apply_history(
         &self,
         table: &mut Table<'_, &'static history::HistoryKey, &'static history::HistoryValue>,
+        known: Option<&PrefetchedRows>,
         generations: &Generations,
     ) -> Result<(), IndexError> {
-        let end = generations.end();
-        let is_live = |key: &history::HistoryKey, script| {
-            let (of, txnum) = history::split_key(key);
-            of == script && txnum >= end
-        };
         // reads all totals first and then writes all rows: a cursor that does both at each key takes twice as long
         let (mut added, mut pages) = (Vec::with_capacity(self.history.len()), Vec::new());
         for rows in self.history.chunk_by(|one, other| history::split_key(&one.0).0 == history::split_key(&other.0).0) {
             let (script, _) = history::split_key(&rows[0].0);
-            let last = history::key(script, TxNum(u32::MAX));
-            let before = table.range::<&history::HistoryKey>(..=&last)?.next_back().transpose()?;
-            let before = before.map(|(key, row)| (*key.value(), *row.value()));
-            let mut running = match &before {
-                Some((key, row)) if is_live(key, script) => HistoryRow::decode(row)?,
-                _ => generations.totals(script, TxNum(u32::MAX))?.map(|(_, row)| row).unwrap_or_default(),
+            let LastTotals { before, totals: mut running } = match known.and_then(|known| known.totals(script)) {
+                Some(known) => *known,
+                None => LastTotals::read(table, generations, script)?,
             };
             let first = added.len();
             for (key, change) in rows {
@@ -177,7 +174,7 @@ impl Effects {
                 })?;
                 added.push((key, running.encode()));
             }
-            pages.push((before.map(|(key, _)| key), first..added.len()));
+            pages.push((before, first..added.len()));
         }
         for (before, rows) in pages {
             // `get_mut` copies the whole page at once; an insert into a page that is not copied yet moves it row by row
@@ -281,6 +278,7 @@ impl Effects {
 /// The tables about outputs, which one thread writes.
 struct OutputTables<'t, 'txn> {
     generations: &'t Generations,
+    rows: Option<&'t PrefetchedRows>,
     unspent: &'t mut Table<'txn, &'static unspent::UnspentKeyBytes, &'static unspent::UnspentValue>,
     spends: &'t mut Table<'txn, &'static spends::TxPoint, &'static spends::TxPoint>,
     overwritten: &'t mut Table<'txn, &'static spends::TxPoint, &'static [u8; 4]>,

@@ -1,47 +1,146 @@
-//! Reads pages into the cache before they are needed.
+//! Reads what a block will need before it arrives.
 //!
 //! A block changes thousands of pages all over the file, and each page that is not in memory costs a disk read. Most of
 //! these pages are known in advance: they belong to the unconfirmed transactions. After a start the cache is empty.
+//!
+//! What is found on the way stays true until the next block, so the block need not look it up again ([`PrefetchedRows`]).
+
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use bitcoin::{OutPoint, Script, Txid};
 use redb::{Key, ReadOnlyTable, ReadableTable, Value};
 
 use super::super::error::IndexError;
-use super::super::keys::{Position, TxNum};
+use super::super::frozen::Generations;
+use super::super::keys::{Position, ScriptKey, TxNum};
 use super::super::snapshot::Snapshot;
-use super::tables::unspent::UnspentKey;
+use super::tables::history::{self, HistoryKey, HistoryRow, HistoryValue};
+use super::tables::unspent::{UnspentKey, UnspentKeyBytes};
 use super::tables::{spends, unspent};
+use super::update::Tip;
 use crate::chain::script::never_spendable;
 
+/// The most scripts of [`PrefetchedRows`]: several blocks have fewer. With all else they take some 20 MB.
+const MOST_SCRIPTS: usize = 100_000;
+
+/// What was found on one tip for transactions that the next block may have.
+pub struct PrefetchedRows {
+    tip: Option<Tip>,
+    generations: Arc<Generations>,
+    /// The newest transaction of the chain with a txid.
+    positions: HashMap<Txid, Option<TxNum>>,
+    scripts: HashMap<ScriptKey, LastTotals>,
+    /// Unspent outputs without a live row.
+    frozen_outputs: HashSet<UnspentKeyBytes>,
+}
+
+/// The totals of a script on the tip.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::index) struct LastTotals {
+    /// The last live row of the history up to those of the script, of whatever script: new rows are inserted behind it.
+    pub(in crate::index) before: Option<HistoryKey>,
+    pub(in crate::index) totals: HistoryRow,
+}
+
+impl LastTotals {
+    /// Reads them from the live table, or else from generations.
+    pub(in crate::index) fn read(
+        live: &impl ReadableTable<&'static HistoryKey, &'static HistoryValue>,
+        generations: &Generations,
+        script: ScriptKey,
+    ) -> Result<Self, IndexError> {
+        let last = history::key(script, TxNum(u32::MAX));
+        let before = live.range::<&HistoryKey>(..=&last)?.next_back().transpose()?;
+        let before = before.map(|(key, row)| (*key.value(), *row.value()));
+        let is_live = |key: &HistoryKey| {
+            let (of, txnum) = history::split_key(key);
+            of == script && txnum >= generations.end()
+        };
+        let totals = match &before {
+            Some((key, row)) if is_live(key) => HistoryRow::decode(row)?,
+            _ => generations.totals(script, TxNum(u32::MAX))?.map(|(_, row)| row).unwrap_or_default(),
+        };
+        Ok(Self { before: before.map(|(key, _)| key), totals })
+    }
+}
+
+impl PrefetchedRows {
+    /// Nothing yet, on the tip of this snapshot.
+    #[must_use]
+    pub fn on(snapshot: &Snapshot) -> Self {
+        Self {
+            tip: snapshot.tip(),
+            generations: Arc::clone(&snapshot.generations),
+            positions: HashMap::new(),
+            scripts: HashMap::new(),
+            frozen_outputs: HashSet::new(),
+        }
+    }
+
+    /// Whether it has space for what is found in this snapshot, on the same tip.
+    #[must_use]
+    pub fn accepts(&self, snapshot: &Snapshot) -> bool {
+        self.is_true_on(snapshot.tip(), &snapshot.generations) && self.scripts.len() < MOST_SCRIPTS
+    }
+
+    /// Whether it is true of an index with this tip and these generations. Nothing but a block changes which rows there are;
+    /// live rows also move into generations, which are others then.
+    pub(in crate::index) fn is_true_on(&self, tip: Option<Tip>, generations: &Arc<Generations>) -> bool {
+        self.tip == tip && Arc::ptr_eq(&self.generations, generations)
+    }
+
+    /// The newest transaction of the chain with this txid, if there is one; `None` if that is not known.
+    pub(in crate::index) fn newest(&self, txid: &Txid) -> Option<&Option<TxNum>> {
+        self.positions.get(txid)
+    }
+
+    /// The totals of a script, if they are known.
+    pub(in crate::index) fn totals(&self, script: ScriptKey) -> Option<&LastTotals> {
+        self.scripts.get(&script)
+    }
+
+    /// Whether this output is known to be unspent, and to have no live row.
+    pub(in crate::index) fn is_frozen_output(&self, output: &UnspentKeyBytes) -> bool {
+        self.frozen_outputs.contains(output)
+    }
+}
+
 impl Snapshot {
-    /// Reads the pages that a block with this transaction changes, which spends these outputs and pays these scripts, into the
-    /// cache.
+    /// Reads what a block with this transaction needs, which spends these outputs and pays these scripts: into the cache of
+    /// pages, and into `rows`, which [accept](PrefetchedRows::accepts) this snapshot.
     ///
     /// Errors: the index cannot be read.
     pub fn prefetch<'s>(
         &self,
+        rows: &mut PrefetchedRows,
         txid: &Txid,
         spent: impl Iterator<Item = (OutPoint, &'s Script)>,
         paid: impl Iterator<Item = &'s Script>,
     ) -> Result<(), IndexError> {
-        self.positions(txid)?;
+        self.prefetch_position(rows, txid)?;
         for (outpoint, script) in spent {
-            self.prefetch_history(script)?;
+            let script = self.prefetch_history(rows, script)?;
             // an output of the mempool has no rows yet
-            let (Some(funding), Some(vout)) = (self.positions(&outpoint.txid)?.pop(), Position::new(outpoint.vout))
+            let (Some(funding), Some(vout)) =
+                (self.prefetch_position(rows, &outpoint.txid)?, Position::new(outpoint.vout))
             else {
                 continue;
             };
-            let script = self.script_key(script.as_bytes());
-            if self.unspent.get(&unspent::key(script, funding, vout))?.is_none() {
-                self.generations.is_unspent(UnspentKey { script, txnum: funding, vout: outpoint.vout })?;
+            let (key, point) = (unspent::key(script, funding, vout), spends::tx_point(funding, vout));
+            if self.unspent.get(&key)?.is_none()
+                && self.overwritten.get(&point)?.is_none()
+                && self.generations.is_unspent(UnspentKey { script, txnum: funding, vout: outpoint.vout })?
+            {
+                rows.frozen_outputs.insert(key);
             }
             // the row will be inserted before the next row by key
-            self.spends.range::<&spends::TxPoint>(&spends::tx_point(funding, vout)..)?.next().transpose()?;
+            self.spends.range::<&spends::TxPoint>(&point..)?.next().transpose()?;
         }
         for script in paid.filter(|script| !never_spendable(script)) {
-            self.prefetch_history(script)?;
-            let key = unspent::key(self.script_key(script.as_bytes()), TxNum(u32::MAX), Position::ZERO);
+            let script = self.prefetch_history(rows, script)?;
+            let key = unspent::key(script, TxNum(u32::MAX), Position::ZERO);
             self.unspent.range::<&unspent::UnspentKeyBytes>(..&key)?.next_back().transpose()?;
         }
         Ok(())
@@ -65,9 +164,19 @@ impl Snapshot {
         Ok(rows - left)
     }
 
-    fn prefetch_history(&self, script: &Script) -> Result<(), IndexError> {
-        self.totals(self.script_key(script.as_bytes()), TxNum(u32::MAX))?;
-        Ok(())
+    fn prefetch_position(&self, rows: &mut PrefetchedRows, txid: &Txid) -> Result<Option<TxNum>, IndexError> {
+        match rows.positions.entry(*txid) {
+            Entry::Occupied(known) => Ok(*known.get()),
+            Entry::Vacant(unknown) => Ok(*unknown.insert(self.positions(txid)?.pop())),
+        }
+    }
+
+    fn prefetch_history(&self, rows: &mut PrefetchedRows, script: &Script) -> Result<ScriptKey, IndexError> {
+        let script = self.script_key(script.as_bytes());
+        if let Entry::Vacant(unknown) = rows.scripts.entry(script) {
+            unknown.insert(LastTotals::read(&self.history, &self.generations, script)?);
+        }
+        Ok(script)
     }
 }
 
@@ -96,4 +205,69 @@ fn read_backwards<K: Key + 'static, V: Value + 'static>(
         read = read.saturating_add(u64::try_from(length).unwrap_or(u64::MAX));
     }
     Ok(read)
+}
+
+#[cfg(test)]
+mod tests {
+    use bitcoin::block::Header;
+    use bitcoin::consensus::serialize;
+    use bitcoin::constants::genesis_block;
+    use bitcoin::hashes::Hash;
+    use bitcoin::{Amount, Block, Network, ScriptBuf, Transaction, TxIn, TxMerkleNode, TxOut};
+
+    use super::super::super::keys::Salt;
+    use super::super::super::open::{Index, IndexOptions};
+    use super::super::observed::ObservedLimits;
+    use super::super::resolve::Known;
+    use super::*;
+
+    /// A block with a coinbase that pays 9 sat to a script.
+    fn block_that_pays(script_pubkey: ScriptBuf, previous: &Block) -> Block {
+        let script_sig = ScriptBuf::from_bytes(previous.block_hash().to_byte_array().to_vec());
+        let coinbase = Transaction {
+            input: vec![TxIn { script_sig, ..TxIn::default() }],
+            output: vec![TxOut { value: Amount::from_sat(9), script_pubkey }],
+            ..previous.txdata[0].clone()
+        };
+        let merkle_root = TxMerkleNode::from_byte_array(coinbase.compute_txid().to_byte_array());
+        let header = Header { prev_blockhash: previous.block_hash(), merkle_root, ..previous.header };
+        Block { header, txdata: vec![coinbase] }
+    }
+
+    #[test]
+    fn what_was_found_on_the_tip_of_a_block_is_not_looked_up_again() {
+        let directory = tempfile::tempdir().unwrap();
+        let options = IndexOptions {
+            path: directory.path().join("index.redb"),
+            network: Network::Regtest,
+            salt: Some(Salt([7; 16])),
+            cache_bytes: 8 << 20,
+            freezes: false,
+            stale_blocks_kept: 10,
+            observed: ObservedLimits::default(),
+        };
+        let mut index = Index::open(&options).unwrap();
+        let mut connect = |block: &Block, rows: Option<&PrefetchedRows>| {
+            let parsed = index.parser().parse(block.block_hash(), serialize(block)).unwrap();
+            let mut update = index.update().unwrap();
+            update.connect_with(&[parsed], Known { outputs: Known::NOTHING.outputs, rows }).unwrap();
+            update.commit().unwrap();
+            index.snapshot().unwrap()
+        };
+        let genesis = genesis_block(Network::Regtest);
+        let script_pubkey = ScriptBuf::from_bytes([vec![0, 20], vec![7; 20]].concat());
+        let snapshot = connect(&genesis, None);
+        let script = snapshot.script_key(script_pubkey.as_bytes());
+        let mut rows = PrefetchedRows::on(&snapshot);
+        // other than those in the table, which has none of the script
+        let totals = HistoryRow { received: 100, transactions: 3, outputs_received: 3, ..HistoryRow::default() };
+        rows.scripts.insert(script, LastTotals { before: None, totals });
+
+        let first = block_that_pays(script_pubkey.clone(), &genesis);
+        let received =
+            |snapshot: &Snapshot| snapshot.totals(script, TxNum(u32::MAX)).unwrap().map(|(_, row)| row.received);
+        assert_eq!(received(&connect(&first, Some(&rows))), Some(109));
+        // on the next tip they count no longer
+        assert_eq!(received(&connect(&block_that_pays(script_pubkey, &first), Some(&rows))), Some(118));
+    }
 }

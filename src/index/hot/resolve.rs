@@ -8,6 +8,7 @@ use redb::ReadableTable;
 use super::super::block::{BlockOutput, ParsedBlock};
 use super::super::error::IndexError;
 use super::super::keys::{Position, Salt, TxNum, TxidPrefix};
+use super::prefetch::PrefetchedRows;
 use super::tables::block_starts::BlockStart;
 use super::tables::transactions::TransactionRow;
 use super::tables::txids;
@@ -78,6 +79,20 @@ pub struct KnownOutput<'k> {
 /// The outputs that the transaction with a txid spends, in the order of its inputs; empty if they are not known.
 pub type KnownOutputs<'k> = dyn Fn(&Txid) -> Vec<KnownOutput<'k>> + 'k;
 
+/// What is known before blocks are connected.
+#[derive(Clone, Copy)]
+pub struct Known<'k> {
+    /// As of unconfirmed transactions.
+    pub outputs: &'k KnownOutputs<'k>,
+    /// What was looked up for the next block, if it was.
+    pub rows: Option<&'k PrefetchedRows>,
+}
+
+impl Known<'static> {
+    /// All is looked up.
+    pub(in crate::index) const NOTHING: Self = Self { outputs: &|_| Vec::new(), rows: None };
+}
+
 /// A transaction of the run.
 struct RunTransaction<'a> {
     txnum: TxNum,
@@ -116,24 +131,23 @@ impl<'a> BlockRun<'a> {
         behind.checked_sub(1).and_then(|at| self.starts.get(at))
     }
 
-    /// Finds the output that every input spends, `with_scripts` also its scriptPubKey. The frozen ones among the `known` are
-    /// not read.
+    /// Finds the output that every input spends, `with_scripts` also its scriptPubKey. What is `known`, and true of the tables,
+    /// is not read.
     ///
     /// Errors: [`IndexError::Unresolved`] with the outpoint that does not exist; storage errors.
     pub(in crate::index) fn resolve(
         &self,
         tables: &Tables<'_>,
         with_scripts: bool,
-        known: &KnownOutputs<'_>,
+        known: Known<'_>,
     ) -> Result<Resolved, IndexError> {
         let mut run: HashMap<Txid, Vec<RunTransaction<'a>>> = HashMap::new();
         let mut duplicates = HashMap::new();
         let mut found = FoundOutputs { prevouts: Vec::new(), scripts: with_scripts.then(Vec::new) };
         let (mut own, mut unresolved) = (Vec::new(), Vec::new());
-        let txids: Vec<_> = self.transactions().map(|(_, _, transaction)| transaction.txid).collect();
-        let frozen = tables.generations.newest(&txids, self.first)?;
-        for ((txnum, block, transaction), frozen) in self.transactions().zip(frozen) {
-            let known = known(&transaction.txid);
+        let earlier = self.earlier_copies(tables, known.rows)?;
+        for ((txnum, block, transaction), earlier) in self.transactions().zip(earlier) {
+            let known = (known.outputs)(&transaction.txid);
             for (vin, (txid, vout)) in block.inputs[transaction.inputs.clone()].iter().enumerate() {
                 let (located, index) = (run.get(txid).and_then(|copies| copies.last()), found.prevouts.len());
                 match located {
@@ -156,7 +170,7 @@ impl<'a> BlockRun<'a> {
             let copies = run.entry(transaction.txid).or_default();
             if let Some(copy) = copies.last() {
                 duplicates.insert(txnum, copy.txnum);
-            } else if let Some(copy) = self.latest_live(tables, transaction.prefix, &transaction.txid)?.or(frozen) {
+            } else if let Some(copy) = earlier {
                 duplicates.insert(txnum, copy);
             }
             copies.push(RunTransaction { txnum, is_coinbase, outputs, raw: block.raw(transaction) });
@@ -164,11 +178,28 @@ impl<'a> BlockRun<'a> {
         if let Some(scripts) = &mut found.scripts {
             scripts.resize(found.prevouts.len(), Box::default());
         }
-        self.look_up(tables, unresolved, &mut found)?;
+        self.look_up(tables, known.rows, unresolved, &mut found)?;
         find_own_scripts(own, &mut found)?;
         let FoundOutputs { prevouts, scripts } = found;
         let prevouts = prevouts.into_iter().enumerate().map(|(at, found)| found.ok_or_else(|| self.missing(at)));
         Ok(Resolved { prevouts: prevouts.collect::<Result<_, _>>()?, duplicates, scripts })
+    }
+
+    /// The newest transaction before these blocks with the txid of each of theirs.
+    fn earlier_copies(
+        &self,
+        tables: &Tables<'_>,
+        rows: Option<&PrefetchedRows>,
+    ) -> Result<Vec<Option<TxNum>>, IndexError> {
+        let known = |txid: &Txid| rows.and_then(|rows| rows.newest(txid));
+        let txids = self.transactions().map(|(_, _, transaction)| transaction.txid);
+        let unknown: Vec<_> = txids.filter(|txid| known(txid).is_none()).collect();
+        let mut frozen = tables.generations.newest(&unknown, self.first)?.into_iter();
+        let copies = self.transactions().map(|(_, _, transaction)| match known(&transaction.txid) {
+            Some(copy) => Ok(*copy),
+            None => Ok(self.latest_live(tables, transaction.prefix, &transaction.txid)?.or(frozen.next().flatten())),
+        });
+        copies.collect()
     }
 
     fn pick(&self, located: &RunTransaction<'_>, vout: u32) -> Option<ResolvedPrevout> {
@@ -186,6 +217,7 @@ impl<'a> BlockRun<'a> {
     fn look_up(
         &self,
         tables: &Tables<'_>,
+        rows: Option<&PrefetchedRows>,
         mut unresolved: Vec<UnresolvedInput<'_>>,
         found: &mut FoundOutputs,
     ) -> Result<(), IndexError> {
@@ -193,7 +225,12 @@ impl<'a> BlockRun<'a> {
         let mut places = Vec::with_capacity(unresolved.len());
         let mut only_frozen = Vec::new();
         for same in unresolved.chunk_by(|one, other| one.txid == other.txid) {
-            match self.candidate(tables, same[0].prefix, same[0].txid)? {
+            let known = rows.and_then(|rows| rows.newest(same[0].txid));
+            let newest = match known {
+                Some(newest) => *newest,
+                None => self.candidate(tables, same[0].prefix, same[0].txid)?,
+            };
+            match newest {
                 Some(txnum) => places.extend(same.iter().map(|input| (txnum, input))),
                 None => only_frozen.push(same),
             }
@@ -206,10 +243,12 @@ impl<'a> BlockRun<'a> {
         let mut frozen = Vec::new();
         for same in places.chunk_by(|one, other| (one.0, one.1.txid) == (other.0, other.1.txid)) {
             let (txnum, txid) = (same[0].0, same[0].1.txid);
+            let has_txid = !tables.generations.is_empty() || rows.is_some_and(|rows| rows.newest(txid).is_some());
+            if has_txid && self.pick_known(same, txnum, found) {
+                continue;
+            }
             if txnum < tables.generations.end() {
-                if !self.pick_known(same, txnum, found) {
-                    frozen.push(same);
-                }
+                frozen.push(same);
                 continue;
             }
             let Some(row) = tables.transactions.get(&txnum.to_key())? else { continue };

@@ -20,7 +20,7 @@ use super::block_filters::{appends_filters, connect_filters, disconnect_filter};
 use super::effects::Effects;
 use super::miners::{connect_miners, disconnect_miner};
 use super::observed::ObservedLimits;
-use super::resolve::{BlockRun, KnownOutputs};
+use super::resolve::{BlockRun, Known};
 use super::sweep::sweep_all;
 use super::tables::block_starts::BlockStart;
 use super::tables::blocks::{BlockRow, ChainTotals};
@@ -182,18 +182,18 @@ impl<'i> Update<'i> {
     /// Errors: [`IndexError::NotOnTip`], [`IndexError::Unresolved`], [`IndexError::InvalidBlock`], storage errors.
     /// After an error the update can only be dropped.
     pub fn connect(&mut self, run: &[ParsedBlock]) -> Result<(), IndexError> {
-        self.connect_with(run, &|_| Vec::new())
+        self.connect_with(run, Known::NOTHING)
     }
 
-    /// [`Self::connect`] where outputs that the blocks spend are known, as those of unconfirmed transactions are: the bytes of
-    /// frozen transactions are not read for them. They are trusted.
+    /// [`Self::connect`] where some of what the blocks need is known. It is trusted, and not read.
     ///
     /// Errors: as [`Self::connect`].
-    pub fn connect_with(&mut self, run: &[ParsedBlock], known: &KnownOutputs<'_>) -> Result<(), IndexError> {
+    pub fn connect_with(&mut self, run: &[ParsedBlock], known: Known<'_>) -> Result<(), IndexError> {
         self.atomically(|update| update.connect_run(run, known))
     }
 
-    fn connect_run(&mut self, run: &[ParsedBlock], known: &KnownOutputs<'_>) -> Result<(), IndexError> {
+    fn connect_run(&mut self, run: &[ParsedBlock], known: Known<'_>) -> Result<(), IndexError> {
+        let known = Known { rows: known.rows.filter(|rows| rows.is_true_on(self.tip, &self.generations)), ..known };
         let mut tables = Tables::open(&self.transaction, Arc::clone(&self.generations))?;
         let (before, mut times) = self.recent(&tables)?;
         let first = next_txnum(&before)?;
@@ -216,7 +216,7 @@ impl<'i> Update<'i> {
         let run = BlockRun { blocks: run, first, starts: &self.index.starts, salt: self.index.salt };
         let resolved = run.resolve(&tables, appends_filters(&run, &tables)?, known)?;
         let effects = Effects::of(&run, &resolved, &before, self.index.network, &tables)?;
-        effects.apply(&run, &resolved.prevouts, &mut tables)?;
+        effects.apply(&run, &resolved.prevouts, known.rows, &mut tables)?;
         connect_optional(&run, self.row_context(), &mut tables)?;
         connect_miners(&run, &effects.blocks, &self.index.pools, &mut tables)?;
         connect_filters(&run, resolved.scripts.as_deref(), &mut tables)?;
@@ -325,7 +325,7 @@ impl<'i> Update<'i> {
             parser.parse(row.hash, assemble(&row, first, &tables.transactions)?)?
         }];
         let run = BlockRun { blocks: &block, first, starts: &self.index.starts, salt: self.index.salt };
-        let resolved = run.resolve(&tables, false, &|_| Vec::new())?;
+        let resolved = run.resolve(&tables, false, Known::NOTHING)?;
         let effects = Effects::of(&run, &resolved, &before, self.index.network, &tables)?;
         let previous = tip.height.previous().map(|height| Tip { height, hash: block[0].previous() });
         disconnect_optional(&run, self.row_context(), &mut tables)?;

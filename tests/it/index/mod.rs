@@ -16,6 +16,7 @@ pub(crate) mod miners;
 mod model;
 mod observed;
 mod op_returns;
+mod prefetched;
 mod raw_storage;
 mod read_together;
 mod table_bytes;

@@ -1,0 +1,123 @@
+//! Blocks that are connected with what was looked up for them before.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use bitcoin::consensus::serialize;
+use bitcoin::{Block, OutPoint, ScriptBuf, Transaction, TxOut, Txid};
+use btcgraph::index::{Index, Known, KnownOutput, PrefetchedRows};
+
+use crate::support::cut::{IndexForm, freeze_half, live_and_cut};
+use crate::support::hostile::repeated_coinbases;
+use crate::support::indexed::Indexed;
+
+live_and_cut!(
+    a_block_changes_the_same_rows_with_what_was_prefetched_as_without,
+    what_was_prefetched_for_another_state_is_ignored,
+);
+
+/// All outputs of these blocks, and whether a coinbase created them.
+type Outputs = HashMap<OutPoint, (TxOut, bool)>;
+
+fn outputs_of(blocks: &[&Block]) -> Outputs {
+    let transactions = blocks.iter().flat_map(|block| &block.txdata);
+    let outputs = transactions.flat_map(|tx| {
+        let txid = tx.compute_txid();
+        (0..).zip(&tx.output).map(move |(vout, output)| (OutPoint { txid, vout }, (output.clone(), tx.is_coinbase())))
+    });
+    outputs.collect()
+}
+
+/// Prefetches as for unconfirmed transactions.
+fn prefetch<'t>(
+    index: &Index,
+    rows: &mut PrefetchedRows,
+    outputs: &Outputs,
+    of: impl Iterator<Item = &'t Transaction>,
+) {
+    let snapshot = index.snapshot().unwrap();
+    assert!(rows.accepts(&snapshot));
+    for tx in of.filter(|tx| !tx.is_coinbase()) {
+        let outpoints = tx.input.iter().map(|input| input.previous_output);
+        let spent = outpoints.map(|outpoint| (outpoint, outputs[&outpoint].0.script_pubkey.as_script()));
+        let paid = tx.output.iter().map(|output| output.script_pubkey.as_script());
+        snapshot.prefetch(rows, &tx.compute_txid(), spent, paid).unwrap();
+    }
+}
+
+/// The outputs that each transaction of the block spends, as the mempool knows them.
+fn spent_by<'o>(block: &Block, outputs: &'o Outputs) -> HashMap<Txid, Vec<KnownOutput<'o>>> {
+    let spent = block.txdata.iter().filter(|tx| !tx.is_coinbase()).map(|tx| {
+        let spent = tx.input.iter().map(|input| {
+            let (output, is_coinbase) = &outputs[&input.previous_output];
+            let (value, script_pubkey) = (output.value.to_sat(), output.script_pubkey.as_bytes());
+            KnownOutput { value, script_pubkey, is_coinbase: *is_coinbase }
+        });
+        (tx.compute_txid(), spent.collect())
+    });
+    spent.collect()
+}
+
+fn connect(index: &mut Index, block: &Block, outputs: &Outputs, rows: &PrefetchedRows) {
+    let spent = spent_by(block, outputs);
+    let parsed = index.parser().parse(block.block_hash(), serialize(block)).unwrap();
+    let mut update = index.update().unwrap();
+    let known = |txid: &Txid| spent.get(txid).cloned().unwrap_or_default();
+    update.connect_with(&[parsed], Known { outputs: &known, rows: Some(rows) }).unwrap();
+    update.commit().unwrap();
+}
+
+/// A chain with repeated coinbases, spends within a block and every type of script.
+fn chain() -> Vec<Arc<Block>> {
+    repeated_coinbases(77, 60)
+}
+
+/// An index of so many of these blocks, the lower half frozen if that is its form.
+fn index_of(form: IndexForm, blocks: &[&Block]) -> Indexed {
+    let mut indexed = Indexed::of(blocks.iter().copied(), 50);
+    if form == IndexForm::Cut {
+        freeze_half(&mut indexed.index);
+    }
+    indexed
+}
+
+fn a_block_changes_the_same_rows_with_what_was_prefetched_as_without(form: IndexForm) {
+    let blocks = chain();
+    let blocks: Vec<_> = blocks.iter().map(Arc::as_ref).collect();
+    let outputs = outputs_of(&blocks);
+    let (below, above) = blocks.split_at(blocks.len() - 40);
+    let mut indexed = index_of(form, below);
+    for (number, block) in above.iter().enumerate() {
+        let mut rows = PrefetchedRows::on(&indexed.index.snapshot().unwrap());
+        // every third block has transactions that the mempool did not have
+        let had = if number % 3 == 0 { block.txdata.len() / 2 } else { block.txdata.len() };
+        prefetch(&indexed.index, &mut rows, &outputs, block.txdata[..had].iter());
+        connect(&mut indexed.index, block, &outputs, &rows);
+        if form == IndexForm::Cut && number == 20 {
+            freeze_half(&mut indexed.index);
+        }
+    }
+    assert_eq!(indexed.rows(), Indexed::of(blocks, 50).rows());
+}
+
+fn what_was_prefetched_for_another_state_is_ignored(form: IndexForm) {
+    let blocks = chain();
+    let blocks: Vec<_> = blocks.iter().map(Arc::as_ref).collect();
+    let outputs = outputs_of(&blocks);
+    let (below, above) = blocks.split_at(blocks.len() - 20);
+    let mut indexed = index_of(form, below);
+    for blocks in above.chunks(2) {
+        let mut rows = PrefetchedRows::on(&indexed.index.snapshot().unwrap());
+        prefetch(&indexed.index, &mut rows, &outputs, blocks.iter().flat_map(|block| &block.txdata));
+        if form == IndexForm::Cut {
+            freeze_half(&mut indexed.index);
+            assert!(!rows.accepts(&indexed.index.snapshot().unwrap()), "the generations are others");
+        }
+        // what they say is true of the first block alone
+        for block in blocks {
+            connect(&mut indexed.index, block, &outputs, &rows);
+            assert!(!rows.accepts(&indexed.index.snapshot().unwrap()), "the tip is another");
+        }
+    }
+    assert_eq!(indexed.rows(), Indexed::of(blocks, 50).rows());
+}
