@@ -10,10 +10,12 @@ use bitcoin::hashes::{Hash, hash160};
 use bitcoin::{BlockHash, OutPoint, Script, Txid, merkle_tree};
 use redb::ReadableTable;
 
+use super::codec::small;
 use super::error::IndexError;
 use super::hot::tables::blocks::BlockRow;
 use super::hot::tables::transactions::TransactionRow;
 use super::keys::{Position, Salt, ScriptKey, TxNum, TxidPrefix};
+use super::statistics::{BlockFacts, OutputFacts, TransactionFacts};
 use crate::chain::ScriptType;
 use crate::chain::raw::{MAX_BLOCK_SIZE, RawBlock};
 use crate::chain::script::{never_spendable, p2pk_key};
@@ -45,8 +47,7 @@ pub(super) struct BlockTransaction {
     pub(super) prefix: TxidPrefix,
     /// Where its bytes are in the block.
     pub(super) raw: Range<usize>,
-    pub(super) stripped_size: u32,
-    pub(super) has_witness: bool,
+    pub(super) facts: TransactionFacts,
     /// The range of its inputs in [`ParsedBlock::inputs`]; empty for the coinbase.
     pub(super) inputs: Range<usize>,
     /// The range of its outputs in [`ParsedBlock::outputs`].
@@ -102,8 +103,7 @@ impl Parser {
                 txid,
                 prefix: self.salt.txid_prefix(&txid),
                 raw: at..at + transaction.size(),
-                stripped_size: small(transaction.stripped_size()),
-                has_witness: transaction.has_witness(),
+                facts: TransactionFacts::of(transaction),
                 inputs: first_input..inputs.len(),
                 outputs: first_output..outputs.len(),
             });
@@ -115,6 +115,28 @@ impl Parser {
         }
         let stripped_size = small(stripped_size);
         Ok(ParsedBlock { hash, header, bytes, stripped_size, transactions, inputs, outputs })
+    }
+}
+
+impl BlockFacts {
+    pub(super) fn of(block: &ParsedBlock, median_time: u32) -> Self {
+        Self {
+            hash: block.hash,
+            header: block.header,
+            median_time,
+            size: small(block.size()),
+            stripped_size: block.stripped_size,
+            transactions: small(block.transactions.len()),
+            inputs: small(block.inputs.len()),
+            outputs: small(block.outputs.len()),
+        }
+    }
+}
+
+impl OutputFacts {
+    pub(super) fn of(output: &BlockOutput) -> Self {
+        let BlockOutput { value, script_type, never_spendable, script_size, .. } = *output;
+        Self { value, script_type, never_spendable, script_size }
     }
 }
 
@@ -135,12 +157,6 @@ pub(super) fn assemble(
         bytes.extend(TransactionRow::decode(stored.value())?.raw);
     }
     Ok(bytes)
-}
-
-/// A size within one block as 32 bits. Blocks are far smaller; a larger size saturates, and the checks of its rows
-/// refuse it.
-pub(super) fn small(size: usize) -> u32 {
-    u32::try_from(size).unwrap_or(u32::MAX)
 }
 
 impl ParsedBlock {

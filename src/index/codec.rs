@@ -7,6 +7,12 @@ use super::error::IndexError;
 const VARINT_64: usize = 10;
 const VARINT_128: usize = 19;
 
+/// A size within one block as 32 bits. Blocks are far smaller; a larger size saturates, and the checks of its rows
+/// refuse it.
+pub(super) fn small(size: usize) -> u32 {
+    u32::try_from(size).unwrap_or(u32::MAX)
+}
+
 /// Appends a varint.
 #[inline]
 pub(super) fn put_varint(row: &mut Vec<u8>, value: u64) {

@@ -3,9 +3,10 @@
 use bitcoin::block::Header;
 use bitcoin::{Amount, BlockHash, Weight};
 
-use super::block::{BlockOutput, BlockTransaction, ParsedBlock, small};
+use super::codec::{Decoder, put_varint, small};
 use super::error::IndexError;
 use super::hot::tables::blocks::{BlockRow, ChainTotals, QUANTILES};
+use crate::chain::raw::RawTransaction;
 use crate::chain::{Feerate, Height, ScriptType};
 
 /// The points of the distributions that rows have, in percent.
@@ -26,23 +27,8 @@ pub(super) struct BlockFacts {
     pub(super) outputs: u32,
 }
 
-impl BlockFacts {
-    pub(super) fn of(block: &ParsedBlock, median_time: u32) -> Self {
-        Self {
-            hash: block.hash,
-            header: block.header,
-            median_time,
-            size: small(block.size()),
-            stripped_size: block.stripped_size,
-            transactions: small(block.transactions.len()),
-            inputs: small(block.inputs.len()),
-            outputs: small(block.outputs.len()),
-        }
-    }
-}
-
 /// What a transaction says about itself. Sizes in bytes.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TransactionFacts {
     pub(super) size: u32,
     pub(super) stripped_size: u32,
@@ -50,9 +36,28 @@ pub(super) struct TransactionFacts {
 }
 
 impl TransactionFacts {
-    pub(super) fn of(transaction: &BlockTransaction) -> Self {
-        let BlockTransaction { stripped_size, has_witness, .. } = *transaction;
-        Self { size: small(transaction.raw.len()), stripped_size, has_witness }
+    /// The form in which [`encode`](Self::encode) writes them into temporary files of an import. Raised with every change:
+    /// an import that has files of another form starts afresh.
+    pub(super) const VERSION: u32 = 1;
+
+    pub(super) fn of(transaction: &RawTransaction<'_>) -> Self {
+        Self {
+            size: small(transaction.size()),
+            stripped_size: small(transaction.stripped_size()),
+            has_witness: transaction.has_witness(),
+        }
+    }
+
+    pub(super) fn encode(&self, row: &mut Vec<u8>) {
+        put_varint(row, self.size.into());
+        put_varint(row, u64::from(self.stripped_size) << 1 | u64::from(self.has_witness));
+    }
+
+    pub(super) fn decode(row: &mut Decoder<'_>) -> Result<Self, IndexError> {
+        let size = row.varint_32()?;
+        let stripped: u64 = row.varint()?;
+        let stripped_size = u32::try_from(stripped >> 1).map_err(|_| row.corrupt("has a size that is too large"))?;
+        Ok(Self { size, stripped_size, has_witness: stripped & 1 == 1 })
     }
 }
 
@@ -65,13 +70,6 @@ pub(super) struct OutputFacts {
     pub(super) never_spendable: bool,
     /// In bytes.
     pub(super) script_size: u32,
-}
-
-impl OutputFacts {
-    pub(super) fn of(output: &BlockOutput) -> Self {
-        let BlockOutput { value, script_type, never_spendable, script_size, .. } = *output;
-        Self { value, script_type, never_spendable, script_size }
-    }
 }
 
 /// Accumulates the statistics of one block, transaction by transaction.
@@ -320,6 +318,18 @@ mod tests {
             tally.transaction(transaction, Some(*fee));
         }
         tally.finish(0)
+    }
+
+    #[test]
+    fn the_facts_of_a_transaction_are_read_as_they_were_written() {
+        for (stripped_size, has_witness) in [(200, true), (300, false), (u32::MAX, true)] {
+            let facts = TransactionFacts { size: 300, stripped_size, has_witness };
+            let mut row = Vec::new();
+            facts.encode(&mut row);
+            let mut row = Decoder::new("import", &row);
+            assert_eq!(TransactionFacts::decode(&mut row).unwrap(), facts);
+            assert!(row.is_empty());
+        }
     }
 
     #[test]

@@ -9,7 +9,7 @@ use crate::chain::raw::RawTransaction;
 /// Whether the coinbase commits to all witnesses of the block (BIP141). The merkle root does not cover them, so that
 /// this alone finds a damaged one. A block without witnesses needs no commitment.
 pub(super) fn witnesses_are_committed(block: &ParsedBlock) -> bool {
-    if !block.transactions.iter().any(|transaction| transaction.has_witness) {
+    if !block.transactions.iter().any(|transaction| transaction.facts.has_witness) {
         return true;
     }
     let raw = |transaction: &BlockTransaction| RawTransaction::parse_whole(block.raw(transaction)).ok();

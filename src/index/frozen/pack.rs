@@ -8,7 +8,8 @@ use std::sync::atomic::AtomicBool;
 
 use bitcoin::Script;
 
-use super::super::block::{BlockOutput, small};
+use super::super::block::BlockOutput;
+use super::super::codec::small;
 use super::super::error::IndexError;
 use super::super::hot::resolve::parse;
 use super::super::hot::tables::block_hashes::{BlockPlace, ChainMembership};

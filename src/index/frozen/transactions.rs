@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bitcoin::Txid;
 
-use super::super::block::small;
+use super::super::codec::small;
 use super::super::error::IndexError;
 use super::super::hot::update::Tip;
 use super::super::keys::TxNum;

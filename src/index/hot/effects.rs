@@ -6,7 +6,7 @@
 use super::super::block::{BlockOutput, BlockTransaction, ParsedBlock};
 use super::super::error::IndexError;
 use super::super::keys::{Position, TxNum};
-use super::super::statistics::{BlockFacts, OutputFacts, Tally, TransactionFacts};
+use super::super::statistics::{BlockFacts, OutputFacts, Tally};
 use super::resolve::{BlockRun, Resolved, ResolvedPrevout};
 use super::tables::blocks::{BlockRow, ChainTotals};
 use super::tables::history::{self, HistoryChange};
@@ -185,7 +185,7 @@ impl Builder<'_, '_> {
                 return Err(invalid(what));
             }
         };
-        tally.transaction(TransactionFacts::of(transaction), fee);
+        tally.transaction(transaction.facts, fee);
         self.effects.fees.push(fee.unwrap_or(0));
         Ok(output_value)
     }

@@ -250,7 +250,7 @@ mod tests {
         let mut connect = |block: &Block, rows: Option<&PrefetchedRows>| {
             let parsed = index.parser().parse(block.block_hash(), serialize(block)).unwrap();
             let mut update = index.update().unwrap();
-            update.connect_with(&[parsed], Known { outputs: Known::NOTHING.outputs, rows }).unwrap();
+            update.connect_with(&[parsed], Known { outputs: &|_| Vec::new(), rows }).unwrap();
             update.commit().unwrap();
             index.snapshot().unwrap()
         };

@@ -346,7 +346,7 @@ impl<'a> BlockRun<'a> {
                 return IndexError::Unresolved {
                     height: self.start_of(txnum).map_or_else(Default::default, |start| start.height),
                     txid: transaction.txid,
-                    vin: super::super::block::small(input),
+                    vin: super::super::codec::small(input),
                     outpoint: OutPoint { txid: *txid, vout: *vout },
                     why,
                 };

@@ -442,7 +442,7 @@ impl<'i> Update<'i> {
 /// Bytes of a redb page.
 const PAGE: u64 = 4096;
 /// About the bytes of a block's own rows.
-const BLOCK_ROW: u64 = 1_024;
+const BLOCK_ROW: u64 = 2_048;
 
 /// About the bytes of a block without its rows in hashed tables.
 fn bytes_of(block: &ParsedBlock) -> u64 {

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use bitcoin::BlockHash;
 use bitcoin::hashes::Hash;
 
-use super::super::block::small;
 use super::super::codec::Decoder;
+use super::super::codec::small;
 use super::super::error::IndexError;
 use super::super::hot::tables::block_hashes::{BlockPlace, ChainMembership};
 use super::super::hot::tables::block_starts::BlockStart;

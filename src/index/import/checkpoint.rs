@@ -4,8 +4,10 @@ use bitcoin::Network;
 
 use super::super::codec::{Decoder, Encoder};
 use super::super::error::IndexError;
+use super::super::frozen::PackedFormat;
 use super::super::frozen::tables::txids::TxidPacker;
 use super::super::keys::{Salt, TxNum};
+use super::super::statistics::TransactionFacts;
 use super::ImportOptions;
 use super::fresh_start::FreshStart;
 use super::join::JoinState;
@@ -15,8 +17,15 @@ use super::runs::{ImportId, RecordedRuns};
 use super::scripts::ScriptsState;
 use crate::chain::network;
 
-/// The format of checkpoints and runs. Raised with every change of them, and of the tables of generations.
-const FORMAT: u32 = 2;
+/// The format of checkpoints and runs. Raised with every change of them; changes of tables are noticed by [`rows`].
+const FORMAT: u32 = 3;
+
+/// What the rows are that an import has written and will write: the packed tables and their versions, and what it keeps of
+/// transactions.
+fn rows() -> String {
+    let tables = PackedFormat::newest().tables.into_iter().map(|(name, version)| format!("{name} {version}"));
+    tables.chain([format!("facts {}", TransactionFacts::VERSION)]).collect::<Vec<_>>().join(", ")
+}
 
 /// What stays the same when an import is resumed, whatever the options say.
 #[derive(Clone, Debug)]
@@ -80,7 +89,11 @@ impl Checkpoint {
     pub(super) fn encode(&self) -> Encoder {
         let Self { plan, peak, runs, overwritten } = self;
         let mut row = Encoder::default();
-        row.u32(FORMAT).blob(network::name(plan.network).as_bytes()).bytes(&plan.salt.0).bytes(&plan.id);
+        row.u32(FORMAT)
+            .blob(rows().as_bytes())
+            .blob(network::name(plan.network).as_bytes())
+            .bytes(&plan.salt.0)
+            .bytes(&plan.id);
         row.varint(plan.partition_bits).varint(plan.range).varint(*peak);
         row.varint(runs.len() as u64);
         for RecordedRuns { kind, bundle, chunks } in runs {
@@ -104,6 +117,9 @@ impl Checkpoint {
         let found = row.u32()?;
         if found != FORMAT {
             return Ok(Err(FreshStart::OtherFormat { found, expected: FORMAT }));
+        }
+        if row.blob()? != rows().as_bytes() {
+            return Ok(Err(FreshStart::OtherTables));
         }
         let (found, expected) = (row.blob()?, network::name(options.network));
         if found != expected.as_bytes() {

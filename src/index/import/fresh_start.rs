@@ -16,6 +16,9 @@ pub enum FreshStart {
         /// The format that this version writes.
         expected: u32,
     },
+    /// The checkpoint is of a version whose tables have other rows.
+    #[error("the checkpoint is of a version of btcgraph whose tables have other rows")]
+    OtherTables,
     /// The checkpoint is of an import of another network.
     #[error("the checkpoint is of network {found}, not of {expected}")]
     OtherNetwork {

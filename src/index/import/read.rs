@@ -8,8 +8,9 @@ use bitcoin::hashes::{Hash, hash160};
 use bitcoin::{BlockHash, Script, Txid, merkle_tree};
 use parking_lot::Mutex;
 
-use super::super::block::{BlockOutput, small};
+use super::super::block::BlockOutput;
 use super::super::codec::put_varint;
+use super::super::codec::small;
 use super::super::error::IndexError;
 use super::super::frozen::page::PackedRow;
 use super::super::frozen::tables::txids;
@@ -242,11 +243,7 @@ fn parse_transaction(
         put_varint(record, vout.to_u32().into());
         put_varint(record, vin.to_u32().into());
     }
-    let facts = TransactionFacts {
-        size: small(transaction.size()),
-        stripped_size: small(transaction.stripped_size()),
-        has_witness: transaction.has_witness(),
-    };
+    let facts = TransactionFacts::of(transaction);
     parsed.compact.transaction(facts, transaction.output_count());
     for (output, vout) in transaction.outputs().zip(0..) {
         let Some(vout) = Position::new(vout) else { return Ok(None) };

@@ -30,8 +30,7 @@ impl CompactBlockWriter {
     /// Adds a transaction with so many outputs, which follow.
     pub(super) fn transaction(&mut self, facts: TransactionFacts, outputs: usize) {
         let row = &mut self.transactions;
-        put_varint(row, facts.size.into());
-        put_varint(row, u64::from(facts.stripped_size) << 1 | u64::from(facts.has_witness));
+        facts.encode(row);
         put_varint(row, outputs as u64);
     }
 
@@ -126,10 +125,7 @@ impl CompactBlock<'_> {
     /// The next transaction, and its number of outputs.
     pub(super) fn transaction(&mut self) -> Result<(TransactionFacts, u32), IndexError> {
         let row = &mut self.transactions;
-        let size = row.varint_32()?;
-        let stripped: u64 = row.varint()?;
-        let stripped_size = u32::try_from(stripped >> 1).map_err(|_| row.corrupt("has a size that is too large"))?;
-        Ok((TransactionFacts { size, stripped_size, has_witness: stripped & 1 == 1 }, row.varint_32()?))
+        Ok((TransactionFacts::decode(row)?, row.varint_32()?))
     }
 
     /// The next output.
@@ -167,8 +163,13 @@ mod tests {
 
     use super::super::super::keys::Salt;
     use super::*;
+    use crate::chain::raw::RawTransaction;
 
-    const FACTS: TransactionFacts = TransactionFacts { size: 300, stripped_size: 200, has_witness: true };
+    /// Those of the coinbase of the first block.
+    fn facts() -> TransactionFacts {
+        let coinbase = serialize(&genesis_block(Network::Regtest).txdata[0]);
+        TransactionFacts::of(&RawTransaction::parse_whole(&coinbase).unwrap())
+    }
 
     fn outputs() -> Vec<BlockOutput> {
         let scripts: [&[u8]; 4] = [&[0x51], &[OP_RETURN.to_u8(), 1, 7], &[0; 22], &[]];
@@ -187,7 +188,7 @@ mod tests {
     fn written(counts: &[usize], total: usize) -> Vec<u8> {
         let mut writer = CompactBlockWriter::of_size(1_000);
         for count in counts {
-            writer.transaction(FACTS, *count);
+            writer.transaction(facts(), *count);
             outputs()[..*count].iter().for_each(|output| writer.output(output));
         }
         let header = genesis_block(Network::Regtest).header;
@@ -209,8 +210,8 @@ mod tests {
         let mut block = CompactBlocks::of(bytes).block()?.unwrap();
         let mut found = Vec::new();
         for _ in 0..block.facts.transactions {
-            let ((facts, count), mut outputs) = (block.transaction()?, Vec::new());
-            assert_eq!((facts.size, facts.stripped_size, facts.has_witness), (300, 200, true));
+            let ((found_facts, count), mut outputs) = (block.transaction()?, Vec::new());
+            assert_eq!(found_facts, facts());
             block.outputs(count, |output| {
                 outputs.push(output);
                 Ok(())
@@ -245,7 +246,7 @@ mod tests {
         assert!(counts(&written(&[2, 1], 2)).is_err(), "another sum");
         // two outputs, where the transaction and the facts claim more than fit the bytes
         let mut writer = CompactBlockWriter::of_size(1_000);
-        writer.transaction(FACTS, 1 << 30);
+        writer.transaction(facts(), 1 << 30);
         outputs()[..2].iter().for_each(|output| writer.output(output));
         let empty = written(&[], 1 << 30);
         let facts = CompactBlocks::of(&empty).block().unwrap().unwrap().facts;
@@ -256,7 +257,7 @@ mod tests {
     #[test]
     fn outputs_that_are_left_over_are_an_error() {
         let mut writer = CompactBlockWriter::of_size(1_000);
-        writer.transaction(FACTS, 1);
+        writer.transaction(facts(), 1);
         outputs()[..2].iter().for_each(|output| writer.output(output));
         let one = written(&[1], 1);
         let bytes = writer.finish(&CompactBlocks::of(&one).block().unwrap().unwrap().facts);

@@ -163,7 +163,7 @@ pub(super) fn drop_rows(tables: &mut Tables<'_>, table: OptionalTable, rows: u32
 fn keys_of(run: &BlockRun<'_>, table: OptionalTable, context: RowContext) -> Result<Vec<Vec<u8>>, IndexError> {
     let mut keys = Vec::new();
     for (txnum, block, transaction) in run.transactions() {
-        if table.is_possible(transaction.has_witness) {
+        if table.is_possible(transaction.facts.has_witness) {
             let transaction = parse(txnum, block.raw(transaction))?;
             table.each_key(context, txnum, &transaction, &mut |key| keys.push(key.to_vec()));
         }

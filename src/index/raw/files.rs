@@ -18,7 +18,7 @@ use bitcoin::hashes::Hash;
 use bitcoin::{BlockHash, Network};
 use parking_lot::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use super::super::block::small;
+use super::super::codec::small;
 use super::super::error::IndexError;
 use super::super::frozen::builder::remove_if_exists;
 use super::super::hot::tables::block_files::BlockFileRow;

@@ -6,7 +6,7 @@ use bitcoin::hashes::Hash;
 use bitcoin::{BlockHash, Network};
 use tempfile::TempDir;
 
-use super::super::block::small;
+use super::super::codec::small;
 use super::super::hot::tables::block_files::BlockFileRow;
 use super::super::hot::update::Tip;
 use super::RawFiles;

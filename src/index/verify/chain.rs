@@ -4,7 +4,8 @@ use bitcoin::hashes::{Hash, HashEngine, sha256};
 use bitcoin::hex::DisplayHex;
 use bitcoin::{BlockHash, Script, Txid};
 
-use super::super::block::{BlockOutput, small};
+use super::super::block::BlockOutput;
+use super::super::codec::small;
 use super::super::error::IndexError;
 use super::super::frozen::tables::positions::BlockOffset;
 use super::super::hot::resolve::{ResolvedPrevout, parse};

@@ -2,7 +2,8 @@
 
 use std::iter::Peekable;
 
-use super::super::block::{BlockTransaction, ParsedBlock, assemble, small};
+use super::super::block::{BlockTransaction, ParsedBlock, assemble};
+use super::super::codec::small;
 use super::super::error::IndexError;
 use super::super::frozen::tables::positions::BlockOffset;
 use super::super::hot::resolve::ResolvedPrevout;
@@ -12,7 +13,7 @@ use super::super::hot::tables::spends;
 use super::super::hot::tables::transactions::TransactionRow;
 use super::super::keys::{Position, TxNum};
 use super::super::sorter::{SortedRecords, Sorter};
-use super::super::statistics::{BlockFacts, OutputFacts, Tally, TransactionFacts};
+use super::super::statistics::{BlockFacts, OutputFacts, Tally};
 use super::super::witnesses::witnesses_are_committed;
 use super::filters::FilterChain;
 use super::link::Link;
@@ -136,7 +137,7 @@ impl Work<'_> {
             } else {
                 input_value.checked_sub(output_value)
             };
-            tally.transaction(TransactionFacts::of(transaction), fee);
+            tally.transaction(transaction.facts, fee);
             if self.stored_fee(txnum, beside)? != Some(fee.unwrap_or(0)) {
                 let table = if txnum < self.snapshot.generations.end() { "positions" } else { "transactions" };
                 self.differences.add(format!("{table}: row {txnum} has a fee that does not follow from its amounts"));

@@ -120,6 +120,7 @@ mod tests {
     use redb::backends::InMemoryBackend;
     use redb::{AccessGuard, Database, Range, ReadOnlyTable, ReadableDatabase, StorageError};
 
+    use super::super::super::optional::OptionalTable;
     use super::super::page::PackedRow;
     use super::super::table::StoredTable;
     use super::*;
@@ -141,6 +142,18 @@ mod tests {
         let mut names = Names(Vec::new());
         visit_all(&mut names).unwrap();
         assert_eq!(names.0, VERSIONS.map(|table| table.name));
+    }
+
+    #[test]
+    fn the_page_of_the_format_names_the_tables_that_are_not_in_their_first_version() {
+        let optional = OptionalTable::ALL.map(OptionalTable::versions);
+        let later = VERSIONS.iter().chain([&FILTERS]).chain(&optional).filter(|table| table.newest() > 1);
+        let later: Vec<_> = later.map(|table| format!("`{}` **{}**", table.name, table.newest())).collect();
+        let sentence = format!("all are **1** but {}. ", later.join(", "));
+        assert!(
+            include_str!("../../../../docs/index-format.md").contains(&sentence),
+            "docs/index-format.md: {sentence}"
+        );
     }
 
     /// A table in memory.

@@ -6,7 +6,7 @@ use bitcoin::Txid;
 use bitcoin::hashes::Hash;
 use redb::{ReadableTable, TableDefinition};
 
-use super::super::super::block::small;
+use super::super::super::codec::small;
 use super::super::super::codec::{Decoder, Encoder};
 use super::super::super::error::IndexError;
 use super::super::super::keys::TxNum;
