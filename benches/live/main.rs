@@ -13,7 +13,7 @@
 //! says a word of it, to the moment in which the text frame has been read from the subscriber's socket. Node, subscribers
 //! and server share the processors, so that the figures are those of a machine that does all of this at once.
 //!
-//! `cargo bench --bench live`, and for a smaller world `cargo bench --bench live -- TRANSACTIONS MEMPOOL SECONDS`; the figures
+//! `cargo bench --bench live`, and for another world `cargo bench --bench live -- TRANSACTIONS MEMPOOL SECONDS BLOCKS`; the figures
 //! stand in `benches/README.md`. `cargo bench --bench live -- load [TRANSACTIONS MEMPOOL]` measures the last of it alone, how a
 //! mempool is loaded; `cargo bench --bench live -- fanout` is another measurement, of very many subscribers ([`fanout`]).
 
@@ -48,9 +48,10 @@ const SUBSCRIBERS: usize = 100;
 const TOLD_A_SECOND: u32 = 100;
 /// and so many a second while nobody listens and the processor time is taken.
 const FOLLOWED_A_SECOND: u32 = 500;
-/// Blocks that are told, with a pause before each: there is time enough to have a look at the mempool and to write down what
-/// a block changed, as there is between nearly all blocks,
+/// Blocks that are told if no other number is given, and whose transactions wait before the first,
 const BLOCKS: usize = 20;
+/// with a pause before each: there is time enough to have a look at the mempool and to write down what a block changed, as there
+/// is between nearly all blocks,
 const BETWEEN_BLOCKS: Duration = Duration::from_secs(8);
 /// and how many transactions each has without its coinbase.
 const IN_BLOCK: usize = 3_199;
@@ -73,10 +74,12 @@ fn main() -> Result<()> {
     let (transactions, mempool) = (number(1_000_000)?, number(300_000)?);
     // how long transactions are told, and followed
     let lasts = Duration::from_secs(u64::try_from(number(30)?)?);
+    let blocks = number(BLOCKS)?;
 
     let directory = tempfile::tempdir()?;
     let started = Instant::now();
-    let (node, mut payer) = simulated::start(directory.path(), transactions, mempool + 50_000)?;
+    let (node, mut payer) =
+        simulated::start(directory.path(), transactions, mempool + 50_000 + blocks.saturating_sub(BLOCKS) * IN_BLOCK)?;
     println!("chain of {transactions} transactions made in {:.1?}", started.elapsed());
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
 
@@ -95,7 +98,7 @@ fn main() -> Result<()> {
     served.wait_for_mempool(0)?;
     reported_transactions(&runtime, &node, &mut payer, &served, lasts)?;
     processor_time(&node, &mut payer, &served, lasts)?;
-    reported_blocks(&runtime, &node, &mut payer, &served)?;
+    reported_blocks(&runtime, &node, &mut payer, &served, blocks)?;
     served.stop()?;
     load(directory.path(), &node, &mut payer, mempool)
 }
@@ -135,13 +138,15 @@ fn processor_time(node: &SimNode, payer: &mut Payer, served: &Served, lasts: Dur
     served.wait_for_mempool(node.with(|world| world.mempool().len())?)
 }
 
-/// From the node's message of a block to 100 subscribers, while 100 others wait for transactions.
-fn reported_blocks(runtime: &Runtime, node: &SimNode, payer: &mut Payer, served: &Served) -> Result<()> {
+/// From the node's message of each of so many blocks to 100 subscribers, while 100 others wait for transactions. What a block
+/// takes from the mempool arrives again, if there are more blocks than wait.
+fn reported_blocks(runtime: &Runtime, node: &SimNode, payer: &mut Payer, served: &Served, number: usize) -> Result<()> {
     fill(node, payer, BLOCKS * IN_BLOCK)?;
     served.wait_for_mempool(node.with(|world| world.mempool().len())?)?;
     let mut subscribers = subscribe(runtime, served)?;
     let mut blocks = Vec::new();
-    for _ in 0..BLOCKS {
+    for left in (1..=number).rev() {
+        fill(node, payer, left.min(BLOCKS) * IN_BLOCK)?;
         std::thread::sleep(BETWEEN_BLOCKS);
         blocks.push(mine(node, IN_BLOCK)?);
     }

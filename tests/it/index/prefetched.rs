@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use bitcoin::consensus::serialize;
-use bitcoin::{Block, OutPoint, ScriptBuf, Transaction, TxOut, Txid};
+use bitcoin::{Block, OutPoint, Transaction, TxOut, Txid};
 use btcgraph::index::{Index, Known, KnownOutput, PrefetchedRows};
 
 use crate::support::cut::{IndexForm, freeze_half, live_and_cut};
