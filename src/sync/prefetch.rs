@@ -107,7 +107,11 @@ impl PrefetchWorker {
         while self.stop.sleep(PAUSE).is_ok() {
             let state = self.published.state();
             let is_useful = state.phase == SyncPhase::Following && state.mempool_in_sync && !self.is_busy();
-            let Some(head) = self.published.head().filter(|_| is_useful) else { continue };
+            let Some(head) = self.published.head().filter(|_| is_useful) else {
+                // they would keep files of generations that are replaced
+                *self.rows.lock() = None;
+                continue;
+            };
             let blocks = head.mempool.projected_blocks(1, Remainder::Left);
             if self.begin_rows(&head.chain) {
                 prefetched.clear();

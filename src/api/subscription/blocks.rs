@@ -9,7 +9,7 @@ use crate::api::error::ApiError;
 use crate::api::streams::chain::Change;
 use crate::api::streams::follower::events_until_error;
 use crate::api::streams::resume::ChainCursor;
-use crate::api::streams::resume_point::{LastEventId, ResumePoint, ResumeTracker};
+use crate::api::streams::resume_point::{LastEventId, ResumeTracker};
 use crate::api::types::block::Block;
 use crate::api::types::chain::{ChainEventObject, Reorg};
 
@@ -61,12 +61,8 @@ impl BlockSubscription {
         confirmations: Option<i32>,
     ) -> Result<impl Stream<Item = Result<Block, ApiError>> + use<>, ApiError> {
         let below = below(confirmations.unwrap_or(1))?;
-        let (follower, progress) = (self.0.chain(ctx, ResumePoint::in_chain(ctx)).await?, ResumeTracker::of(ctx));
-        progress.advance_chain(follower.place());
-        let sent = events_until_error(follower).filter_map(move |change| {
-            let sent = change.and_then(|change| {
-                progress.advance_chain(change.place());
-                let Change { view, block, joined } = change;
+        let sent = self.0.shared_changes(ctx).await?.filter_map(move |change| {
+            let sent = change.and_then(|Change { view, block, joined }| {
                 if !joined {
                     return Ok(None);
                 }

@@ -3,17 +3,19 @@
 use std::sync::{Arc, Weak};
 
 use async_graphql::Context;
-use async_graphql::futures_util::stream::Stream;
+use async_graphql::futures_util::stream::{Stream, StreamExt};
 use tokio::time::Instant;
 
 use crate::api::context::{ServingContext, limits};
 use crate::api::error::ApiError;
 use crate::api::extensions::wait_for_tip::LONGEST;
 use crate::api::scalars::UInt53;
-use crate::api::streams::chain::ChainFollower;
+use crate::api::streams::chain::{ChainFollower, Change};
+use crate::api::streams::follower::events_until_error;
 use crate::api::streams::mempool::MempoolFollower;
 use crate::api::streams::reorgs::ReorgFollower;
 use crate::api::streams::resume::{ChainCursor, MempoolCursor, StreamStart};
+use crate::api::streams::resume_point::{ResumePoint, ResumeTracker};
 use crate::api::wait_until::wait_until;
 use crate::live::Live;
 use crate::view::{Head, MempoolEventKind, Published, View};
@@ -87,6 +89,22 @@ impl StreamSource {
                 following.map_err(ApiError::of_after)
             }
         }
+    }
+
+    /// The changes of the chain from now on, or behind the resume point, for a subscription whose execution is shared: a reader that falls behind the
+    /// others goes on by itself behind the last change that it has, whether that made an event or not.
+    pub(crate) async fn shared_changes(
+        &self,
+        ctx: &Context<'_>,
+    ) -> Result<impl Stream<Item = Result<Change, ApiError>> + use<>, ApiError> {
+        let (follower, progress) = (self.chain(ctx, ResumePoint::in_chain(ctx)).await?, ResumeTracker::of(ctx));
+        progress.advance_chain(follower.place());
+        let reached = move |change: &Result<Change, ApiError>| {
+            if let Ok(change) = change {
+                progress.advance_chain(change.place());
+            }
+        };
+        Ok(events_until_error(follower).inspect(reached))
     }
 
     /// The reorganisations from now on.

@@ -88,6 +88,7 @@ impl Effects {
         prevouts: &[super::resolve::ResolvedPrevout],
         OutputTables { generations, rows, unspent, spends, overwritten }: &mut OutputTables<'_, '_>,
     ) -> Result<(), IndexError> {
+        // first of all, because it alone finds that a frozen output is spent a second time
         for (outpoint, input) in &self.spends {
             if spends.insert(outpoint, input)?.is_some() {
                 return Err(not_unspent(run, prevouts, outpoint));

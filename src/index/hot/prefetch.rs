@@ -3,7 +3,8 @@
 //! A block changes thousands of pages all over the file, and each page that is not in memory costs a disk read. Most of
 //! these pages are known in advance: they belong to the unconfirmed transactions. After a start the cache is empty.
 //!
-//! What is found on the way stays true until the next block, so the block need not look it up again ([`PrefetchedRows`]).
+//! What is found on the way stays true until the next block, so the block need not look it up again ([`PrefetchedRows`]). It is
+//! ignored once another block, a reorg or freezing has changed what the rows are or where they stand.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
@@ -22,8 +23,8 @@ use super::tables::{spends, unspent};
 use super::update::Tip;
 use crate::chain::script::never_spendable;
 
-/// The most scripts of [`PrefetchedRows`]: several blocks have fewer. With all else they take some 20 MB.
-const MOST_SCRIPTS: usize = 100_000;
+/// The most facts of [`PrefetchedRows`]: several blocks have fewer. They take some 20 MB.
+const MOST: usize = 200_000;
 
 /// What was found on one tip for transactions that the next block may have.
 pub struct PrefetchedRows {
@@ -32,14 +33,16 @@ pub struct PrefetchedRows {
     /// The newest transaction of the chain with a txid.
     positions: HashMap<Txid, Option<TxNum>>,
     scripts: HashMap<ScriptKey, LastTotals>,
-    /// Unspent outputs without a live row.
+    /// Outputs that are unspent right above the generations, and have no live row and no live overwriting. Whether a live
+    /// transaction spends them the writer notices when it inserts the row of the spend.
     frozen_outputs: HashSet<UnspentKeyBytes>,
 }
 
 /// The totals of a script on the tip.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::index) struct LastTotals {
-    /// The last live row of the history up to those of the script, of whatever script: new rows are inserted behind it.
+    /// The last live row of the history up to those of the script, of whatever script: new rows are inserted behind it. Only a
+    /// hint which page to copy: a row that a generation has, too, may be gone meanwhile.
     pub(in crate::index) before: Option<HistoryKey>,
     pub(in crate::index) totals: HistoryRow,
 }
@@ -82,7 +85,8 @@ impl PrefetchedRows {
     /// Whether it has space for what is found in this snapshot, on the same tip.
     #[must_use]
     pub fn accepts(&self, snapshot: &Snapshot) -> bool {
-        self.is_true_on(snapshot.tip(), &snapshot.generations) && self.scripts.len() < MOST_SCRIPTS
+        let facts = self.positions.len() + self.scripts.len() + self.frozen_outputs.len();
+        self.is_true_on(snapshot.tip(), &snapshot.generations) && facts < MOST
     }
 
     /// Whether it is true of an index with this tip and these generations. Nothing but a block changes which rows there are;
@@ -91,7 +95,7 @@ impl PrefetchedRows {
         self.tip == tip && Arc::ptr_eq(&self.generations, generations)
     }
 
-    /// The newest transaction of the chain with this txid, if there is one; `None` if that is not known.
+    /// The newest transaction of the chain with this txid, and `None` within if there is none; `None` if that is not known.
     pub(in crate::index) fn newest(&self, txid: &Txid) -> Option<&Option<TxNum>> {
         self.positions.get(txid)
     }
@@ -101,7 +105,7 @@ impl PrefetchedRows {
         self.scripts.get(&script)
     }
 
-    /// Whether this output is known to be unspent, and to have no live row.
+    /// Whether this output is known to be unspent right above the generations, and to have no live row.
     pub(in crate::index) fn is_frozen_output(&self, output: &UnspentKeyBytes) -> bool {
         self.frozen_outputs.contains(output)
     }
@@ -119,6 +123,7 @@ impl Snapshot {
         spent: impl Iterator<Item = (OutPoint, &'s Script)>,
         paid: impl Iterator<Item = &'s Script>,
     ) -> Result<(), IndexError> {
+        debug_assert!(rows.is_true_on(self.tip(), &self.generations), "found on another tip");
         self.prefetch_position(rows, txid)?;
         for (outpoint, script) in spent {
             let script = self.prefetch_history(rows, script)?;
@@ -213,7 +218,8 @@ mod tests {
     use bitcoin::consensus::serialize;
     use bitcoin::constants::genesis_block;
     use bitcoin::hashes::Hash;
-    use bitcoin::{Amount, Block, Network, ScriptBuf, Transaction, TxIn, TxMerkleNode, TxOut};
+    use bitcoin::{Amount, Block, Network, ScriptBuf, Transaction, TxIn, TxOut};
+    use tempfile::TempDir;
 
     use super::super::super::keys::Salt;
     use super::super::super::open::{Index, IndexOptions};
@@ -221,21 +227,22 @@ mod tests {
     use super::super::resolve::Known;
     use super::*;
 
-    /// A block with a coinbase that pays 9 sat to a script.
-    fn block_that_pays(script_pubkey: ScriptBuf, previous: &Block) -> Block {
+    /// A block with a coinbase that pays 9 sat to a script, and with these transactions.
+    fn block_that_pays(script_pubkey: ScriptBuf, previous: &Block, others: &[Transaction]) -> Block {
         let script_sig = ScriptBuf::from_bytes(previous.block_hash().to_byte_array().to_vec());
         let coinbase = Transaction {
             input: vec![TxIn { script_sig, ..TxIn::default() }],
             output: vec![TxOut { value: Amount::from_sat(9), script_pubkey }],
             ..previous.txdata[0].clone()
         };
-        let merkle_root = TxMerkleNode::from_byte_array(coinbase.compute_txid().to_byte_array());
-        let header = Header { prev_blockhash: previous.block_hash(), merkle_root, ..previous.header };
-        Block { header, txdata: vec![coinbase] }
+        let header = Header { prev_blockhash: previous.block_hash(), ..previous.header };
+        let mut block = Block { header, txdata: [&[coinbase], others].concat() };
+        block.header.merkle_root = block.compute_merkle_root().unwrap();
+        block
     }
 
-    #[test]
-    fn what_was_found_on_the_tip_of_a_block_is_not_looked_up_again() {
+    /// An index of the first block, and that block.
+    fn index_of_genesis() -> (TempDir, Index, Block) {
         let directory = tempfile::tempdir().unwrap();
         let options = IndexOptions {
             path: directory.path().join("index.redb"),
@@ -246,28 +253,63 @@ mod tests {
             stale_blocks_kept: 10,
             observed: ObservedLimits::default(),
         };
-        let mut index = Index::open(&options).unwrap();
-        let mut connect = |block: &Block, rows: Option<&PrefetchedRows>| {
-            let parsed = index.parser().parse(block.block_hash(), serialize(block)).unwrap();
-            let mut update = index.update().unwrap();
-            update.connect_with(&[parsed], Known { outputs: &|_| Vec::new(), rows }).unwrap();
-            update.commit().unwrap();
-            index.snapshot().unwrap()
-        };
-        let genesis = genesis_block(Network::Regtest);
-        let script_pubkey = ScriptBuf::from_bytes([vec![0, 20], vec![7; 20]].concat());
-        let snapshot = connect(&genesis, None);
-        let script = snapshot.script_key(script_pubkey.as_bytes());
+        let (mut index, genesis) = (Index::open(&options).unwrap(), genesis_block(Network::Regtest));
+        connect(&mut index, &genesis, None).unwrap();
+        (directory, index, genesis)
+    }
+
+    fn connect(index: &mut Index, block: &Block, rows: Option<&PrefetchedRows>) -> Result<Snapshot, IndexError> {
+        let parsed = index.parser().parse(block.block_hash(), serialize(block)).unwrap();
+        let mut update = index.update()?;
+        update.connect_with(&[parsed], Known { outputs: &|_| Vec::new(), rows })?;
+        update.commit()?;
+        index.snapshot()
+    }
+
+    fn script_pubkey() -> ScriptBuf {
+        ScriptBuf::from_bytes([vec![0, 20], vec![7; 20]].concat())
+    }
+
+    #[test]
+    fn totals_that_were_found_on_the_tip_of_a_block_are_not_looked_up_again() {
+        let (_directory, mut index, genesis) = index_of_genesis();
+        let snapshot = index.snapshot().unwrap();
+        let script = snapshot.script_key(script_pubkey().as_bytes());
         let mut rows = PrefetchedRows::on(&snapshot);
         // other than those in the table, which has none of the script
         let totals = HistoryRow { received: 100, transactions: 3, outputs_received: 3, ..HistoryRow::default() };
         rows.scripts.insert(script, LastTotals { before: None, totals });
 
-        let first = block_that_pays(script_pubkey.clone(), &genesis);
-        let received =
-            |snapshot: &Snapshot| snapshot.totals(script, TxNum(u32::MAX)).unwrap().map(|(_, row)| row.received);
-        assert_eq!(received(&connect(&first, Some(&rows))), Some(109));
+        let mut received = |block: &Block| {
+            let snapshot = connect(&mut index, block, Some(&rows)).unwrap();
+            snapshot.totals(script, TxNum(u32::MAX)).unwrap().map(|(_, row)| row.received)
+        };
+        let first = block_that_pays(script_pubkey(), &genesis, &[]);
+        assert_eq!(received(&first), Some(109));
         // on the next tip they count no longer
-        assert_eq!(received(&connect(&block_that_pays(script_pubkey, &first), Some(&rows))), Some(118));
+        assert_eq!(received(&block_that_pays(script_pubkey(), &first, &[])), Some(118));
+    }
+
+    #[test]
+    fn positions_and_frozen_outputs_that_were_found_are_not_looked_up_again() {
+        let (_directory, mut index, genesis) = index_of_genesis();
+        let first = block_that_pays(script_pubkey(), &genesis, &[]);
+        let snapshot = connect(&mut index, &first, None).unwrap();
+        let (script, coinbase) = (snapshot.script_key(script_pubkey().as_bytes()), &first.txdata[0]);
+        let previous_output = OutPoint { txid: coinbase.compute_txid(), vout: 0 };
+        let spend = Transaction { input: vec![TxIn { previous_output, ..TxIn::default() }], ..coinbase.clone() };
+        let second = block_that_pays(script_pubkey(), &first, &[spend]);
+
+        let mut rows = PrefetchedRows::on(&snapshot);
+        rows.positions.insert(previous_output.txid, None);
+        let error = connect(&mut index, &second, Some(&rows)).err().unwrap();
+        assert!(matches!(error, IndexError::Unresolved { .. }), "{error}");
+
+        // its row is left in the live table, as if there were none
+        let key = unspent::key(script, TxNum(1), Position::ZERO);
+        let mut rows = PrefetchedRows::on(&snapshot);
+        rows.frozen_outputs.insert(key);
+        let snapshot = connect(&mut index, &second, Some(&rows)).unwrap();
+        assert!(snapshot.unspent.get(&key).unwrap().is_some());
     }
 }

@@ -131,8 +131,8 @@ impl<'a> BlockRun<'a> {
         behind.checked_sub(1).and_then(|at| self.starts.get(at))
     }
 
-    /// Finds the output that every input spends, `with_scripts` also its scriptPubKey. What is `known`, and true of the tables,
-    /// is not read.
+    /// Finds the output that every input spends, `with_scripts` also its scriptPubKey. What is `known` is not read; its rows must
+    /// be true of the tables.
     ///
     /// Errors: [`IndexError::Unresolved`] with the outpoint that does not exist; storage errors.
     pub(in crate::index) fn resolve(
@@ -197,7 +197,11 @@ impl<'a> BlockRun<'a> {
         let mut frozen = tables.generations.newest(&unknown, self.first)?.into_iter();
         let copies = self.transactions().map(|(_, _, transaction)| match known(&transaction.txid) {
             Some(copy) => Ok(*copy),
-            None => Ok(self.latest_live(tables, transaction.prefix, &transaction.txid)?.or(frozen.next().flatten())),
+            None => {
+                // one for each, whether it is needed or not
+                let frozen = frozen.next().flatten();
+                Ok(self.latest_live(tables, transaction.prefix, &transaction.txid)?.or(frozen))
+            }
         });
         copies.collect()
     }
@@ -243,6 +247,7 @@ impl<'a> BlockRun<'a> {
         let mut frozen = Vec::new();
         for same in places.chunk_by(|one, other| (one.0, one.1.txid) == (other.0, other.1.txid)) {
             let (txnum, txid) = (same[0].0, same[0].1.txid);
+            // the only candidate with the prefix may be another transaction
             let has_txid = !tables.generations.is_empty() || rows.is_some_and(|rows| rows.newest(txid).is_some());
             if has_txid && self.pick_known(same, txnum, found) {
                 continue;

@@ -17,12 +17,11 @@ use super::runs::{ImportId, RecordedRuns};
 use super::scripts::ScriptsState;
 use crate::chain::network;
 
-/// The format of checkpoints and runs. Raised with every change of them; changes of tables are noticed by [`rows`].
+/// The format of checkpoints and runs. Raised with every change of them; changes of tables are noticed by [`row_versions`].
 const FORMAT: u32 = 3;
 
-/// What the rows are that an import has written and will write: the packed tables and their versions, and what it keeps of
-/// transactions.
-fn rows() -> String {
+/// The versions of the rows that an import has written and will write: of the packed tables, and of what it keeps of transactions.
+fn row_versions() -> String {
     let tables = PackedFormat::newest().tables.into_iter().map(|(name, version)| format!("{name} {version}"));
     tables.chain([format!("facts {}", TransactionFacts::VERSION)]).collect::<Vec<_>>().join(", ")
 }
@@ -90,7 +89,7 @@ impl Checkpoint {
         let Self { plan, peak, runs, overwritten } = self;
         let mut row = Encoder::default();
         row.u32(FORMAT)
-            .blob(rows().as_bytes())
+            .blob(row_versions().as_bytes())
             .blob(network::name(plan.network).as_bytes())
             .bytes(&plan.salt.0)
             .bytes(&plan.id);
@@ -118,7 +117,7 @@ impl Checkpoint {
         if found != FORMAT {
             return Ok(Err(FreshStart::OtherFormat { found, expected: FORMAT }));
         }
-        if row.blob()? != rows().as_bytes() {
+        if row.blob()? != row_versions().as_bytes() {
             return Ok(Err(FreshStart::OtherTables));
         }
         let (found, expected) = (row.blob()?, network::name(options.network));

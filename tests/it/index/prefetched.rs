@@ -1,11 +1,12 @@
 //! Blocks that are connected with what was looked up for them before.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use bitcoin::absolute::LockTime;
 use bitcoin::consensus::serialize;
 use bitcoin::{Block, OutPoint, Transaction, TxOut, Txid};
-use btcgraph::index::{Index, Known, KnownOutput, PrefetchedRows};
+use btcgraph::index::{Index, IndexError, Known, KnownOutput, PrefetchedRows};
 
 use crate::support::cut::{IndexForm, freeze_half, live_and_cut};
 use crate::support::hostile::repeated_coinbases;
@@ -13,6 +14,7 @@ use crate::support::indexed::Indexed;
 
 live_and_cut!(
     a_block_changes_the_same_rows_with_what_was_prefetched_as_without,
+    a_second_spend_is_refused_whatever_was_prefetched,
     what_was_prefetched_for_another_state_is_ignored,
 );
 
@@ -67,9 +69,17 @@ fn connect(index: &mut Index, block: &Block, outputs: &Outputs, rows: &Prefetche
     update.commit().unwrap();
 }
 
-/// A chain with repeated coinbases, spends within a block and every type of script.
+/// A chain with repeated coinbases in its middle, spends within a block and every type of script.
 fn chain() -> Vec<Arc<Block>> {
     repeated_coinbases(77, 60)
+}
+
+/// The inputs of the newest transaction of these blocks that spends nothing but outputs of earlier ones.
+fn spend_of_older(blocks: &[&Block], below: usize) -> Transaction {
+    let below: HashSet<Txid> =
+        blocks[..below].iter().flat_map(|block| &block.txdata).map(Transaction::compute_txid).collect();
+    let spends = |tx: &&Transaction| tx.input.iter().all(|input| below.contains(&input.previous_output.txid));
+    blocks.iter().flat_map(|block| &block.txdata).filter(spends).last().unwrap().clone()
 }
 
 /// An index of so many of these blocks, the lower half frozen if that is its form.
@@ -85,7 +95,7 @@ fn a_block_changes_the_same_rows_with_what_was_prefetched_as_without(form: Index
     let blocks = chain();
     let blocks: Vec<_> = blocks.iter().map(Arc::as_ref).collect();
     let outputs = outputs_of(&blocks);
-    let (below, above) = blocks.split_at(blocks.len() - 40);
+    let (below, above) = blocks.split_at(blocks.len() / 3);
     let mut indexed = index_of(form, below);
     for (number, block) in above.iter().enumerate() {
         let mut rows = PrefetchedRows::on(&indexed.index.snapshot().unwrap());
@@ -93,7 +103,7 @@ fn a_block_changes_the_same_rows_with_what_was_prefetched_as_without(form: Index
         let had = if number % 3 == 0 { block.txdata.len() / 2 } else { block.txdata.len() };
         prefetch(&indexed.index, &mut rows, &outputs, block.txdata[..had].iter());
         connect(&mut indexed.index, block, &outputs, &rows);
-        if form == IndexForm::Cut && number == 20 {
+        if form == IndexForm::Cut && number == above.len() / 2 {
             freeze_half(&mut indexed.index);
         }
     }
@@ -106,18 +116,47 @@ fn what_was_prefetched_for_another_state_is_ignored(form: IndexForm) {
     let outputs = outputs_of(&blocks);
     let (below, above) = blocks.split_at(blocks.len() - 20);
     let mut indexed = index_of(form, below);
-    for blocks in above.chunks(2) {
+    for (round, blocks) in above.chunks(2).enumerate() {
+        let freezes = form == IndexForm::Cut && round % 2 == 0;
         let mut rows = PrefetchedRows::on(&indexed.index.snapshot().unwrap());
         prefetch(&indexed.index, &mut rows, &outputs, blocks.iter().flat_map(|block| &block.txdata));
-        if form == IndexForm::Cut {
+        if freezes {
             freeze_half(&mut indexed.index);
             assert!(!rows.accepts(&indexed.index.snapshot().unwrap()), "the generations are others");
         }
-        // what they say is true of the first block alone
+        // otherwise what they say is true of the first block alone
         for block in blocks {
             connect(&mut indexed.index, block, &outputs, &rows);
             assert!(!rows.accepts(&indexed.index.snapshot().unwrap()), "the tip is another");
         }
     }
+    assert_eq!(indexed.rows(), Indexed::of(blocks, 50).rows());
+}
+
+fn a_second_spend_is_refused_whatever_was_prefetched(form: IndexForm) {
+    let blocks = chain();
+    let blocks: Vec<_> = blocks.iter().map(Arc::as_ref).collect();
+    let outputs = outputs_of(&blocks);
+    let (valid, next) = blocks.split_at(blocks.len() - 1);
+    // the lower half is frozen, and a live block spends some of it
+    let mut again = spend_of_older(valid, valid.len() / 2);
+    again.lock_time = LockTime::from_consensus(1);
+    let mut block = next[0].clone();
+    block.txdata.push(again);
+    block.header.merkle_root = block.compute_merkle_root().unwrap();
+
+    let Indexed { mut index, directory } = index_of(form, valid);
+    let mut rows = PrefetchedRows::on(&index.snapshot().unwrap());
+    prefetch(&index, &mut rows, &outputs, block.txdata.iter());
+    let spent = spent_by(&block, &outputs);
+    let known = |txid: &Txid| spent.get(txid).cloned().unwrap_or_default();
+    let parsed = index.parser().parse(block.block_hash(), serialize(&block)).unwrap();
+    let mut update = index.update().unwrap();
+    let error = update.connect_with(&[parsed], Known { outputs: &known, rows: Some(&rows) }).unwrap_err();
+    assert!(matches!(error, IndexError::Unresolved { .. }), "{error}");
+    drop(update);
+    // nothing is left of it, and the valid block is connected with the same rows
+    connect(&mut index, next[0], &outputs, &rows);
+    let indexed = Indexed { index, directory };
     assert_eq!(indexed.rows(), Indexed::of(blocks, 50).rows());
 }
