@@ -51,7 +51,7 @@ impl ChainChange {
         update: &mut Update<'_>,
         batch: &[ParsedBlock],
         pre_state: Option<&PreBlockState<'_>>,
-        rows: Option<PrefetchedRows>,
+        rows: Option<&PrefetchedRows>,
         arrive_at: Option<u64>,
     ) -> Result<(), SyncError> {
         let mut height = update.tip().map_or_else(Default::default, |tip| tip.height.next());
@@ -64,7 +64,7 @@ impl ChainChange {
                 .map(|state| thread::Builder::new().name("mempool".into()).spawn_scoped(scope, move || compute(state)));
             let thread = thread.transpose().map_err(SyncError::Threads)?;
             let outputs = |txid: &Txid| pre_state.map_or_else(Vec::new, |state| state.known_outputs(txid));
-            let connected = update.connect_with(batch, Known { outputs: &outputs, rows: rows.as_ref() });
+            let connected = update.connect_with(batch, Known { outputs: &outputs, rows });
             // joined in any case; the panic handler logs a panic of the thread
             let post_state = thread.map(|thread| thread.join().unwrap_or(Err(IndexError::Broken)));
             connected?;
@@ -290,7 +290,10 @@ impl SyncLoop<'_> {
                 }
                 break;
             }
-            if let Err(error) = change.connect(&mut update, batch, pre_state.as_ref(), rows.take(), arrive_at) {
+            let found = rows.take();
+            let connected = change.connect(&mut update, batch, pre_state.as_ref(), found.as_ref(), arrive_at);
+            drop(found);
+            if let Err(error) = connected {
                 drop(update);
                 self.publish_change(change.only_disconnected(committed))?;
                 return Err(error);

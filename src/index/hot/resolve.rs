@@ -195,13 +195,13 @@ impl<'a> BlockRun<'a> {
         let txids = self.transactions().map(|(_, _, transaction)| transaction.txid);
         let unknown: Vec<_> = txids.filter(|txid| known(txid).is_none()).collect();
         let mut frozen = tables.generations.newest(&unknown, self.first)?.into_iter();
-        let copies = self.transactions().map(|(_, _, transaction)| match known(&transaction.txid) {
-            Some(copy) => Ok(*copy),
-            None => {
-                // one for each, whether it is needed or not
-                let frozen = frozen.next().flatten();
-                Ok(self.latest_live(tables, transaction.prefix, &transaction.txid)?.or(frozen))
+        let copies = self.transactions().map(|(_, _, transaction)| {
+            if let Some(copy) = known(&transaction.txid) {
+                return Ok(*copy);
             }
+            // one for each, whether it is needed or not
+            let frozen = frozen.next().flatten();
+            Ok(self.latest_live(tables, transaction.prefix, &transaction.txid)?.or(frozen))
         });
         copies.collect()
     }
