@@ -74,12 +74,12 @@ fn chain() -> Vec<Arc<Block>> {
     repeated_coinbases(77, 60)
 }
 
-/// The inputs of the newest transaction of these blocks that spends nothing but outputs of earlier ones.
+/// The newest transaction of these blocks that spends nothing but outputs of so many first ones.
 fn spend_of_older(blocks: &[&Block], below: usize) -> Transaction {
     let below: HashSet<Txid> =
         blocks[..below].iter().flat_map(|block| &block.txdata).map(Transaction::compute_txid).collect();
     let spends = |tx: &&Transaction| tx.input.iter().all(|input| below.contains(&input.previous_output.txid));
-    blocks.iter().flat_map(|block| &block.txdata).filter(spends).last().unwrap().clone()
+    blocks.iter().flat_map(|block| &block.txdata).rfind(spends).unwrap().clone()
 }
 
 /// An index of so many of these blocks, the lower half frozen if that is its form.
