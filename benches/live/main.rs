@@ -48,7 +48,7 @@ const SUBSCRIBERS: usize = 100;
 const TOLD_A_SECOND: u32 = 100;
 /// and so many a second while nobody listens and the processor time is taken.
 const FOLLOWED_A_SECOND: u32 = 500;
-/// Blocks that are told if no other number is given, and whose transactions wait before the first,
+/// Blocks that are mined if no other number is given, and whose transactions wait before the first,
 const BLOCKS: usize = 20;
 /// with a pause before each: there is time enough to have a look at the mempool and to write down what a block changed, as there
 /// is between nearly all blocks,

@@ -118,6 +118,7 @@ impl Parser {
     }
 }
 
+// here, because `statistics.rs` knows no blocks
 impl BlockFacts {
     pub(super) fn of(block: &ParsedBlock, median_time: u32) -> Self {
         Self {

@@ -313,8 +313,10 @@ impl Mempool {
             return;
         }
         self.newest = None;
-        for (_, index) in sorted(removed.iter().map(|entry| entry.txid).zip(0_usize..)) {
-            self.mark_relatives_changed(&removed[index]);
+        let mut by_txid: Vec<_> = removed.iter().collect();
+        by_txid.sort_unstable_by_key(|entry| entry.txid);
+        for entry in by_txid {
+            self.mark_relatives_changed(entry);
         }
         let state = &mut self.state;
         for rank in sorted(removed.iter().map(|entry| state.effective_rank(entry))) {

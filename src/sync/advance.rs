@@ -45,13 +45,14 @@ struct ChainChange {
 
 impl ChainChange {
     /// Connects blocks and records them; as observed if they arrive now. If they may affect the mempool, whose state before them
-    /// is `pre_state`, its next state is computed on another thread meanwhile. `rows` were found for them.
+    /// is `pre_state`, its next state is computed on another thread meanwhile. What was `prefetched` for them is used if it is of
+    /// this state.
     fn connect(
         &mut self,
         update: &mut Update<'_>,
         batch: &[ParsedBlock],
         pre_state: Option<&PreBlockState<'_>>,
-        rows: Option<&PrefetchedRows>,
+        prefetched: Option<&PrefetchedRows>,
         arrive_at: Option<u64>,
     ) -> Result<(), SyncError> {
         let mut height = update.tip().map_or_else(Default::default, |tip| tip.height.next());
@@ -64,7 +65,7 @@ impl ChainChange {
                 .map(|state| thread::Builder::new().name("mempool".into()).spawn_scoped(scope, move || compute(state)));
             let thread = thread.transpose().map_err(SyncError::Threads)?;
             let outputs = |txid: &Txid| pre_state.map_or_else(Vec::new, |state| state.known_outputs(txid));
-            let connected = update.connect_with(batch, Known { outputs: &outputs, rows });
+            let connected = update.connect_with(batch, Known { outputs: &outputs, prefetched });
             // joined in any case; the panic handler logs a panic of the thread
             let post_state = thread.map(|thread| thread.join().unwrap_or(Err(IndexError::Broken)));
             connected?;

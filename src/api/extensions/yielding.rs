@@ -91,7 +91,8 @@ impl TimeSlice {
         self.over.store(self.elapsed().saturating_add(nanoseconds(slice)), Ordering::Relaxed);
     }
 
-    /// An answer or an event whose document counts this much in the worst case begins to be executed, and is until what is returned is dropped.
+    /// An answer or an event whose document counts this much in the worst case begins to be executed, and is until what is
+    /// returned is dropped.
     pub(crate) fn execute(&self, worst_case: u64) -> Executing<'_> {
         self.executing.store(self.elapsed(), Ordering::Relaxed);
         let (first, most) = self.first;

@@ -91,8 +91,8 @@ impl StreamSource {
         }
     }
 
-    /// The changes of the chain from now on, or behind the resume point, for a subscription whose execution is shared: a reader that falls behind the
-    /// others goes on by itself behind the last change that it has, whether that made an event or not.
+    /// The changes of the chain from now on, or behind the resume point, for a subscription whose execution is shared: a reader
+    /// that falls behind the others goes on by itself behind the last change that it has, whether that made an event or not.
     pub(crate) async fn shared_changes(
         &self,
         ctx: &Context<'_>,

@@ -24,7 +24,7 @@ use crate::chain::Height;
 const WORTH_THREADS: u64 = 1_000;
 
 impl Effects {
-    /// Writes the rows of the blocks. What `rows` has, which are true of the tables, is not looked up there.
+    /// Writes the rows of the blocks. What was `prefetched`, and is true of the tables, is not looked up there.
     ///
     /// Errors: [`IndexError::Unresolved`] if an output they spend is not unspent; [`IndexError::Threads`]; storage
     /// errors.
@@ -32,15 +32,15 @@ impl Effects {
         &self,
         run: &BlockRun<'_>,
         prevouts: &[super::resolve::ResolvedPrevout],
-        rows: Option<&PrefetchedRows>,
+        prefetched: Option<&PrefetchedRows>,
         tables: &mut Tables<'_>,
     ) -> Result<(), IndexError> {
         let Tables { generations, history, unspent, spends, overwritten, txids, transactions, payouts, p2pk, .. } =
             tables;
         let generations = &**generations;
-        let mut outputs = OutputTables { generations, rows, unspent, spends, overwritten };
+        let mut outputs = OutputTables { generations, prefetched, unspent, spends, overwritten };
         if self.scattered_rows() < WORTH_THREADS {
-            self.apply_history(history, rows, generations)?;
+            self.apply_history(history, prefetched, generations)?;
             self.apply_outputs(run, prevouts, &mut outputs)?;
             self.apply_transactions(run, transactions, txids)?;
         } else {
@@ -49,7 +49,7 @@ impl Effects {
                 let begin = || thread::Builder::new().name("write".into());
                 // what is read of generations may have to be waited for
                 let patience = Patience::current();
-                let write_history = move || patience.scope(|| self.apply_history(history, rows, generations));
+                let write_history = move || patience.scope(|| self.apply_history(history, prefetched, generations));
                 let scripts = begin().spawn_scoped(scope, write_history);
                 let outputs = &mut outputs;
                 let write_outputs = move || patience.scope(|| self.apply_outputs(run, prevouts, outputs));
@@ -86,7 +86,7 @@ impl Effects {
         &self,
         run: &BlockRun<'_>,
         prevouts: &[super::resolve::ResolvedPrevout],
-        OutputTables { generations, rows, unspent, spends, overwritten }: &mut OutputTables<'_, '_>,
+        OutputTables { generations, prefetched, unspent, spends, overwritten }: &mut OutputTables<'_, '_>,
     ) -> Result<(), IndexError> {
         // first of all, because it alone finds that a frozen output is spent a second time
         for (outpoint, input) in &self.spends {
@@ -95,7 +95,7 @@ impl Effects {
             }
         }
         for (key, _) in &self.consumed {
-            if rows.is_some_and(|rows| rows.is_frozen_output(key)) {
+            if prefetched.is_some_and(|rows| rows.is_frozen_output(key)) {
                 continue;
             }
             // `get_mut` copies the whole page, as in `apply_history`
@@ -157,14 +157,14 @@ impl Effects {
     fn apply_history(
         &self,
         table: &mut Table<'_, &'static history::HistoryKey, &'static history::HistoryValue>,
-        known: Option<&PrefetchedRows>,
+        prefetched: Option<&PrefetchedRows>,
         generations: &Generations,
     ) -> Result<(), IndexError> {
         // reads all totals first and then writes all rows: a cursor that does both at each key takes twice as long
         let (mut added, mut pages) = (Vec::with_capacity(self.history.len()), Vec::new());
         for rows in self.history.chunk_by(|one, other| history::split_key(&one.0).0 == history::split_key(&other.0).0) {
             let (script, _) = history::split_key(&rows[0].0);
-            let LastTotals { before, totals: mut running } = match known.and_then(|known| known.totals(script)) {
+            let LastTotals { before, totals: mut running } = match prefetched.and_then(|known| known.totals(script)) {
                 Some(known) => *known,
                 None => LastTotals::read(table, generations, script)?,
             };
@@ -279,7 +279,7 @@ impl Effects {
 /// The tables about outputs, which one thread writes.
 struct OutputTables<'t, 'txn> {
     generations: &'t Generations,
-    rows: Option<&'t PrefetchedRows>,
+    prefetched: Option<&'t PrefetchedRows>,
     unspent: &'t mut Table<'txn, &'static unspent::UnspentKeyBytes, &'static unspent::UnspentValue>,
     spends: &'t mut Table<'txn, &'static spends::TxPoint, &'static spends::TxPoint>,
     overwritten: &'t mut Table<'txn, &'static spends::TxPoint, &'static [u8; 4]>,

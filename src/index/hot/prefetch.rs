@@ -258,10 +258,10 @@ mod tests {
         (directory, index, genesis)
     }
 
-    fn connect(index: &mut Index, block: &Block, rows: Option<&PrefetchedRows>) -> Result<Snapshot, IndexError> {
+    fn connect(index: &mut Index, block: &Block, prefetched: Option<&PrefetchedRows>) -> Result<Snapshot, IndexError> {
         let parsed = index.parser().parse(block.block_hash(), serialize(block)).unwrap();
         let mut update = index.update()?;
-        update.connect_with(&[parsed], Known { outputs: &|_| Vec::new(), rows })?;
+        update.connect_with(&[parsed], Known { outputs: &|_| Vec::new(), prefetched })?;
         update.commit()?;
         index.snapshot()
     }

@@ -82,15 +82,15 @@ pub type KnownOutputs<'k> = dyn Fn(&Txid) -> Vec<KnownOutput<'k>> + 'k;
 /// What is known before blocks are connected.
 #[derive(Clone, Copy)]
 pub struct Known<'k> {
-    /// As of unconfirmed transactions.
+    /// What their transactions spend, as the mempool knows it.
     pub outputs: &'k KnownOutputs<'k>,
-    /// What was looked up for the next block, if it was.
-    pub rows: Option<&'k PrefetchedRows>,
+    /// What was looked up before they came. Ignored if it is of another state.
+    pub prefetched: Option<&'k PrefetchedRows>,
 }
 
 impl Known<'static> {
     /// All is looked up.
-    pub(in crate::index) const NOTHING: Self = Self { outputs: &|_| Vec::new(), rows: None };
+    pub(in crate::index) const NOTHING: Self = Self { outputs: &|_| Vec::new(), prefetched: None };
 }
 
 /// A transaction of the run.
@@ -131,8 +131,8 @@ impl<'a> BlockRun<'a> {
         behind.checked_sub(1).and_then(|at| self.starts.get(at))
     }
 
-    /// Finds the output that every input spends, `with_scripts` also its scriptPubKey. What is `known` is not read; its rows must
-    /// be true of the tables.
+    /// Finds the output that every input spends, `with_scripts` also its scriptPubKey. What is `known` is not read; what was
+    /// prefetched must be true of the tables.
     ///
     /// Errors: [`IndexError::Unresolved`] with the outpoint that does not exist; storage errors.
     pub(in crate::index) fn resolve(
@@ -145,7 +145,7 @@ impl<'a> BlockRun<'a> {
         let mut duplicates = HashMap::new();
         let mut found = FoundOutputs { prevouts: Vec::new(), scripts: with_scripts.then(Vec::new) };
         let (mut own, mut unresolved) = (Vec::new(), Vec::new());
-        let earlier = self.earlier_copies(tables, known.rows)?;
+        let earlier = self.earlier_copies(tables, known.prefetched)?;
         for ((txnum, block, transaction), earlier) in self.transactions().zip(earlier) {
             let known = (known.outputs)(&transaction.txid);
             for (vin, (txid, vout)) in block.inputs[transaction.inputs.clone()].iter().enumerate() {
@@ -178,7 +178,7 @@ impl<'a> BlockRun<'a> {
         if let Some(scripts) = &mut found.scripts {
             scripts.resize(found.prevouts.len(), Box::default());
         }
-        self.look_up(tables, known.rows, unresolved, &mut found)?;
+        self.look_up(tables, known.prefetched, unresolved, &mut found)?;
         find_own_scripts(own, &mut found)?;
         let FoundOutputs { prevouts, scripts } = found;
         let prevouts = prevouts.into_iter().enumerate().map(|(at, found)| found.ok_or_else(|| self.missing(at)));
@@ -189,9 +189,9 @@ impl<'a> BlockRun<'a> {
     fn earlier_copies(
         &self,
         tables: &Tables<'_>,
-        rows: Option<&PrefetchedRows>,
+        prefetched: Option<&PrefetchedRows>,
     ) -> Result<Vec<Option<TxNum>>, IndexError> {
-        let known = |txid: &Txid| rows.and_then(|rows| rows.newest(txid));
+        let known = |txid: &Txid| prefetched.and_then(|rows| rows.newest(txid));
         let txids = self.transactions().map(|(_, _, transaction)| transaction.txid);
         let unknown: Vec<_> = txids.filter(|txid| known(txid).is_none()).collect();
         let mut frozen = tables.generations.newest(&unknown, self.first)?.into_iter();
@@ -221,7 +221,7 @@ impl<'a> BlockRun<'a> {
     fn look_up(
         &self,
         tables: &Tables<'_>,
-        rows: Option<&PrefetchedRows>,
+        prefetched: Option<&PrefetchedRows>,
         mut unresolved: Vec<UnresolvedInput<'_>>,
         found: &mut FoundOutputs,
     ) -> Result<(), IndexError> {
@@ -229,7 +229,7 @@ impl<'a> BlockRun<'a> {
         let mut places = Vec::with_capacity(unresolved.len());
         let mut only_frozen = Vec::new();
         for same in unresolved.chunk_by(|one, other| one.txid == other.txid) {
-            let known = rows.and_then(|rows| rows.newest(same[0].txid));
+            let known = prefetched.and_then(|rows| rows.newest(same[0].txid));
             let newest = match known {
                 Some(newest) => *newest,
                 None => self.candidate(tables, same[0].prefix, same[0].txid)?,
@@ -248,7 +248,7 @@ impl<'a> BlockRun<'a> {
         for same in places.chunk_by(|one, other| (one.0, one.1.txid) == (other.0, other.1.txid)) {
             let (txnum, txid) = (same[0].0, same[0].1.txid);
             // the only candidate with the prefix may be another transaction
-            let has_txid = !tables.generations.is_empty() || rows.is_some_and(|rows| rows.newest(txid).is_some());
+            let has_txid = !tables.generations.is_empty() || prefetched.is_some_and(|rows| rows.newest(txid).is_some());
             if has_txid && self.pick_known(same, txnum, found) {
                 continue;
             }

@@ -193,7 +193,8 @@ impl<'i> Update<'i> {
     }
 
     fn connect_run(&mut self, run: &[ParsedBlock], known: Known<'_>) -> Result<(), IndexError> {
-        let known = Known { rows: known.rows.filter(|rows| rows.is_true_on(self.tip, &self.generations)), ..known };
+        let prefetched = known.prefetched.filter(|rows| rows.is_true_on(self.tip, &self.generations));
+        let known = Known { prefetched, ..known };
         let mut tables = Tables::open(&self.transaction, Arc::clone(&self.generations))?;
         let (before, mut times) = self.recent(&tables)?;
         let first = next_txnum(&before)?;
@@ -216,7 +217,7 @@ impl<'i> Update<'i> {
         let run = BlockRun { blocks: run, first, starts: &self.index.starts, salt: self.index.salt };
         let resolved = run.resolve(&tables, appends_filters(&run, &tables)?, known)?;
         let effects = Effects::of(&run, &resolved, &before, self.index.network, &tables)?;
-        effects.apply(&run, &resolved.prevouts, known.rows, &mut tables)?;
+        effects.apply(&run, &resolved.prevouts, prefetched, &mut tables)?;
         connect_optional(&run, self.row_context(), &mut tables)?;
         connect_miners(&run, &effects.blocks, &self.index.pools, &mut tables)?;
         connect_filters(&run, resolved.scripts.as_deref(), &mut tables)?;

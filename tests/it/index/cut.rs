@@ -87,7 +87,7 @@ fn outputs_that_are_known_are_not_read_from_frozen_blocks() {
     let error = index.update().unwrap().connect(&run).unwrap_err();
     assert!(matches!(error, IndexError::RawUnavailable { .. } | IndexError::NoRawBlocks { .. }), "{error}");
     let mut update = index.update().unwrap();
-    update.connect_with(&run, Known { outputs: &known, rows: None }).unwrap();
+    update.connect_with(&run, Known { outputs: &known, prefetched: None }).unwrap();
     update.commit().unwrap();
     index.set_raw_blocks(Arc::new(BlockBytes::of(frozen_blocks.iter().copied())));
     let indexed = Indexed { index, directory };

@@ -60,13 +60,14 @@ fn spent_by<'o>(block: &Block, outputs: &'o Outputs) -> HashMap<Txid, Vec<KnownO
     spent.collect()
 }
 
-fn connect(index: &mut Index, block: &Block, outputs: &Outputs, rows: &PrefetchedRows) {
+/// Connects a block with what was prefetched.
+fn connect(index: &mut Index, block: &Block, outputs: &Outputs, rows: &PrefetchedRows) -> Result<(), IndexError> {
     let spent = spent_by(block, outputs);
     let parsed = index.parser().parse(block.block_hash(), serialize(block)).unwrap();
-    let mut update = index.update().unwrap();
+    let mut update = index.update()?;
     let known = |txid: &Txid| spent.get(txid).cloned().unwrap_or_default();
-    update.connect_with(&[parsed], Known { outputs: &known, rows: Some(rows) }).unwrap();
-    update.commit().unwrap();
+    update.connect_with(&[parsed], Known { outputs: &known, prefetched: Some(rows) })?;
+    update.commit()
 }
 
 /// A chain with repeated coinbases in its middle, spends within a block and every type of script.
@@ -102,7 +103,7 @@ fn a_block_changes_the_same_rows_with_what_was_prefetched_as_without(form: Index
         // every third block has transactions that the mempool did not have
         let had = if number % 3 == 0 { block.txdata.len() / 2 } else { block.txdata.len() };
         prefetch(&indexed.index, &mut rows, &outputs, block.txdata[..had].iter());
-        connect(&mut indexed.index, block, &outputs, &rows);
+        connect(&mut indexed.index, block, &outputs, &rows).unwrap();
         if form == IndexForm::Cut && number == above.len() / 2 {
             freeze_half(&mut indexed.index);
         }
@@ -126,7 +127,7 @@ fn what_was_prefetched_for_another_state_is_ignored(form: IndexForm) {
         }
         // otherwise what they say is true of the first block alone
         for block in blocks {
-            connect(&mut indexed.index, block, &outputs, &rows);
+            connect(&mut indexed.index, block, &outputs, &rows).unwrap();
             assert!(!rows.accepts(&indexed.index.snapshot().unwrap()), "the tip is another");
         }
     }
@@ -148,15 +149,10 @@ fn a_second_spend_is_refused_whatever_was_prefetched(form: IndexForm) {
     let Indexed { mut index, directory } = index_of(form, valid);
     let mut rows = PrefetchedRows::on(&index.snapshot().unwrap());
     prefetch(&index, &mut rows, &outputs, block.txdata.iter());
-    let spent = spent_by(&block, &outputs);
-    let known = |txid: &Txid| spent.get(txid).cloned().unwrap_or_default();
-    let parsed = index.parser().parse(block.block_hash(), serialize(&block)).unwrap();
-    let mut update = index.update().unwrap();
-    let error = update.connect_with(&[parsed], Known { outputs: &known, rows: Some(&rows) }).unwrap_err();
+    let error = connect(&mut index, &block, &outputs, &rows).unwrap_err();
     assert!(matches!(error, IndexError::Unresolved { .. }), "{error}");
-    drop(update);
     // nothing is left of it, and the valid block is connected with the same rows
-    connect(&mut index, next[0], &outputs, &rows);
+    connect(&mut index, next[0], &outputs, &rows).unwrap();
     let indexed = Indexed { index, directory };
     assert_eq!(indexed.rows(), Indexed::of(blocks, 50).rows());
 }

@@ -149,7 +149,7 @@ mod tests {
         let optional = OptionalTable::ALL.map(OptionalTable::versions);
         let later = VERSIONS.iter().chain([&FILTERS]).chain(&optional).filter(|table| table.newest() > 1);
         let later: Vec<_> = later.map(|table| format!("`{}` **{}**", table.name, table.newest())).collect();
-        let sentence = format!("all are **1** but {}. ", later.join(", "));
+        let sentence = format!("all are **1** but {}.\n", later.join(", "));
         assert!(
             include_str!("../../../../docs/index-format.md").contains(&sentence),
             "docs/index-format.md: {sentence}"
