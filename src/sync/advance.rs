@@ -269,6 +269,7 @@ impl SyncLoop<'_> {
         let mut pre_state = affected.map(|mempool_sync| mempool_sync.pre_block_state(before.as_deref()));
         let parser = update.parser();
         let mut since = Instant::now();
+        let last = hashes.last().copied();
         let mut result = Ok(());
         // whether the disk lacks space for as many blocks as disconnect: then nothing disconnects
         let mut lacks_space = false;
@@ -304,7 +305,9 @@ impl SyncLoop<'_> {
                 SyncPhase::CatchingUp => SyncState { speed: progress.speed(), ..state },
                 _ => state,
             });
-            if since.elapsed() > COMMIT_INTERVAL || update.is_full()? {
+            // the last block is committed below: nobody should wait for the disk only because it changes many pages
+            let continues = update.tip().map(|tip| tip.hash) != last;
+            if continues && (since.elapsed() > COMMIT_INTERVAL || update.is_full()?) {
                 record_writer.write(&mut self.record, &mut update, &change)?;
                 update.commit()?;
                 self.publish_change(std::mem::take(&mut change))?;

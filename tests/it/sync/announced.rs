@@ -8,12 +8,13 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use bitcoin::BlockHash;
+use bitcoin::{Amount, BlockHash, OutPoint};
 use btcgraph::index::{Index, IndexOptions};
 use btcgraph::sim::{Mining, SimChain, SimNode, SimNodeOptions, World};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::support::api::spend;
 use crate::support::bitcoind::wait_for;
 use crate::support::indexed::options;
 use crate::support::test_process::TestProcess;
@@ -22,6 +23,8 @@ const PATIENCE: Duration = Duration::from_mins(1);
 const TIP: &str = "{ tip { height hash } }";
 /// Looks at the node often, so that a block is announced soon.
 const OFTEN: [(&str, &str); 2] = [("BTCGRAPH_NODE__POLL_SECONDS", "1"), ("BTCGRAPH_NODE__PATIENCE_SECONDS", "0")];
+/// So little that a block may change more pages than the cache should hold.
+const LITTLE: (&str, &str) = ("BTCGRAPH_INDEX__MEMORY", "1MiB");
 /// The chain that is followed at first, and another.
 const SEED: u64 = 17;
 const OTHER_SEED: u64 = 18;
@@ -51,7 +54,11 @@ struct Lost {
 
 impl Stage {
     fn with_blocks(blocks: u32) -> Self {
-        let world = Arc::new(Mutex::new(chain_of(SEED, blocks)));
+        Self::of(chain_of(SEED, blocks))
+    }
+
+    fn of(world: World) -> Self {
+        let world = Arc::new(Mutex::new(world));
         let node = SimNode::start(world, SimNodeOptions::default()).unwrap();
         Self { node, directory: tempfile::tempdir().unwrap() }
     }
@@ -64,7 +71,7 @@ impl Stage {
     fn serve_awaiting(&self, seconds: &str) -> TestProcess {
         let url = self.node.url();
         let login = ["--rpc-url", &url, "--rpc-user", "user", "--rpc-password", "password"].map(Into::into);
-        let variables = [OFTEN[0], OFTEN[1], ("BTCGRAPH_SYNC__LOST_BLOCK_SECONDS", seconds)];
+        let variables = [OFTEN[0], OFTEN[1], LITTLE, ("BTCGRAPH_SYNC__LOST_BLOCK_SECONDS", seconds)];
         let log = File::create(self.directory.path().join("log")).unwrap();
         TestProcess::start_logged(&login, self.directory.path(), &variables, log)
     }
@@ -101,6 +108,11 @@ impl Stage {
 
     /// As [`Stage::crash_after_announcing`], on the chain of this seed, which the node has.
     fn crash_after_announcing_on(&self, seed: u64) -> Lost {
+        self.crash_after_announcing_what(|stage, height| stage.set_chain(seed, height))
+    }
+
+    /// As [`Stage::crash_after_announcing`], of a block that is mined at the height that it is given.
+    fn crash_after_announcing_what(&self, mut mine: impl FnMut(&Self, u32)) -> Lost {
         let mut height = self.node.with(|world| world.chain().height().to_u32()).unwrap();
         // the machine may be so slow that the disk was faster, or the subscription later
         for _ in 0..20 {
@@ -108,7 +120,7 @@ impl Stage {
             served.wait_for_height(height);
             let events = events(&served, "chainEvents { ... on BlockConnected { cursor block { hash } } }");
             height += 1;
-            self.set_chain(seed, height);
+            mine(self, height);
             let tip = self.tip();
             let deadline = Instant::now() + PATIENCE;
             let mut row = Value::Null;
@@ -412,4 +424,30 @@ fn a_lost_block_that_came_back_is_awaited_when_lost_again() {
     let again = stage.crash_after_announcing();
     stage.node.stop_serving();
     assert_answers_nothing(&stage.serve(), &again);
+}
+
+#[test]
+fn a_block_is_announced_ahead_of_the_disk_however_many_pages_it_changes() {
+    let owner = SimChain::miner();
+    let mut chain = SimChain::new(SEED);
+    let coins: Vec<_> = chain.mine_empty(130).unwrap().iter().map(|block| block.txdata[0].compute_txid()).collect();
+    let mut coins = coins.into_iter().map(|txid| OutPoint::new(txid, 0));
+    let mut fan_out = |chain: &SimChain| {
+        let paid = vec![owner.output(Amount::from_sat(1_000)); 1_000];
+        vec![spend(chain, owner, &[coins.next().unwrap()], paid)]
+    };
+    // rows that take more than the half of the cache
+    for _ in 0..8 {
+        let transactions = fan_out(&chain);
+        chain.mine(transactions).unwrap();
+    }
+    let stage = Stage::of(World::new(chain));
+    let lost = stage.crash_after_announcing_what(|stage, _| {
+        let mine = |world: &mut World| {
+            let transactions = fan_out(world.chain());
+            world.mine_exactly(transactions, Mining::default()).unwrap();
+        };
+        stage.node.with(mine).unwrap();
+    });
+    assert_eq!(stage.tip(), lost.tip);
 }
