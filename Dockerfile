@@ -33,9 +33,11 @@ FROM gcr.io/distroless/cc-debian12:nonroot
 COPY --from=build /usr/local/bin/btcgraph /usr/local/bin/btcgraph
 COPY --from=build --chown=65532:65532 /data /data
 USER 65532:65532
+# the last keeps the memory that a block takes for the next one, before which the system would clear it
 ENV BTCGRAPH_DATA_DIR=/data \
     BTCGRAPH_SERVER__LISTEN=0.0.0.0:8080 \
-    BTCGRAPH_LOG__FORMAT=json
+    BTCGRAPH_LOG__FORMAT=json \
+    MIMALLOC_PURGE_DELAY=-1
 VOLUME /data
 EXPOSE 8080
 # also while it builds its index: whether it is ready is for load balancers, at /health/ready
