@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::mem::discriminant;
+use std::sync::LazyLock;
 
 use bitcoin::{Block, Network};
 
@@ -25,13 +26,18 @@ fn lead(profile: Profile, seed: u64, steps: u32) -> (World, Vec<LifeStep>) {
     (world, steps)
 }
 
+/// A demo of 6,000 steps: the world behind them, and the steps.
+static DEMO: LazyLock<(World, Vec<LifeStep>)> = LazyLock::new(|| lead(Profile::Demo, 1, 6_000));
+
 fn count(steps: &[LifeStep], counted: impl Fn(&LifeAction) -> bool) -> usize {
     steps.iter().filter(|step| counted(&step.action)).count()
 }
 
 #[test]
 fn equal_seeds_make_equal_lives_and_others_make_others() {
-    for (profile, steps) in [(Profile::Demo, 300), (Profile::Hostile, 150), (Profile::MainnetLike, 20)] {
+    assert_eq!(DEMO.1[..300], lead(Profile::Demo, 1, 300).1);
+    assert_ne!(DEMO.1[..300], lead(Profile::Demo, 2, 300).1);
+    for (profile, steps) in [(Profile::Hostile, 150), (Profile::MainnetLike, 20)] {
         let ((one, one_steps), (same, same_steps)) = (lead(profile, 1, steps), lead(profile, 1, steps));
         assert_eq!(one_steps, same_steps);
         assert_eq!(one.chain().tip(), same.chain().tip());
@@ -57,7 +63,7 @@ fn a_demo_begins_with_a_history_that_ends_just_before_now() {
 
 #[test]
 fn the_history_of_a_demo_goes_on_as_it_ended() {
-    let (world, _) = lead(Profile::Demo, 1, 3_000);
+    let (world, _) = &*DEMO;
     let blocks: Vec<&Block> = world.chain().active_blocks().skip(1).map(AsRef::as_ref).collect();
     let (past, present): (Vec<&Block>, Vec<&Block>) = blocks.into_iter().partition(|block| block.header.time < NOW);
     let recent = &past[past.len() - 144..];
@@ -86,24 +92,24 @@ fn the_history_of_a_demo_goes_on_as_it_ended() {
 
 #[test]
 fn a_demo_advances_at_the_pace_of_its_profile() {
-    let (world, steps) = lead(Profile::Demo, 1, 6_000);
+    let (world, steps) = &*DEMO;
     let seconds = steps.iter().map(|step| step.wait).sum::<Duration>().as_secs_f64();
     let a_second = |n: usize| f64::from(u32::try_from(n).unwrap()) / seconds;
-    let payments = count(&steps, |action| {
+    let payments = count(steps, |action| {
         matches!(
             action,
             LifeAction::Submitted { refused: 0, .. } | LifeAction::Replaced { .. } | LifeAction::Bumped { .. }
         )
     });
     assert!((2.0..4.0).contains(&a_second(payments)), "{} payments a second", a_second(payments));
-    let blocks = count(&steps, |action| matches!(action, LifeAction::Mined(_) | LifeAction::Branched { .. }));
+    let blocks = count(steps, |action| matches!(action, LifeAction::Mined(_) | LifeAction::Branched { .. }));
     assert!((0.08..0.12).contains(&a_second(blocks)), "{} blocks a second", a_second(blocks));
-    let reorgs = count(&steps, |action| matches!(action, LifeAction::Branched { depth: 1, length: 2 }));
+    let reorgs = count(steps, |action| matches!(action, LifeAction::Branched { depth: 1, length: 2 }));
     assert!((blocks / 20..=blocks / 7).contains(&reorgs), "{reorgs} of {blocks} blocks");
     for (what, n) in [
-        ("replacements", count(&steps, |action| matches!(action, LifeAction::Replaced { .. }))),
-        ("children that pay", count(&steps, |action| matches!(action, LifeAction::Bumped { .. }))),
-        ("evictions", count(&steps, |action| matches!(action, LifeAction::Removed(_)))),
+        ("replacements", count(steps, |action| matches!(action, LifeAction::Replaced { .. }))),
+        ("children that pay", count(steps, |action| matches!(action, LifeAction::Bumped { .. }))),
+        ("evictions", count(steps, |action| matches!(action, LifeAction::Removed(_)))),
     ] {
         assert!((steps.len() / 200..steps.len() / 10).contains(&n), "{n} {what}");
     }
@@ -114,7 +120,7 @@ fn a_demo_advances_at_the_pace_of_its_profile() {
 
 #[test]
 fn a_demo_pays_all_usual_address_types_and_some_very_often() {
-    let (world, _) = lead(Profile::Demo, 1, 1_500);
+    let (world, _) = &*DEMO;
     let outputs = world.chain().active_blocks().skip(1).flat_map(|block| &block.txdata).flat_map(|tx| &tx.output);
     let mut paid: std::collections::BTreeMap<_, u32> = std::collections::BTreeMap::new();
     for output in outputs {

@@ -289,6 +289,9 @@ mod tests {
     }
 
     proptest! {
+        // a case has some thousand outputs
+        #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
         #[test]
         fn every_output_is_read_also_of_transactions_that_fill_rows(
             transactions in prop::collection::vec(
@@ -332,7 +335,9 @@ mod tests {
                 prop_assert_eq!(found, read(&*table, outpoint).unwrap(), "{:?}", outpoint);
             }
         }
+    }
 
+    proptest! {
         #[test]
         fn a_damaged_row_is_an_error_or_has_other_entries(row in prop::collection::vec(any::<u8>(), 0..50)) {
             let _ = each([0; 7], &row, |_, _, _| true);

@@ -89,6 +89,9 @@ fn histories() -> impl Strategy<Value = Histories> {
 }
 
 proptest! {
+    // a case has some thousand entries
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
     #[test]
     fn histories_are_read_from_either_end_and_from_any_position(histories in histories()) {
         let (mut packer, mut rows, mut expected) = (HistoryPacker::default(), Vec::new(), BTreeMap::new());
@@ -141,7 +144,9 @@ proptest! {
             prop_assert_eq!(read(&table, absent, TxNum(0)..TxNum(u32::MAX)).unwrap().count(), 0);
         }
     }
+}
 
+proptest! {
     #[test]
     fn a_damaged_row_is_an_error_or_has_other_entries(row in prop::collection::vec(any::<u8>(), 0..80)) {
         let _ = each([1; 14], &row, |_, _, _| true);
