@@ -393,7 +393,7 @@ def measure(server, port, seconds):
         while len(found) < len(processes):
             found.update([results.get(timeout=60)])
     except queue.Empty:
-        print("not all have told what they saw", file=sys.stderr)
+        print("not all have reported what they saw", file=sys.stderr)
     alive = server.poll() is None and asyncio.run(is_alive(port))
     quiet, busy, failures = found["normal"]
     print("| | before | during | ratio |\n|---|---|---|---|")
@@ -407,8 +407,8 @@ def measure(server, port, seconds):
     print("\n| attack | how often | what came of it |\n|---|---|---|")
     for at, each in enumerate(ATTACKS):
         counts = found.get(at, collections.Counter())
-        told = ", ".join(f"{seen}: {count:,}" for seen, count in counts.most_common(4))
-        print(f"| {each.name} | {sum(counts.values()):,} | {told} |")
+        line = ", ".join(f"{seen}: {count:,}" for seen, count in counts.most_common(4))
+        print(f"| {each.name} | {sum(counts.values()):,} | {line} |")
     return alive
 
 

@@ -1,6 +1,6 @@
 //! What a document costs before anything is executed, and what the worst documents cost that the guard lets through.
 //!
-//! `cargo bench --bench guard`; the figures stand in `benches/README.md`. All of them are told as multiples of what it
+//! `cargo bench --bench guard`; the figures stand in `benches/README.md`. All of them are given as multiples of what it
 //! takes to parse `{ __typename }`, too, so that those of two machines can be compared.
 
 use std::fmt::Write;

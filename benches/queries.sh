@@ -29,11 +29,11 @@ ask() { # name, query, file of ids
   printf '%-12s %s\n' "$1" "$(cat "$directory/$1.figures")"
 }
 measure() { # name, seconds, file of ids
-  local told
-  told=$(wrk -t1 -c16 "-d${2}s" -s benches/queries.lua "http://127.0.0.1:$(cat "$directory/port")/graphql" -- \
+  local output
+  output=$(wrk -t1 -c16 "-d${2}s" -s benches/queries.lua "http://127.0.0.1:$(cat "$directory/port")/graphql" -- \
     "$directory/$1.graphql" ${3:+"$directory/$3"})
-  if grep worthless <<<"$told" >&2; then exit 1; fi
-  tail -1 <<<"$told"
+  if grep worthless <<<"$output" >&2; then exit 1; fi
+  tail -1 <<<"$output"
 }
 entries='nodes { net balanceAfter transaction { txid fee confirmations block { height time } } }'
 ask typename '{ __typename }'

@@ -5,7 +5,7 @@
 #
 # Does nothing when that is there already and not older than the lockfile. Node.js comes from the PATH, as new as the
 # folder's package.json asks for; where there is none, and with --install-node, root on Debian gets it by apt-get, and
-# others are told so with exit code 1. No script of a package is run.
+# others get a message and exit code 1. No script of a package is run.
 set -euo pipefail
 scripts=$(cd "$(dirname "$0")" && pwd)
 

@@ -13,7 +13,7 @@ use tokio_tungstenite::{accept_async_with_config, connect_async_with_config};
 use crate::figures::Figures;
 use crate::subscribers::config;
 
-/// About as long as what is told of a transaction.
+/// About as long as an event of a transaction.
 const FRAME_BYTES: usize = 170;
 
 /// Tells this many websockets so many frames a second for so long.

@@ -34,7 +34,7 @@ use crate::{MEMORY, baseline, fill, latencies, mine, simulated};
 /// Transactions of the chain; and of a block, few, so that telling of it is most of what is measured.
 const TRANSACTIONS: usize = 100_000;
 const IN_BLOCK: usize = 200;
-/// Blocks told to all, and told while some never read: less time than after which the server ends these (10 s).
+/// Blocks sent to all, and sent while some never read: less time than after which the server ends these (10 s).
 const BLOCKS: u32 = 10;
 const BLOCKS_BESIDE_STUCK: u32 = 4;
 const BETWEEN_BLOCKS: Duration = Duration::from_millis(1_500);
@@ -147,7 +147,7 @@ fn many(runtime: &Runtime, node: &SimNode, served: &Served, subscribers: usize, 
     let idle = served.memory()?;
     let each = idle.saturating_sub(before) / u64::try_from(subscribers.max(1))?;
     println!("  each takes {each} bytes of the server's memory");
-    reported_blocks(node, served, &mut listeners, subscribers, BLOCKS)?;
+    measure_blocks(node, served, &mut listeners, subscribers, BLOCKS)?;
 
     let before = served.memory()?;
     let kept: Vec<Socket> = runtime.block_on(async {
@@ -160,7 +160,7 @@ fn many(runtime: &Runtime, node: &SimNode, served: &Served, subscribers: usize, 
     std::thread::sleep(BETWEEN_BLOCKS);
     println!("beside {stuck} websockets that never read:");
     println!("  memory {} MB before, {} MB now", before / 1_000_000, served.memory()? / 1_000_000);
-    reported_blocks(node, served, &mut listeners, subscribers, BLOCKS_BESIDE_STUCK)?;
+    measure_blocks(node, served, &mut listeners, subscribers, BLOCKS_BESIDE_STUCK)?;
     drop(kept);
     Ok(())
 }
@@ -175,8 +175,8 @@ async fn never_reads(address: &str) -> Result<Socket> {
     Ok(socket)
 }
 
-/// Each latency, and of each block the time until the last was told.
-fn reported_blocks(
+/// Each latency, and of each block the time until the last subscriber has it.
+fn measure_blocks(
     node: &SimNode,
     served: &Served,
     listeners: &mut Listeners,

@@ -1,4 +1,4 @@
-//! How soon subscribers are told, and what following a mempool takes, on a simulated node over a chain of the shape of
+//! How soon subscribers receive an event, and what following a mempool takes, on a simulated node over a chain of the shape of
 //! mainnet's.
 //!
 //! ```text
@@ -44,8 +44,8 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// Websockets of each kind.
 const SUBSCRIBERS: usize = 100;
-/// Transactions that are told one by one: so many a second,
-const TOLD_A_SECOND: u32 = 100;
+/// Transactions that are sent one by one: so many a second,
+const SENT_A_SECOND: u32 = 100;
 /// and so many a second while nobody listens and the processor time is taken.
 const FOLLOWED_A_SECOND: u32 = 500;
 /// Blocks that are mined if no other number is given, and whose transactions wait before the first,
@@ -72,7 +72,7 @@ fn main() -> Result<()> {
     let only_loads = numbers.next_if(|argument| argument == "load").is_some();
     let mut number = |default: usize| numbers.next().map_or(Ok(default), |number| number.parse());
     let (transactions, mempool) = (number(1_000_000)?, number(300_000)?);
-    // how long transactions are told, and followed
+    // how long transactions are sent, and followed
     let lasts = Duration::from_secs(u64::try_from(number(30)?)?);
     let blocks = number(BLOCKS)?;
 
@@ -92,19 +92,19 @@ fn main() -> Result<()> {
         return load(directory.path(), &node, &mut payer, mempool);
     }
 
-    let figures = runtime.block_on(baseline::ping(SUBSCRIBERS, TOLD_A_SECOND, Duration::from_secs(10)))?;
+    let figures = runtime.block_on(baseline::ping(SUBSCRIBERS, SENT_A_SECOND, Duration::from_secs(10)))?;
     println!("baseline: a frame to {SUBSCRIBERS} websockets: {figures}");
     let served = Served::start(directory.path(), &node, MEMORY)?;
     served.wait_for_mempool(0)?;
-    reported_transactions(&runtime, &node, &mut payer, &served, lasts)?;
+    measure_transactions(&runtime, &node, &mut payer, &served, lasts)?;
     processor_time(&node, &mut payer, &served, lasts)?;
-    reported_blocks(&runtime, &node, &mut payer, &served, blocks)?;
+    measure_blocks(&runtime, &node, &mut payer, &served, blocks)?;
     served.stop()?;
     load(directory.path(), &node, &mut payer, mempool)
 }
 
 /// From the node's message of a transaction to 100 subscribers, while 100 others wait for blocks.
-fn reported_transactions(
+fn measure_transactions(
     runtime: &Runtime,
     node: &SimNode,
     payer: &mut Payer,
@@ -113,11 +113,11 @@ fn reported_transactions(
 ) -> Result<()> {
     let mut subscribers = subscribe(runtime, served)?;
     let before = served.processor_time()?;
-    let submitted = submit(node, payer, TOLD_A_SECOND, lasts)?;
+    let submitted = submit(node, payer, SENT_A_SECOND, lasts)?;
     std::thread::sleep(LAST_FRAMES);
     let taken = served.processor_time()?.saturating_sub(before);
     let figures = latencies(&submitted, subscribers.received(Kind::Transaction));
-    println!("a transaction to {SUBSCRIBERS} subscribers, {TOLD_A_SECOND} a second: {figures}");
+    println!("a transaction to {SUBSCRIBERS} subscribers, {SENT_A_SECOND} a second: {figures}");
     println!("  {:.1} % of a core", 100.0 * taken.as_secs_f64() / lasts.as_secs_f64());
     let expected = submitted.len() * SUBSCRIBERS;
     ensure!(figures.count() == expected, "{} frames were read of {expected}", figures.count());
@@ -140,7 +140,7 @@ fn processor_time(node: &SimNode, payer: &mut Payer, served: &Served, lasts: Dur
 
 /// From the node's message of each of so many blocks to 100 subscribers, while 100 others wait for transactions. What a block
 /// takes from the mempool arrives again, if there are more blocks than wait.
-fn reported_blocks(runtime: &Runtime, node: &SimNode, payer: &mut Payer, served: &Served, number: usize) -> Result<()> {
+fn measure_blocks(runtime: &Runtime, node: &SimNode, payer: &mut Payer, served: &Served, number: usize) -> Result<()> {
     fill(node, payer, BLOCKS * IN_BLOCK)?;
     served.wait_for_mempool(node.with(|world| world.mempool().len())?)?;
     let mut subscribers = subscribe(runtime, served)?;
@@ -237,7 +237,7 @@ fn submit(node: &SimNode, payer: &mut Payer, a_second: u32, lasts: Duration) -> 
     Ok(submitted)
 }
 
-/// How long what happened was on its way to each who was told.
+/// How long each event was on its way to each subscriber.
 fn latencies(happened: &HashMap<String, Instant>, received: Vec<(String, Instant)>) -> Figures {
     let on_the_way =
         received.into_iter().filter_map(|(what, read)| Some(read.saturating_duration_since(*happened.get(&what)?)));

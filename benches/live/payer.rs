@@ -58,7 +58,7 @@ impl Payer {
         self.confirmed.len()
     }
 
-    /// The transactions of a block that makes many coins of few; they count once the block is told.
+    /// The transactions of a block that makes many coins of few; they count once the block is announced.
     pub(crate) fn spread(&mut self) -> Result<Vec<Transaction>> {
         let mut made = Vec::new();
         while made.len() < SPREAD_IN_BLOCK {

@@ -28,7 +28,7 @@ impl Kind {
         }
     }
 
-    /// What comes right before the id of what is told.
+    /// What stands right before the id of an event.
     const fn before_id(self) -> &'static str {
         match self {
             Kind::Transaction => "\"txid\":\"",
@@ -37,7 +37,7 @@ impl Kind {
     }
 }
 
-/// What was read: by whom, the id of what was told, and when.
+/// What was read: by which subscriber, the id of the event, and when.
 pub(crate) type Read = (Kind, String, Instant);
 
 /// As many websockets of either kind. Dropping them closes all.
@@ -89,7 +89,7 @@ pub(crate) async fn open(address: &str, query: &str) -> Result<Socket> {
     socket.send(Message::text(json!({ "type": "connection_init" }).to_string())).await?;
     let acknowledged = socket.next().await.context("the server closed the websocket")??;
     ensure!(acknowledged.to_text()?.contains("connection_ack"), "the server says {acknowledged}");
-    for (id, query) in [("told", query), ("asked", "{ __typename }")] {
+    for (id, query) in [("events", query), ("asked", "{ __typename }")] {
         let subscribe = json!({ "type": "subscribe", "id": id, "payload": { "query": query } });
         socket.send(Message::text(subscribe.to_string())).await?;
     }

@@ -18,6 +18,6 @@ addEventListener('focusin', ({ target, relatedTarget }) => {
   if (working || !isWithin(target)) return;
   if (relatedTarget instanceof HTMLElement) relatedTarget.focus({ preventScroll: true });
   else target.blur();
-  // a browser scrolls to what takes the focus after it has told of it
+  // a browser scrolls to what takes the focus after the event
   requestAnimationFrame(() => document.querySelector('.graphiql-plugin')?.scrollTo(0, 0));
 });

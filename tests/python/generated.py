@@ -148,7 +148,7 @@ for name, strategy in STRATEGIES.items():
 
 # --- what an answer may be
 
-# What a client may be told that asked for what cannot be had, or for too much; and that a node does not know
+# The codes of a question for what cannot be had, or for too much; and of a node that does not answer
 REFUSALS = {"BAD_USER_INPUT", "QUERY_LIMIT_EXCEEDED", "CURSOR_ORPHANED", "CURSOR_EXPIRED", "FEATURE_DISABLED", "NODE_UNAVAILABLE"}
 
 
