@@ -25,7 +25,13 @@ fn blocks(seed: u64) -> Vec<Arc<Block>> {
 }
 
 fn agrees(indexed: &Indexed, blocks: &[&Block]) {
-    assert_agrees(&indexed.index.snapshot().unwrap(), &Model::of(blocks.iter().copied()));
+    agrees_with(&mut Model::default(), indexed, blocks);
+}
+
+/// As [`agrees`], with the model of other blocks of the same chain.
+fn agrees_with(model: &mut Model, indexed: &Indexed, blocks: &[&Block]) {
+    model.follow(blocks.iter().copied());
+    assert_agrees(&indexed.index.snapshot().unwrap(), model);
 }
 
 #[test]
@@ -34,6 +40,8 @@ fn blocks_are_connected_above_a_cut_and_disconnected_through_it() {
         let blocks = blocks(seed);
         let blocks: Vec<_> = blocks.iter().map(Arc::as_ref).collect();
         let tip = u32::try_from(blocks.len()).unwrap() - 1;
+        let mut model = Model::default();
+        let mut agrees = |indexed: &Indexed, blocks: &[&Block]| agrees_with(&mut model, indexed, blocks);
         // repeated coinbases lie below, above and across these cuts
         for (ends, run) in [(vec![tip], 1), (vec![tip - 45], 7), (vec![0, 101, tip - 47], 1), (vec![tip / 2], 1_000)] {
             let cut = *ends.last().unwrap();

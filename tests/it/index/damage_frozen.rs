@@ -182,7 +182,7 @@ fn a_missing_a_changed_and_an_added_packed_row_is_found() {
 fn any_changed_bit_of_a_packed_row_is_found() {
     let closed = Closed::new(12, false);
     let mut random = Rng::new(13);
-    for round in 0..260 {
+    for round in 0..140 {
         let table = TABLES[round % TABLES.len()];
         let file = &closed.files[usize::try_from(random.below(2)).unwrap()].0;
         closed.restore();
@@ -228,7 +228,7 @@ fn damage_anywhere_in_a_generation_is_reported_or_harmless() {
         let closed = Closed::new(14, lowered);
         assert_eq!(closed.check_files().unwrap(), closed.report);
         let mut random = Rng::new(15);
-        let (rounds, mut damaged) = (100, 0);
+        let (rounds, mut damaged) = (60, 0);
         for round in 0..rounds {
             closed.restore();
             let (path, whole) = &closed.files[round % 2];

@@ -277,7 +277,7 @@ fn blocks_by_hash_keep_the_order_and_the_length_of_the_list() {
     assert_eq!(response["errors"][0]["extensions"], extensions);
 }
 
-/// The stale blocks in the order in which they are told: highest first, those of one height by their hashes.
+/// The stale blocks in the order in which they are listed: highest first, those of one height by their hashes.
 fn expected(stale: &[(u32, Arc<Block>)]) -> Vec<String> {
     let mut sorted = stale.to_vec();
     sorted.sort_by_key(|(height, block)| (*height, block.block_hash().to_byte_array()));

@@ -5,13 +5,13 @@ use std::collections::HashMap;
 use btcgraph::api::{Freshness, Schema};
 use serde_json::Value;
 
-/// The answers so far that were told to last, by their questions.
+/// The answers so far that may be kept, by their questions.
 #[derive(Default)]
 pub(super) struct Kept(HashMap<String, Vec<(Freshness, Value)>>);
 
 impl Kept {
-    /// Keeps an answer as long as it was told to last. Errors: a client that kept an earlier one would not get this one,
-    /// because it does not ask again, or is told that nothing has changed.
+    /// Keeps an answer as long as its headers allow. Errors: a client that kept an earlier one would not get this one,
+    /// because it does not ask again, or is answered that nothing has changed.
     pub(super) fn keep(
         &mut self,
         schema: &Schema,

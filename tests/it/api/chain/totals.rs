@@ -87,13 +87,13 @@ fn assert_range(api: &Api, model: &Model, from: u32, to: u32) {
 #[test]
 fn coins_and_sums_agree_with_the_model_through_growth_reorganisations_and_repeated_coinbases() {
     let (mut chain, mut hostile, mut random) = (SimChain::new(80), Hostile::new(80), Rng::new(80));
-    let (mut api, mut fed) = (Api::of(Network::Regtest, []), Vec::<Arc<Block>>::new());
+    let (mut api, mut fed, mut model) = (Api::of(Network::Regtest, []), Vec::<Arc<Block>>::new(), Model::default());
     let mut check = |chain: &mut SimChain| {
         let active: Vec<_> = chain.active_blocks().cloned().collect();
         let shared = fed.iter().zip(&active).take_while(|(one, other)| one.block_hash() == other.block_hash()).count();
         api.change(u32::try_from(fed.len() - shared).unwrap(), active[shared..].iter().map(Arc::as_ref));
         fed = active;
-        let model = Model::of(fed.iter().map(Arc::as_ref));
+        model.follow(fed.iter().map(Arc::as_ref));
         let tip = u64::from(chain.height().to_u32());
         let mut height = || u32::try_from(random.between(0, tip)).unwrap();
         for _ in 0..4 {

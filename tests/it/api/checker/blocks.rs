@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::figures::{Checked, at, count, holds, int, list, rows, same, sum, text, whole};
 use super::known::Known;
 
-/// What is told of a transaction of a block.
+/// What is answered for a transaction of a block.
 const TRANSACTION: &str =
     "txid state confirmations block { hash } indexInBlock size weight isCoinbase inputCount outputCount
     totalInputValue totalOutputValue fee mempoolEntry { addedAt } merkleProof { blockHash height position merkleBranch root }";

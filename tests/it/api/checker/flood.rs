@@ -8,15 +8,15 @@ use crate::mempool::simulated::start;
 
 /// How often each must happen at least.
 const ENOUGH: [(&str, usize); 9] = [
-    ("arrival", 2_000),
-    ("replacement", 200),
-    ("eviction", 60),
-    ("expiry", 50),
-    ("confirmation", 2_000),
-    ("conflict with a block", 100),
-    ("block", 1_000),
-    ("reorganisation", 100),
-    ("return", 1_000),
+    ("arrival", 1_000),
+    ("replacement", 100),
+    ("eviction", 30),
+    ("expiry", 25),
+    ("confirmation", 1_000),
+    ("conflict with a block", 50),
+    ("block", 500),
+    ("reorganisation", 50),
+    ("return", 500),
 ];
 /// One of so many steps forgets a few of the node's signals.
 const STEPS_A_LOSS: u32 = 60;

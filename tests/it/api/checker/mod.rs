@@ -1,4 +1,4 @@
-//! Whoever asks while everything happens at once is never told two things that do not fit together.
+//! No two answers contradict each other while everything happens at once.
 //!
 //! Two clients ask nested questions the whole time, while transactions, replacements, evictions, blocks and
 //! reorganisations pour into the node behind the index. Nothing is known here of what the node had when an answer was
@@ -44,12 +44,12 @@ use clients::Clients;
 use flood::Flood;
 
 /// How many answers are read, and of how many different states, at least.
-const ANSWERS: usize = 10_000;
-const STATES: usize = 2_000;
+const ANSWERS: usize = 5_000;
+const STATES: usize = 1_000;
 /// After so many steps it is over, enough or not.
-const STEPS: u32 = 8_000;
+const STEPS: u32 = 4_000;
 /// An index that freezes is asked for one in so many of these: each of its answers has to satisfy the same.
-const SHARE_FROZEN: usize = 4;
+const SHARE_FROZEN: usize = 2;
 
 /// An index and a mempool that follow the node, and have come so far that all can be asked.
 fn follow(flood: &Flood, freezes: Option<FreezeBounds>) -> Following {

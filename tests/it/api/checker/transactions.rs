@@ -126,7 +126,7 @@ fn check_outputs(transaction: &Value, state: &str) -> Checked {
     same("what it pays", sum(outputs, "value"), int(transaction, "totalOutputValue"))
 }
 
-/// Whether what is told of an output agrees with what spends it.
+/// Whether what is answered for an output agrees with what spends it.
 fn check_spenders(output: &Value, state: &str) -> Checked {
     let (by, waiting) = (at(output, "spentBy"), list(output, "spentInMempoolBy"));
     let expected = if !is_there(state) {

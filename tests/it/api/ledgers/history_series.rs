@@ -89,17 +89,20 @@ fn points(truth: &Truth, scripts: &Scripts, group: &str, range: (u32, u32), incl
         let totals = scripts.iter().map(|script| height.map(|height| truth.model.totals_at(script, height)));
         totals.flatten().fold((0, 0), |(received, spent), totals| (received + totals.received, spent + totals.spent))
     };
-    let txnums = truth.txnums(scripts);
-    let entries: Vec<_> = txnums.iter().copied().zip(truth.entries(scripts)).collect();
+    // the transactions of each block, and what they return to the scripts that they spend
+    let mut of_block = BTreeMap::<u32, (usize, u64)>::new();
+    for (txnum, entry) in truth.txnums(scripts).iter().zip(truth.entries(scripts)) {
+        let returned = if entry["sentToSelf"] == json!(true) { entry["received"].as_u64().unwrap() } else { 0 };
+        let sum = of_block.entry(truth.height(*txnum)).or_default();
+        *sum = (sum.0 + 1, sum.1 + returned);
+    }
     let mut before = sums(range.0.checked_sub(1));
     let mut found = Vec::new();
     for Expected { seconds, heights } in periods(&truth.model, group, range) {
         let after = heights.last().map_or(before, |last| sums(Some(*last)));
-        let count = txnums.iter().filter(|txnum| heights.contains(&truth.height(**txnum))).count();
-        let returned = entries
-            .iter()
-            .filter(|(txnum, entry)| heights.contains(&truth.height(*txnum)) && entry["sentToSelf"] == json!(true));
-        let returned: u64 = returned.map(|(_, entry)| entry["received"].as_u64().unwrap()).sum();
+        let sums_of_blocks = heights.iter().filter_map(|height| of_block.get(height));
+        let (count, returned) =
+            sums_of_blocks.fold((0, 0), |(count, returned), (more, also)| (count + more, returned + also));
         let block = |height: Option<&u32>| height.map_or(Value::Null, |height| json!({ "height": height }));
         let (start, end) = seconds.unwrap_or_else(|| (time(heights[0]), time(*heights.last().unwrap())));
         if count > 0 || include_empty {

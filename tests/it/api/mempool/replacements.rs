@@ -1,4 +1,4 @@
-//! Transactions that took others' places, and what is told of those that left.
+//! Transactions that replace others, and what is answered for those that left.
 
 use bitcoin::{OutPoint, Transaction, Txid};
 use btcgraph::mempool::{Departure, MempoolLimits};

@@ -383,7 +383,7 @@ fn an_answer_that_comes_to_too_many_bytes_of_transactions_is_refused_with_the_li
     let chain = SimChain::new(24);
     let mut api = Api::empty(Network::Regtest, Limits { transaction_bytes: 2_000, ..Limits::default() });
     api.change(0, chain.active_blocks().map(Arc::as_ref));
-    // the coinbase of genesis has 204 bytes: read once, told as often as it is asked for
+    // the coinbase of genesis has 204 bytes: read once, sent as often as it is asked for
     let reported = |times: usize| {
         let again = (1..times).map(|number| format!(" again{number}: hex")).collect::<Vec<_>>().concat();
         format!("{{ tip {{ height transactions {{ nodes {{ hex{again} }} }} }} }}")

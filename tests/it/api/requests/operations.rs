@@ -1,4 +1,4 @@
-//! What is told of the server, of the index's progress and of the node behind it.
+//! What is answered about the server, the progress of the index and the node behind it.
 
 use std::time::Duration;
 

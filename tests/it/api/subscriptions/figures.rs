@@ -30,7 +30,7 @@ fn subscribe(api: &Api, field: &str) -> Events {
     api.schema.execute_stream(Request::new(format!("subscription {{ event: {field} }}")), None)
 }
 
-/// What is told next, within a time that only a lost event exceeds.
+/// The next event, within a time that only a lost event exceeds.
 async fn next(events: &mut Events) -> Value {
     let response = tokio::time::timeout(Duration::from_secs(10), events.next()).await;
     let mut response = response_json(response.expect("an event arrives").expect("the subscription goes on"));
@@ -38,7 +38,7 @@ async fn next(events: &mut Events) -> Value {
     response["data"]["event"].take()
 }
 
-/// Nothing is told for a while.
+/// No event arrives for a while.
 async fn is_quiet(events: &mut Events) {
     let reported = tokio::time::timeout(PAUSE, events.next()).await;
     assert!(reported.is_err(), "nothing is news: {reported:?}");
@@ -333,7 +333,7 @@ impl Stage {
         self.waiting.push(transaction);
     }
 
-    /// What each reader has who did as he was told, and what he should have.
+    /// What each reader has that applied every event, and what it should have.
     async fn compare(&mut self) {
         for (index, events, has) in &mut self.readers {
             let mut expected_sequence = None;

@@ -1,4 +1,4 @@
-//! What is told of single transactions and outputs, and of those that arrive and are wanted.
+//! The events of single transactions and outputs, and of those that arrive and match a filter.
 
 use async_graphql::futures_util::StreamExt;
 use async_graphql::futures_util::stream::BoxStream;
@@ -53,7 +53,7 @@ fn status_of(transactions: &[&Transaction], until: u32) -> String {
     )
 }
 
-/// A status as it is told of a transaction that is known.
+/// A status as it is sent for a transaction that is known.
 fn status(
     of: &Transaction,
     state: &str,

@@ -54,7 +54,7 @@ impl EventReader {
         Self { wait: std::time::Duration::from_millis(300), ..Self::begin(api, document) }
     }
 
-    /// What it tells until it has told so much, and what it tells more than that.
+    /// The events up to a number of them, and those behind that.
     pub(crate) fn at_least(&mut self, count: usize) -> Vec<Value> {
         let (mut reported, wait) = (Vec::new(), self.wait);
         self.wait = std::time::Duration::from_secs(10);
@@ -259,7 +259,7 @@ fn a_reorganisation_takes_back_the_newest_first_and_confirms_anew() {
         event("CONFIRMED", &three),
     ];
     assert_eq!(short(&events.more()), reorganised);
-    // and back, told to one who stayed and to one who slept through both
+    // and back, sent to one that stayed and to one that was away for both
     let last = &reported(&api, &document(SHOP, "depths: [2], after: null", FIELDS));
     assert_eq!(last, &[] as &[Value]);
     api.change(3, old.iter().map(AsRef::as_ref));
@@ -378,7 +378,7 @@ fn beyond_the_kept_events_come_chain_gap_and_mempool() {
     for (number, event) in rest.iter().enumerate().take(4) {
         assert_eq!(short(&reported(&api, &after(&event["cursor"]))), short(&rest)[number + 1..]);
     }
-    // who has not heard of all that waits is told of the gap again
+    // a subscriber that has not read all that waits receives the gap again
     for event in &rest[4..8] {
         assert_eq!(short(&reported(&api, &after(&event["cursor"]))), short(&rest)[4..]);
     }

@@ -1,4 +1,4 @@
-//! `newBlock`: every block is told once it is connected, from its own state, however slow the reader is.
+//! `newBlock`: every block is sent once it is connected, from its own state, however slow the reader is.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -131,7 +131,7 @@ async fn after_a_reorganisation_the_new_branch_follows_from_the_fork() {
         let reported = json!({ "data": { "newBlock": { "hash": hash(block), "chainStatus": "MAIN" } } });
         assert_eq!(next(&mut blocks).await, reported);
     }
-    // and back again: the blocks of the first branch are connected, and told, anew
+    // and back again: the blocks of the first branch are connected, and sent, anew
     api.change(4, all(&old[2..]));
     for block in &old[2..] {
         assert_eq!(next_hash(&mut blocks).await, hash(block));
@@ -146,7 +146,7 @@ async fn a_reader_that_slept_through_a_reorganisation_goes_on_from_the_fork() {
     let mut api = Api::of_chain(&chain);
     let mut blocks = subscribe(&api, "hash");
     settle(&mut blocks).await;
-    // told up to block 6 of a branch that leaves at block 3
+    // sent up to block 6 of a branch that leaves at block 3
     let old = chain.mine_empty(2).unwrap();
     for block in &old {
         api.connect(block);
@@ -212,7 +212,7 @@ async fn a_block_is_reported_at_the_requested_depth() {
     assert_reports(&mut blocks, [(&genesis, 3)]).await;
     api.connect(&mined[2]);
     assert_reports(&mut blocks, [(&mined[0], 3)]).await;
-    // of several in one commit each is told, from the state behind all of them
+    // of several in one commit each is sent, from the state behind all of them
     api.change(0, all(&mined[3..]));
     assert_reports(&mut blocks, [(&mined[1], 5), (&mined[2], 4), (&mined[3], 3)]).await;
 }
@@ -459,7 +459,7 @@ async fn a_slow_reader_gets_new_states_and_misses_nothing() {
             reported.push(response_json(event)["data"]["event"].take());
         }
     }
-    // each was told of the first of the old ones; of the others none has heard, and none hears
+    // each received the first of the old ones; none received the others, and none will
     let hashes = |blocks: &[Arc<Block>]| blocks.iter().map(|block| json!(hash(block))).collect::<Vec<_>>();
     let [left, joined] = [hashes(&old[..1]), hashes(&new)];
     let with_left: Vec<_> = left.iter().chain(&joined).map(|hash| json!({ "block": { "hash": hash } })).collect();

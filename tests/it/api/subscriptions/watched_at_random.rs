@@ -167,7 +167,7 @@ fn nets(events: &[Value]) -> Vec<Value> {
 #[test]
 fn a_descriptor_is_sent_what_its_scripts_are_sent() {
     let (mut kinds, mut furthest) = (BTreeSet::new(), 0);
-    for seed in 0..6 {
+    for seed in 0..3 {
         let mut world = World::new(seed, 0);
         let arguments = "depths: [2, 4]";
         let mut by_scripts = EventReader::begin(&world.api, &explicit());
@@ -244,7 +244,7 @@ fn a_wallet_beyond_its_gap_is_known_whole_once_the_gap_reaches_it() {
     let scripts: HashSet<_> =
         (0..2).flat_map(|branch| (0..SCRIPTS).map(move |index| script(&wallet(), branch, index))).collect();
     let mut backfilled = 0;
-    for seed in 100..106 {
+    for seed in 100..103 {
         let mut world = World::new(seed, 5);
         let mut stream = EventReader::begin(&world.api, &document("depths: [2]"));
         let mut found = stream.more();

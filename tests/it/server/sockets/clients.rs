@@ -1,5 +1,5 @@
 //! The clients that applications commonly have for subscriptions. tests/web/subscribers.js runs them; this mines when one
-//! waits for a block, and judges what they were told. Apollo Client, which does more than that, has tests/web/apollo.js.
+//! waits for a block, and judges what they received. Apollo Client, which does more than that, has tests/web/apollo.js.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;

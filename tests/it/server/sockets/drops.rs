@@ -49,7 +49,7 @@ impl Running {
     }
 }
 
-/// What the script is told of a state that the server has come to.
+/// What the script is sent of a state that the server has reached.
 fn state(running: &Running, sim: &SimNode) -> Value {
     let head = running.following.assert_catches_up(sim);
     json!({ "sequence": head.mempool.sequence(), "tip": head.tip.hash.to_string() })

@@ -41,7 +41,7 @@ fn heavy(number: usize) -> String {
     format!("subscription {{ newBlock {{ n{number}: height {} }} }}", lists.join(" "))
 }
 
-/// How long each of the answers takes that it gives until it is told to stop, without a break.
+/// How long each of the answers takes that it gives until it is asked to stop, without a break.
 fn watch_over(address: SocketAddr, stop: Arc<AtomicBool>) -> thread::JoinHandle<Vec<Duration>> {
     thread::spawn(move || {
         let mut taken = Vec::new();

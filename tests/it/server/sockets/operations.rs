@@ -1,4 +1,4 @@
-//! Queries, mutations and subscriptions over a websocket: what is told of them, and when.
+//! Queries, mutations and subscriptions over a websocket: what is sent for them, and when.
 
 use std::time::Duration;
 
@@ -112,7 +112,7 @@ async fn a_query_is_sent_once_and_then_named_by_its_hash_on_every_socket() {
             assert!(ask(named(tip.1)).await.contains("PERSISTED_QUERY_NOT_FOUND"));
             assert!(ask(in_full(tip)).await.contains(r#""height":3"#));
         }
-        // the second socket knows what was told to the first
+        // the second socket knows what was sent to the first
         assert!(ask(named(tip.1)).await.contains(r#""height":3"#), "{kind}");
         assert!(ask(in_full(unknown)).await.contains("GRAPHQL_VALIDATION_FAILED"));
         assert!(ask(named(unknown.1)).await.contains("PERSISTED_QUERY_NOT_FOUND"), "what is not executed is not kept");

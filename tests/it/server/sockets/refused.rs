@@ -1,4 +1,4 @@
-//! Subscriptions that are refused before their first event, over each transport: told as errors without data, and then over.
+//! Subscriptions that are refused before their first event, over each transport: errors without data, and then the end.
 
 use btcgraph::server::Options;
 use futures_util::future::join_all;
@@ -10,7 +10,7 @@ use super::{chain, subscribe};
 use crate::support::api::Api;
 use crate::support::test_server::TestServer;
 
-/// What an operation is told over one transport, if that is nothing but a refusal: its errors.
+/// The errors of an operation over one transport, if it is refused.
 async fn refusal(served: &TestServer, transport: &str, document: &str) -> Value {
     let payload = || subscribe("1", document)["payload"].clone();
     match transport {

@@ -1,4 +1,4 @@
-//! Subscriptions that many clients have: executed once for all of them, and told to each.
+//! Subscriptions that many clients have: executed once for all of them, and sent to each.
 
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ async fn fifty_subscribers_of_the_same_are_one_execution_and_all_of_them_count()
     let mut clients = Vec::new();
     for number in 0..50 {
         let mut client = served.client().await;
-        // who comes later is told the same
+        // one that subscribes later receives the same
         ask_with(&mut client, "subscription { newBlock { hash height } }", json!({})).await;
         assert_eq!(subscriptions(&mut watching).await, number + 1);
         clients.push(client);

@@ -125,6 +125,19 @@ impl Model {
         })
     }
 
+    /// Takes back the blocks that are not of this chain, and adds those that are missing.
+    pub(crate) fn follow<'b>(&mut self, chain: impl IntoIterator<Item = &'b Block>) {
+        let chain: Vec<_> = chain.into_iter().collect();
+        let shared = self.blocks.iter().zip(&chain).take_while(|(known, block)| known.hash == block.block_hash());
+        let shared = shared.count();
+        while self.blocks.len() > shared {
+            self.disconnect();
+        }
+        for block in &chain[shared..] {
+            self.connect(block);
+        }
+    }
+
     /// Adds a block.
     pub(crate) fn connect(&mut self, block: &Block) {
         let height = number(self.blocks.len());
