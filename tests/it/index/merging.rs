@@ -45,7 +45,7 @@ fn names(indexed: &Indexed) -> Vec<String> {
 
 #[test]
 fn a_merged_generation_has_the_rows_that_packing_its_blocks_at_once_makes() {
-    for seed in [91, 92, 93] {
+    for seed in [91, 92] {
         // coinbases that come again overwrite outputs within a generation, within a merge and across it
         let blocks = repeated_coinbases(seed, 60);
         let blocks: Vec<_> = blocks.iter().map(Arc::as_ref).collect();
@@ -167,7 +167,7 @@ fn a_merge_that_is_stopped_leaves_the_index_as_it_was() {
 #[test]
 fn random_histories_with_merges_agree_with_the_model() {
     let (mut merged, mut most) = (0, 0);
-    for seed in 300..304 {
+    for seed in 300..302 {
         let (mut history, mut rng) = (History::new(seed, 100), Rng::new(seed));
         history.indexed.index.switch_tables(TABLES).unwrap();
         for _ in 0..60 {
@@ -205,7 +205,7 @@ fn random_histories_with_merges_agree_with_the_model() {
         assert!(is_answered(&live.index.snapshot().unwrap(), &history.blocks));
         assert_eq!(history.indexed.rows(), live.rows());
     }
-    assert!(merged > 12 && most > 3, "{merged} merges of at most {most}");
+    assert!(merged > 6 && most > 3, "{merged} merges of at most {most}");
 }
 
 /// Two generations with their optional tables.

@@ -42,8 +42,8 @@ use straight::Straight;
 use through_node::ThroughNode;
 
 /// How many histories there are, each of 60 steps or more, and how often each kind of event must be seen in all.
-const HISTORIES: u64 = 100;
-const EACH: u64 = 400;
+const HISTORIES: u64 = 60;
+const EACH: u64 = 200;
 
 #[test]
 fn through_any_history_the_index_equals_the_model() {
@@ -62,8 +62,8 @@ fn through_any_history_an_index_fed_blocks_equals_the_model() {
 #[test]
 fn through_any_history_an_index_with_generations_equals_the_model() {
     const ENDS: [&[u32]; 4] = [&[131], &[125], &[40, 128], &[0, 60, 120, 130]];
-    for (ends, first) in ENDS.into_iter().zip((0..).step_by(10)) {
-        runner::run(first..first + 10, || AcrossCut::at(ends));
+    for (ends, first) in ENDS.into_iter().zip((0..).step_by(6)) {
+        runner::run(first..first + 6, || AcrossCut::at(ends));
     }
 }
 
