@@ -4,8 +4,8 @@
 #   usage: scripts/python.sh [--install-python] FOLDER
 #
 # Does nothing when that is there already and not older than requirements.txt. Python comes from the PATH; where there is
-# none that can make environments, and with --install-python, root on Debian gets it by apt-get, and others see that
-# with exit code 1. Nothing is built: only wheels are installed.
+# none that can make environments, and with --install-python, root on Debian gets it by apt-get, and others get a
+# message and exit code 1. Nothing is built: only wheels are installed.
 set -euo pipefail
 scripts=$(cd "$(dirname "$0")" && pwd)
 

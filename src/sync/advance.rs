@@ -305,9 +305,9 @@ impl SyncLoop<'_> {
                 SyncPhase::CatchingUp => SyncState { speed: progress.speed(), ..state },
                 _ => state,
             });
-            // the last block is committed below: nobody should wait for the disk only because it changes many pages
-            let continues = update.tip().map(|tip| tip.hash) != last;
-            if continues && (since.elapsed() > COMMIT_INTERVAL || update.is_full()?) {
+            // the last block is committed below, where it does not wait for the disk, however many pages it changes
+            let is_last = update.tip().map(|tip| tip.hash) == last;
+            if !is_last && (since.elapsed() > COMMIT_INTERVAL || update.is_full()?) {
                 record_writer.write(&mut self.record, &mut update, &change)?;
                 update.commit()?;
                 self.publish_change(std::mem::take(&mut change))?;

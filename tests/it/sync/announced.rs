@@ -23,8 +23,8 @@ const PATIENCE: Duration = Duration::from_mins(1);
 const TIP: &str = "{ tip { height hash } }";
 /// Looks at the node often, so that a block is announced soon.
 const OFTEN: [(&str, &str); 2] = [("BTCGRAPH_NODE__POLL_SECONDS", "1"), ("BTCGRAPH_NODE__PATIENCE_SECONDS", "0")];
-/// So little that a block may change more pages than the cache should hold.
-const LITTLE: (&str, &str) = ("BTCGRAPH_INDEX__MEMORY", "1MiB");
+/// So small that a block may change more pages than the cache should hold.
+const SMALL_MEMORY: (&str, &str) = ("BTCGRAPH_INDEX__MEMORY", "1MiB");
 /// The chain that is followed at first, and another.
 const SEED: u64 = 17;
 const OTHER_SEED: u64 = 18;
@@ -71,7 +71,7 @@ impl Stage {
     fn serve_awaiting(&self, seconds: &str) -> TestProcess {
         let url = self.node.url();
         let login = ["--rpc-url", &url, "--rpc-user", "user", "--rpc-password", "password"].map(Into::into);
-        let variables = [OFTEN[0], OFTEN[1], LITTLE, ("BTCGRAPH_SYNC__LOST_BLOCK_SECONDS", seconds)];
+        let variables = [OFTEN[0], OFTEN[1], SMALL_MEMORY, ("BTCGRAPH_SYNC__LOST_BLOCK_SECONDS", seconds)];
         let log = File::create(self.directory.path().join("log")).unwrap();
         TestProcess::start_logged(&login, self.directory.path(), &variables, log)
     }
@@ -108,11 +108,11 @@ impl Stage {
 
     /// As [`Stage::crash_after_announcing`], on the chain of this seed, which the node has.
     fn crash_after_announcing_on(&self, seed: u64) -> Lost {
-        self.crash_after_announcing_what(|stage, height| stage.set_chain(seed, height))
+        self.crash_after_announcing_block(|height| self.set_chain(seed, height))
     }
 
     /// As [`Stage::crash_after_announcing`], of a block that is mined at the height that it is given.
-    fn crash_after_announcing_what(&self, mut mine: impl FnMut(&Self, u32)) -> Lost {
+    fn crash_after_announcing_block(&self, mut mine: impl FnMut(u32)) -> Lost {
         let mut height = self.node.with(|world| world.chain().height().to_u32()).unwrap();
         // the machine may be so slow that the disk was faster, or the subscription later
         for _ in 0..20 {
@@ -120,7 +120,7 @@ impl Stage {
             served.wait_for_height(height);
             let events = events(&served, "chainEvents { ... on BlockConnected { cursor block { hash } } }");
             height += 1;
-            mine(self, height);
+            mine(height);
             let tip = self.tip();
             let deadline = Instant::now() + PATIENCE;
             let mut row = Value::Null;
@@ -436,13 +436,13 @@ fn a_block_is_announced_ahead_of_the_disk_however_many_pages_it_changes() {
         let paid = vec![owner.output(Amount::from_sat(1_000)); 1_000];
         vec![spend(chain, owner, &[coins.next().unwrap()], paid)]
     };
-    // rows that take more than the half of the cache
+    // rows that take more than half of the cache
     for _ in 0..8 {
         let transactions = fan_out(&chain);
         chain.mine(transactions).unwrap();
     }
     let stage = Stage::of(World::new(chain));
-    let lost = stage.crash_after_announcing_what(|stage, _| {
+    let lost = stage.crash_after_announcing_block(|_| {
         let mine = |world: &mut World| {
             let transactions = fan_out(world.chain());
             world.mine_exactly(transactions, Mining::default()).unwrap();
