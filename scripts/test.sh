@@ -11,6 +11,18 @@ cd "$(dirname "$0")/.."
 # The licence test reads the dependencies of all platforms, which a build alone does not download.
 cargo fetch --locked || echo "test.sh: going on with the dependencies that are already here" >&2
 
+# the program embeds it
+scripts/playground.sh --install-node
+
+mkdir -p target
+BTCGRAPH_SKIPS=$(mktemp "$PWD/target/skips.XXXXXX")
+export BTCGRAPH_SKIPS
+
+# The tests are built meanwhile: what is set up below is downloaded for the most part.
+cargo test --locked --no-run "$@" &
+build=$!
+trap '[ -z "$build" ] || kill "$build" 2>/dev/null || true; rm -f "$BTCGRAPH_SKIPS"' EXIT
+
 if node=$(scripts/bitcoind.sh); then
   export BITCOIND_EXE=$node
 else
@@ -35,17 +47,13 @@ fi
 scripts/tools.sh haproxy nginx=nginx-light bash zsh fish groff=groff-base systemd-analyze=systemd ||
   echo "test.sh: going on without them; the tests that need them will be listed as skipped" >&2
 
-scripts/playground.sh --install-node
-
-mkdir -p target
-BTCGRAPH_SKIPS=$(mktemp "$PWD/target/skips.XXXXXX")
-export BTCGRAPH_SKIPS
-trap 'rm -f "$BTCGRAPH_SKIPS"' EXIT
-
 # tests wait for nodes, browsers and sockets: with two threads a processor a sixth of it is idle
 export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$((5 * $(nproc) / 2))}
 
 status=0
+# what failed to build does so again below
+wait "$build" || true
+build=
 cargo test --locked --no-fail-fast "$@" || status=$?
 
 if [ -s "$BTCGRAPH_SKIPS" ]; then
