@@ -50,7 +50,7 @@ impl MempoolState {
 
     fn update_single(&mut self, entry: &Entry) {
         let before = self.effective_rank(entry);
-        self.chunks.remove(&entry.sequence);
+        self.remove_chunk(entry.sequence);
         self.move_rank(before, self.effective_rank(entry), entry);
     }
 

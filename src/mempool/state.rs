@@ -14,6 +14,7 @@
 
 use std::sync::Arc;
 
+use bitcoin::hashes::Hash;
 use imbl::{OrdMap, OrdSet};
 
 use super::arrivals::Arrivals;
@@ -100,6 +101,47 @@ impl MempoolState {
     pub(super) fn effective_rank(&self, entry: &Entry) -> Rank<FeeFraction> {
         Rank { by: self.effective_feerate(entry), sequence: entry.sequence }
     }
+
+    /// Removes entries from all maps but that of the scripts.
+    ///
+    /// Looks up in one map after the other and removes from it, each in key order: a block removes thousands of entries, and
+    /// neighbouring keys share cache lines.
+    pub(super) fn remove_but_for_scripts(&mut self, removed: &[Arc<Entry>]) {
+        for rank in sorted(removed.iter().map(|entry| self.effective_rank(entry))) {
+            self.by_effective.remove(&rank);
+        }
+        for sequence in sorted(removed.iter().map(|entry| entry.sequence)) {
+            self.remove_chunk(sequence);
+            self.entries.remove(&sequence);
+        }
+        for (txid, sequence) in sorted(removed.iter().map(|entry| (*entry.txid.as_byte_array(), entry.sequence))) {
+            self.txids.remove(&txid, sequence);
+        }
+        for (wtxid, sequence) in sorted(removed.iter().map(|entry| (*entry.wtxid.as_byte_array(), entry.sequence))) {
+            self.wtxids.remove(&wtxid, sequence);
+        }
+        let spends = |entry: &'_ Arc<Entry>| {
+            let sequence = entry.sequence;
+            (0..).zip(entry.outpoints()).map(move |(vin, outpoint)| (outpoint, vin, sequence)).collect::<Vec<_>>()
+        };
+        for (outpoint, vin, sequence) in sorted(removed.iter().flat_map(spends)) {
+            self.spends.remove(&outpoint, vin, sequence);
+        }
+        for rank in sorted(removed.iter().map(|entry| Rank { by: entry.feerate(), sequence: entry.sequence })) {
+            self.by_feerate.remove(&rank);
+        }
+        for rank in sorted(removed.iter().map(|entry| Rank { by: entry.output_value, sequence: entry.sequence })) {
+            self.by_value.remove(&rank);
+        }
+    }
+
+    /// Removes the chunk of a transaction, if it has one. That is looked up before, since to remove what is not there copies the nodes
+    /// on the way to where it would be.
+    pub(super) fn remove_chunk(&mut self, sequence: u64) {
+        if self.chunks.contains_key(&sequence) {
+            self.chunks.remove(&sequence);
+        }
+    }
 }
 
 impl MempoolTotals {
@@ -120,4 +162,11 @@ impl MempoolTotals {
         self.fee = self.fee.saturating_sub(entry.fee);
         self.outputs = self.outputs.saturating_sub(entry.output_count.into());
     }
+}
+
+/// In order, which looks up neighbours after each other.
+pub(super) fn sorted<T: Ord>(all: impl Iterator<Item = T>) -> Vec<T> {
+    let mut sorted: Vec<T> = all.collect();
+    sorted.sort_unstable();
+    sorted
 }

@@ -10,6 +10,7 @@
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
+use std::{panic, thread};
 
 use bitcoin::hashes::Hash;
 use bitcoin::{BlockHash, OutPoint, Txid};
@@ -22,8 +23,12 @@ use super::events::{Departure, MempoolEventKind};
 use super::feerate::Rank;
 use super::limits::{MempoolLimits, NodeMempool};
 use super::snapshot::MempoolSnapshot;
-use super::state::MempoolState;
+use super::state::{MempoolState, sorted};
 use crate::chain::Height;
+
+/// So many transactions are removed together by two threads. To begin one takes as long as to remove ten. The tests of the mempool
+/// remove some both ways.
+const WORTH_A_THREAD: usize = if cfg!(test) { 3 } else { 200 };
 
 /// The unconfirmed transactions of one node; its owner is the only writer. A clone costs a few pointers and is an
 /// independent mempool with the same content.
@@ -304,49 +309,39 @@ impl Mempool {
         entry
     }
 
-    /// Removes entries from all maps, with one event each in their order.
-    ///
-    /// Looks up in one map after the other and removes from it, each in key order: a block removes thousands of entries, and
-    /// neighbouring keys share cache lines.
+    /// Removes entries from all maps, with one event each in their order. Their scripts take as long as all else: another thread
+    /// removes those of many.
     fn remove_entries(&mut self, removed: &[Arc<Entry>], departure: Departure) {
         if removed.is_empty() {
             return;
         }
         self.newest = None;
-        let mut by_txid: Vec<_> = removed.iter().collect();
-        by_txid.sort_unstable_by_key(|entry| entry.txid);
-        for entry in by_txid {
-            self.mark_relatives_changed(entry);
+        // children leave with them, or their prevouts become confirmed, which marks them as changed
+        for entry in removed {
+            self.changed.extend(self.state.parents_of(entry).into_keys());
+        }
+        for entry in removed {
+            self.changed.remove(&entry.sequence);
+        }
+        let mut scripts = std::mem::take(&mut self.state.scripts);
+        let are_removed = thread::scope(|scope| {
+            let scripts = &mut scripts;
+            let begin = move || {
+                thread::Builder::new().name("scripts".into()).spawn_scoped(scope, move || scripts.remove(removed))
+            };
+            let thread = (removed.len() >= WORTH_A_THREAD).then(begin);
+            self.state.remove_but_for_scripts(removed);
+            match thread {
+                Some(Ok(thread)) => thread.join().map_or_else(|panic| panic::resume_unwind(panic), |()| true),
+                // few, or the system refuses the thread
+                Some(Err(_)) | None => false,
+            }
+        });
+        if !are_removed {
+            scripts.remove(removed);
         }
         let state = &mut self.state;
-        for rank in sorted(removed.iter().map(|entry| state.effective_rank(entry))) {
-            state.by_effective.remove(&rank);
-        }
-        for sequence in sorted(removed.iter().map(|entry| entry.sequence)) {
-            state.chunks.remove(&sequence);
-            state.entries.remove(&sequence);
-            self.changed.remove(&sequence);
-        }
-        for (txid, sequence) in sorted(removed.iter().map(|entry| (*entry.txid.as_byte_array(), entry.sequence))) {
-            state.txids.remove(&txid, sequence);
-        }
-        for (wtxid, sequence) in sorted(removed.iter().map(|entry| (*entry.wtxid.as_byte_array(), entry.sequence))) {
-            state.wtxids.remove(&wtxid, sequence);
-        }
-        let spends = |entry: &'_ Arc<Entry>| {
-            let sequence = entry.sequence;
-            (0..).zip(entry.outpoints()).map(move |(vin, outpoint)| (outpoint, vin, sequence)).collect::<Vec<_>>()
-        };
-        for (outpoint, vin, sequence) in sorted(removed.iter().flat_map(spends)) {
-            state.spends.remove(&outpoint, vin, sequence);
-        }
-        for rank in sorted(removed.iter().map(|entry| Rank { by: entry.feerate(), sequence: entry.sequence })) {
-            state.by_feerate.remove(&rank);
-        }
-        for rank in sorted(removed.iter().map(|entry| Rank { by: entry.output_value, sequence: entry.sequence })) {
-            state.by_value.remove(&rank);
-        }
-        state.scripts.remove(removed);
+        state.scripts = scripts;
         for entry in removed {
             state.totals.take(entry);
             state.events.push(MempoolEventKind::Removed { txid: entry.txid, departure }, state.limits.events);
@@ -355,11 +350,15 @@ impl Mempool {
 
     /// Removes the transactions of a block that are in the mempool, and marks the outputs of all of them confirmed.
     fn mine(&mut self, txids: &[Txid], block: BlockHash, height: Height) -> Vec<Arc<Entry>> {
-        let mined: Vec<_> = txids.iter().filter_map(|txid| self.state.get(txid).cloned()).collect();
+        let by_txid = sorted(txids.iter().zip(0_usize..));
+        let found = by_txid.iter().filter_map(|(txid, index)| Some((*index, self.state.get(txid)?.clone())));
+        let mut mined: Vec<_> = found.collect();
+        mined.sort_unstable_by_key(|(index, _)| *index);
+        let mined: Vec<_> = mined.into_iter().map(|(_, entry)| entry).collect();
         self.remove_entries(&mined, Departure::Mined { block, height });
-        for txid in sorted(txids.iter().copied()) {
-            for child in self.state.children_of(&txid).values() {
-                self.change_source(child, &txid, |before| match before {
+        for (txid, _) in by_txid {
+            for child in self.state.children_of(txid).values() {
+                self.change_source(child, txid, |before| match before {
                     PrevoutSource::Confirmed { coinbase, .. } => PrevoutSource::Confirmed { height, coinbase },
                     PrevoutSource::Unconfirmed => PrevoutSource::Confirmed { height, coinbase: false },
                 });
@@ -381,21 +380,8 @@ impl Mempool {
         let changed = Entry { prevouts, ..Entry::clone(spender) };
         self.newest = None;
         let state = &mut self.state;
-        state.scripts.remove(std::slice::from_ref(spender));
-        state.scripts.add(&changed, &state.entries);
+        state.scripts.change_sources(spender, &changed);
         state.entries.insert(changed.sequence, Arc::new(changed));
         self.changed.insert(spender.sequence);
     }
-
-    /// Marks the clusters of an entry's relatives as changed, since it is removed.
-    fn mark_relatives_changed(&mut self, entry: &Entry) {
-        let parents = self.state.parents_of(entry).into_keys();
-        self.changed.extend(parents.chain(self.state.children_of(&entry.txid).into_keys()));
-    }
-}
-
-fn sorted<T: Ord>(all: impl Iterator<Item = T>) -> Vec<T> {
-    let mut sorted: Vec<T> = all.collect();
-    sorted.sort_unstable();
-    sorted
 }

@@ -97,8 +97,7 @@ impl Scripts {
     /// Adds a transaction. `entries` contains at least all transactions that were added before.
     pub(super) fn add(&mut self, entry: &Entry, entries: &Entries) {
         for (key, contribution) in contributions(entry) {
-            if let Some(shared) = self.shared.get_mut(&key) {
-                let shared = Arc::make_mut(shared);
+            if let Some(shared) = self.shared_mut(&key) {
                 shared.totals.add(&contribution);
                 shared.sequences.insert(entry.sequence);
             } else if let Some(first) = self.single.insert(key, entry.sequence) {
@@ -111,7 +110,7 @@ impl Scripts {
         }
     }
 
-    /// Removes transactions, in the state in which they were added.
+    /// Removes transactions in the state in which they were added, or to which [`change_sources`](Self::change_sources) changed them.
     pub(super) fn remove(&mut self, entries: &[Arc<Entry>]) {
         let of = |entry: &Arc<Entry>| {
             let sequence = entry.sequence;
@@ -120,11 +119,10 @@ impl Scripts {
         let mut leaving: Vec<_> = entries.iter().flat_map(of).collect();
         leaving.sort_unstable_by_key(|(key, sequence, _)| (*key, *sequence));
         for (key, sequence, contribution) in leaving {
-            let Some(shared) = self.shared.get_mut(&key) else {
+            let Some(shared) = self.shared_mut(&key) else {
                 self.single.remove(&key);
                 continue;
             };
-            let shared = Arc::make_mut(shared);
             shared.totals.subtract(&contribution);
             shared.sequences.remove(&sequence);
             if let (1, Some(last)) = (shared.sequences.len(), shared.sequences.get_min().copied()) {
@@ -132,6 +130,25 @@ impl Scripts {
                 self.single.insert(key, last);
             }
         }
+    }
+
+    /// Changes the totals from a transaction to the same one, whose prevouts have other sources.
+    pub(super) fn change_sources(&mut self, before: &Entry, after: &Entry) {
+        for ((key, before), after) in contributions(before).into_iter().zip(contributions(after).into_values()) {
+            if before != after
+                && let Some(shared) = self.shared_mut(&key)
+            {
+                shared.totals.subtract(&before);
+                shared.totals.add(&after);
+            }
+        }
+    }
+
+    /// A script of several transactions, to change it. It is looked up before, since to look for one that is to be changed copies the
+    /// nodes on the way there, even if there is none.
+    fn shared_mut(&mut self, key: &ScriptPrefix) -> Option<&mut SharedScript> {
+        let is_there = self.shared.contains_key(key);
+        is_there.then(|| self.shared.get_mut(key)).flatten().map(Arc::make_mut)
     }
 
     pub(super) fn totals(&self, script_hash: &[u8; 32], entries: &Entries) -> ScriptTotals {
