@@ -10,7 +10,7 @@ use super::background::Retry;
 use super::branches::Branches;
 use super::derive::Deriver;
 use super::error::SyncError;
-use super::freeze::{Freezer, Freezing, TIP_SLICE};
+use super::freeze::{Freezer, Freezing};
 use super::mempool::{MempoolSync, PersistentMempool, StepOutcome};
 use super::merge::Merger;
 use super::prefetch::Prefetcher;
@@ -207,6 +207,8 @@ pub(super) struct SyncLoop<'a> {
     tip_checked: Option<Instant>,
     /// Signals that were received and not applied yet.
     signals: Vec<ReceivedSignal>,
+    /// Whether some of what was due before the last round waits for a block that the node has signalled.
+    pub(super) is_work_postponed: bool,
     /// The pause of mempool requests after an unusable answer.
     mempool_backoff: Option<MempoolBackoff>,
     /// Prefetches for the next block.
@@ -247,6 +249,7 @@ impl<'a> SyncLoop<'a> {
             required_space: None,
             tip_checked: None,
             signals: Vec::new(),
+            is_work_postponed: false,
             mempool_backoff: None,
             prefetcher: None,
             branches: Branches::default(),
@@ -259,28 +262,11 @@ impl<'a> SyncLoop<'a> {
 }
 
 impl SyncLoop<'_> {
-    /// Does what is due before a round. Returns false when the stop flag is raised.
-    fn prepare_round(&mut self) -> Result<bool, SyncError> {
-        self.follow.index.ensure_flushing()?;
-        if !self.wait_for_disk_space()? {
-            return Ok(false);
-        }
-        self.write_mempool_when_due()?;
-        self.close_overdue_record(Instant::now())?;
-        self.release_when_due()?;
-        self.freeze_when_due(TIP_SLICE)?;
-        self.derive_when_due(TIP_SLICE)?;
-        Ok(true)
-    }
-
     /// Looks for blocks, if there is a reason to, and then updates the mempool. Branches come last.
     fn round(&mut self) -> Result<RoundOutcome, SyncError> {
         let received = self.receive_signals();
-        let is_about_blocks = |signal: &ReceivedSignal| {
-            matches!(signal.signal, NodeSignal::BlockConnected(_) | NodeSignal::BlockDisconnected(_) | NodeSignal::Lost)
-        };
         let due = self.tip_checked.is_none_or(|checked| checked.elapsed() >= self.follow.poll);
-        if due || !self.has_signals() || self.signals.iter().any(is_about_blocks) {
+        if due || !self.has_signals() || self.signals.iter().any(|received| received.signal.may_change_chain()) {
             match self.sync_chain()? {
                 RoundOutcome::InSync => self.tip_checked = Some(Instant::now()),
                 outcome => {
@@ -420,15 +406,8 @@ impl SyncLoop<'_> {
         Ok(())
     }
 
-    fn write_mempool_when_due(&mut self) -> Result<(), SyncError> {
-        if self.mempool_sync.as_ref().is_some_and(MempoolSync::is_write_due) {
-            self.write_mempool(Instant::now())?;
-        }
-        Ok(())
-    }
-
     /// Persists changes of the mempool. After `until` no new commit starts.
-    fn write_mempool(&mut self, until: Instant) -> Result<(), SyncError> {
+    pub(super) fn write_mempool(&mut self, until: Instant) -> Result<(), SyncError> {
         if self.write_changes(until)?.is_sampled {
             // queries read the samples from the published snapshot
             let chain = Arc::new(self.follow.index.snapshot()?);

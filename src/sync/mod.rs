@@ -29,6 +29,7 @@ mod mempool;
 mod merge;
 mod pipeline;
 mod prefetch;
+mod prepare;
 mod progress;
 mod raw_blocks;
 mod raw_storage;

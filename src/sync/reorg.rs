@@ -219,4 +219,4 @@ impl SyncLoop<'_> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(in crate::sync) mod tests;

@@ -63,6 +63,14 @@ pub enum NodeSignal {
     Lost,
 }
 
+impl NodeSignal {
+    /// Whether the active chain of the node may be another since.
+    #[must_use]
+    pub fn may_change_chain(&self) -> bool {
+        matches!(self, NodeSignal::BlockConnected(_) | NodeSignal::BlockDisconnected(_) | NodeSignal::Lost)
+    }
+}
+
 /// A signal and the time of its arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReceivedSignal {
@@ -116,10 +124,26 @@ impl Signals {
         Ok(signals)
     }
 
+    /// These signals, which arrived now, from no node.
+    #[cfg(test)]
+    pub(crate) fn of(signals: impl IntoIterator<Item = NodeSignal>) -> Signals {
+        let queue = SignalQueue::new(usize::MAX);
+        for signal in signals {
+            queue.push(ReceivedSignal { signal, at: SystemTime::now() });
+        }
+        Signals { queue: Arc::new(queue), connected: Arc::default(), stop: StopFlag::default() }
+    }
+
     /// Takes all queued signals, in order. If [`Lost`](NodeSignal::Lost) is among them, it is the first, and only once.
     #[must_use]
     pub fn drain(&self) -> Vec<ReceivedSignal> {
         self.queue.drain()
+    }
+
+    /// Whether a signal waits after which the active chain of the node may be another.
+    #[must_use]
+    pub fn may_chain_have_changed(&self) -> bool {
+        self.queue.may_chain_have_changed()
     }
 
     /// Whether the connection is open at this moment. While it is not, no signals arrive and the node has to be polled.

@@ -34,6 +34,10 @@ impl SignalQueue {
         self.waiting().drain(..).collect()
     }
 
+    pub(super) fn may_chain_have_changed(&self) -> bool {
+        self.waiting().iter().any(|received| received.signal.may_change_chain())
+    }
+
     fn waiting(&self) -> MutexGuard<'_, VecDeque<ReceivedSignal>> {
         self.waiting.lock()
     }
@@ -43,8 +47,8 @@ impl SignalQueue {
 mod tests {
     use std::time::{Duration, SystemTime};
 
-    use bitcoin::BlockHash;
     use bitcoin::hashes::Hash;
+    use bitcoin::{BlockHash, Txid};
 
     use super::*;
 
@@ -68,6 +72,20 @@ mod tests {
         (1..=3).for_each(|number| queue.push(block(number)));
         assert_eq!(queue.drain(), [block(1), block(2), block(3)]);
         assert_eq!(queue.drain(), []);
+    }
+
+    #[test]
+    fn the_chain_may_have_changed_until_the_signal_of_a_block_is_drained() {
+        let queue = SignalQueue::new(3);
+        let added = NodeSignal::Added { txid: Txid::all_zeros(), mempool_sequence: 1 };
+        for (signal, may_have_changed) in [(added, false), (block(1).signal, true), (added, true)] {
+            queue.push(ReceivedSignal { signal, at: second(1) });
+            assert_eq!(queue.may_chain_have_changed(), may_have_changed);
+        }
+        assert_eq!(queue.drain().len(), 3);
+        assert!(!queue.may_chain_have_changed());
+        queue.push(lost(2));
+        assert!(queue.may_chain_have_changed());
     }
 
     #[test]

@@ -51,6 +51,8 @@ use incoming::{AddOutcome, FetchRequest, Incoming};
 use list::LastList;
 use load::LoadProgress;
 use orphans::Orphans;
+#[cfg(test)]
+pub(in crate::sync) use persistence::MAX_EVENTS;
 use persistence::Persistence;
 pub use persistence::PersistentMempool;
 use queue::Queue;

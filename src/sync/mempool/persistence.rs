@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   start ──► departures, transactions ──► entries that are valid on the current chain ──► the first list adds the rest
-//!   round ──► changes since the last write, by the numbers of events and departures ──► one commit
+//!   round ──► changes since the last write, by the numbers of events and departures ──► commits
 //! ```
 //!
 //! Nothing depends on these rows: what was not written before a crash is requested from the node again, without its
@@ -23,8 +23,11 @@ use crate::mempool::{Departed, Entry, Mempool, MempoolLimits, MempoolSample, Mem
 
 /// The interval between writes.
 const WRITE_INTERVAL: Duration = Duration::from_secs(10);
-/// The most events in one commit.
-const MAX_EVENTS: usize = 5_000;
+/// So many events are written before the interval has passed.
+const DUE_EVENTS: u64 = 5_000;
+/// The most events in one commit. A block that arrives meanwhile waits for the end of the commit. Departures are not counted, nor a
+/// write of all rows.
+pub(in crate::sync) const MAX_EVENTS: usize = 1_000;
 /// One sample is taken in each minute.
 const SAMPLE_INTERVAL: u64 = 60;
 
@@ -167,12 +170,10 @@ impl PersistentMempool {
 }
 
 impl MempoolSync<'_> {
-    /// Whether a write is due: the interval has passed, or enough events for one commit are pending, which spreads the
-    /// write of a long list over several commits.
+    /// Whether a write is due: the interval has passed, or [`DUE_EVENTS`] are pending.
     pub(in crate::sync) fn is_write_due(&self) -> bool {
         let unwritten = self.mempool.sequence().saturating_sub(self.persistence.events);
-        self.persistence.written_at.elapsed() >= WRITE_INTERVAL
-            || usize::try_from(unwritten).is_ok_and(|unwritten| unwritten >= MAX_EVENTS)
+        self.persistence.written_at.elapsed() >= WRITE_INTERVAL || unwritten >= DUE_EVENTS
     }
 
     /// Takes the changes since the last write, which count as written from now on; `None` if there are none.

@@ -6,15 +6,15 @@ use bitcoin::BlockHash;
 use bitcoin::hashes::Hash;
 
 use super::super::follow::{Follow, Until};
-use super::super::mempool::PersistentMempool;
 use super::super::mempool::tests::{arrival, genesis, spending, txid};
+use super::super::mempool::{MAX_EVENTS, PersistentMempool};
 use super::super::wake::Wake;
 use super::*;
 use crate::index::Index;
 use crate::live::Live;
 use crate::mempool::MempoolLimits;
-use crate::node::Node;
 use crate::node::fake::{FakeNode, regtest};
+use crate::node::{Node, Signals};
 use crate::view::Published;
 
 /// A record of one disconnected block, with a transaction that was first seen in second 5.
@@ -45,7 +45,7 @@ fn newest(chain: &Snapshot) -> Reorg {
 }
 
 /// A loop on a node that does not report on its mempool.
-struct Stage {
+pub(in crate::sync) struct Stage {
     _fake: FakeNode,
     node: Node,
     published: Published,
@@ -54,7 +54,7 @@ struct Stage {
 }
 
 impl Stage {
-    fn new() -> Self {
+    pub(in crate::sync) fn new() -> Self {
         let fake = FakeNode::start(regtest);
         let node = Node::connect(fake.options()).unwrap();
         Self { _fake: fake, node, published: Published::default(), live: Live::default(), wake: Wake::default() }
@@ -62,24 +62,34 @@ impl Stage {
 
     /// Resumes the record.
     fn begin<'a>(&'a self, index: &'a mut Index, mempool: &'a mut PersistentMempool) -> SyncLoop<'a> {
-        let mut following = SyncLoop::new(Follow {
+        let mut following = self.following(index, mempool, None);
+        following.publish_chain().unwrap();
+        following.resume_record().unwrap();
+        following
+    }
+
+    /// The loop before its first round.
+    pub(in crate::sync) fn following<'a>(
+        &'a self,
+        index: &'a mut Index,
+        mempool: &'a mut PersistentMempool,
+        signals: Option<&'a Signals>,
+    ) -> SyncLoop<'a> {
+        SyncLoop::new(Follow {
             node: &self.node,
             index,
             published: &self.published,
             live: &self.live,
             mempool: Some(mempool),
             withheld: None,
-            signals: None,
+            signals,
             until: Until::Stopped,
             poll: Duration::from_secs(1),
             wake: &self.wake,
             connections: NonZeroUsize::MIN,
             buffer_bytes: 1 << 20,
             freezing: None,
-        });
-        following.publish_chain().unwrap();
-        following.resume_record().unwrap();
-        following
+        })
     }
 }
 
@@ -108,11 +118,10 @@ fn a_record_waits_ten_minutes_for_the_outcome() {
 
 #[test]
 fn a_record_stays_open_until_a_large_mempool_is_written() {
-    // the most changes in one commit
-    const AT_ONCE: u32 = 5_000;
+    let at_once = u32::try_from(MAX_EVENTS).unwrap();
     let (_directory, mut index) = with_record();
     let mut persistent = PersistentMempool::load(&index, MempoolLimits::default()).unwrap();
-    for vout in 0..=AT_ONCE {
+    for vout in 0..=at_once {
         persistent.mempool.add(arrival(&spending(&[bitcoin::OutPoint { txid: txid(7), vout }]))).unwrap();
     }
     let stage = Stage::new();
@@ -124,10 +133,10 @@ fn a_record_stays_open_until_a_large_mempool_is_written() {
         (chain.persisted_mempool().unwrap().count(), newest(&chain))
     };
     let (written, reorg) = finish(false);
-    assert_eq!(u32::try_from(written).unwrap(), AT_ONCE);
+    assert_eq!(u32::try_from(written).unwrap(), at_once);
     // no other place has these times
     assert_eq!((reorg.outcome, reorg.first_seen), (None, vec![(txid(1), 5)]));
     let (written, reorg) = finish(true);
-    assert_eq!(u32::try_from(written).unwrap(), AT_ONCE + 1);
+    assert_eq!(u32::try_from(written).unwrap(), at_once + 1);
     assert!(reorg.outcome.is_some() && reorg.first_seen.is_empty(), "{reorg:?}");
 }

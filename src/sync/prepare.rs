@@ -1,0 +1,95 @@
+//! What is due before a round of the loop.
+
+use std::time::{Duration, Instant};
+
+use super::error::SyncError;
+use super::follow::SyncLoop;
+use super::freeze::TIP_SLICE;
+use super::mempool::MempoolSync;
+use crate::node::Signals;
+
+/// The longest time in which writes of the mempool begin. A round takes in new transactions after it.
+const WRITE_SLICE: Duration = Duration::from_millis(100);
+
+/// Some of what is due.
+type Work<Loop> = fn(&mut Loop) -> Result<(), SyncError>;
+
+impl SyncLoop<'_> {
+    /// Does what is due before a round. Clients wait for a block: if the node has signalled one, all that may come later is postponed,
+    /// for one round at most. Returns false when the stop flag is raised.
+    pub(super) fn prepare_round(&mut self) -> Result<bool, SyncError> {
+        self.follow.index.ensure_flushing()?;
+        if !self.wait_for_disk_space()? {
+            return Ok(false);
+        }
+        self.close_overdue_record(Instant::now())?;
+        self.release_when_due()?;
+        let may_postpone = !std::mem::take(&mut self.is_work_postponed);
+        let postponable: [Work<Self>; 3] = [
+            Self::write_mempool_when_due,
+            |following| following.freeze_when_due(TIP_SLICE),
+            |following| following.derive_when_due(TIP_SLICE),
+        ];
+        for work in postponable {
+            if may_postpone && self.may_chain_have_changed() {
+                self.is_work_postponed = true;
+                break;
+            }
+            work(self)?;
+        }
+        Ok(true)
+    }
+
+    /// Whether the node has sent a signal, not taken yet, after which its active chain may be another.
+    fn may_chain_have_changed(&self) -> bool {
+        self.follow.signals.is_some_and(Signals::may_chain_have_changed)
+    }
+
+    /// Persists changes of the mempool if that is due, at least one commit of them. More begin until all is persisted, the node signals a
+    /// block, the disk lacks space, the stop flag is raised, or the slice of time is over; the next round goes on.
+    fn write_mempool_when_due(&mut self) -> Result<(), SyncError> {
+        let until = Instant::now() + WRITE_SLICE;
+        while self.mempool_sync.as_ref().is_some_and(MempoolSync::is_write_due) {
+            self.write_mempool(Instant::now())?;
+            let stops = self.follow.node.stop().is_raised() || !self.follow.index.required_space().is_free();
+            if stops || self.may_chain_have_changed() || Instant::now() >= until {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bitcoin::hashes::Hash;
+    use bitcoin::{BlockHash, OutPoint};
+
+    use super::super::mempool::tests::{arrival, genesis, spending, txid};
+    use super::super::mempool::{MAX_EVENTS, PersistentMempool};
+    use super::super::reorg::tests::Stage;
+    use super::*;
+    use crate::mempool::MempoolLimits;
+    use crate::node::NodeSignal;
+
+    #[test]
+    fn writes_of_the_mempool_wait_one_round_for_a_block() {
+        let (_directory, mut index) = genesis();
+        let mut persistent = PersistentMempool::load(&index, MempoolLimits::default()).unwrap();
+        for vout in 0..6_000 {
+            persistent.mempool.add(arrival(&spending(&[OutPoint { txid: txid(7), vout }]))).unwrap();
+        }
+        let (stage, block) = (Stage::new(), BlockHash::from_byte_array([9; 32]));
+        let signals = Signals::of([NodeSignal::BlockConnected(block)]);
+        let mut following = stage.following(&mut index, &mut persistent, Some(&signals));
+        let mut written_after_a_round = || {
+            assert!(following.prepare_round().unwrap());
+            following.follow.index.snapshot().unwrap().persisted_mempool().unwrap().count()
+        };
+        assert_eq!(written_after_a_round(), 0, "the block is first");
+        assert_eq!(written_after_a_round(), MAX_EVENTS, "as few as possible, since a block is there again");
+        assert_eq!(written_after_a_round(), MAX_EVENTS);
+        let _ = signals.drain();
+        assert_eq!(written_after_a_round(), 2 * MAX_EVENTS, "fewer than are due are left");
+    }
+}
