@@ -11,8 +11,8 @@ use crate::node::Signals;
 /// The longest time in which writes of the mempool begin. A round takes in new transactions after it.
 const WRITE_SLICE: Duration = Duration::from_millis(100);
 
-/// Some of what is due.
-type Work<Loop> = fn(&mut Loop) -> Result<(), SyncError>;
+/// Some of what is due before a round.
+type PostponableWork<Loop> = fn(&mut Loop) -> Result<(), SyncError>;
 
 impl SyncLoop<'_> {
     /// Does what is due before a round. Clients wait for a block: if the node has signalled one, all that may come later is postponed,
@@ -25,7 +25,7 @@ impl SyncLoop<'_> {
         self.close_overdue_record(Instant::now())?;
         self.release_when_due()?;
         let may_postpone = !std::mem::take(&mut self.is_work_postponed);
-        let postponable: [Work<Self>; 3] = [
+        let postponable: [PostponableWork<Self>; 3] = [
             Self::write_mempool_when_due,
             |following| following.freeze_when_due(TIP_SLICE),
             |following| following.derive_when_due(TIP_SLICE),
