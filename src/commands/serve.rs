@@ -16,7 +16,7 @@ use btcgraph::mempool::MempoolSnapshot;
 use btcgraph::node::{Node, NodeError, NodeMetrics, NodeOptions, Signals, StopFlag};
 use btcgraph::server::admin::{Admin, NotNotified};
 use btcgraph::server::{self, AllowedOperations, Draining, TokenPolicy, metrics::Metrics};
-use btcgraph::settings::{ListenAddress, ServerSettings, Settings};
+use btcgraph::settings::{ListenAddress, RawTransactions, ServerSettings, Settings};
 use btcgraph::sync::{self, Follow, PersistentMempool, Until, Wake, Withheld};
 use btcgraph::view::{NodeLimits, Published};
 use clap::Args;
@@ -73,7 +73,7 @@ pub(super) async fn run(
     let published = Published::with_node_limits(node_limits(settings)).with_longest_silence(settings.longest_silence());
     let live = Live::default();
     let limits = settings.limits;
-    let options = options_of(&limits, &settings.server, lazy.is_some())?;
+    let options = options_of(&limits, &settings.server, reads_wait(settings, lazy.is_some()))?;
     let schema = api::schema(published.clone(), live.clone(), limits, features_of(settings)?);
     let index = open_index(settings, lazy.as_deref()).await?;
     // before there is anything that they could wait for
@@ -309,7 +309,14 @@ fn listen(node: &Node, wake: &Wake, stop: &StopFlag, release: Release<'_>) -> Re
     Ok(Some(Signals::start(&endpoint, SIGNAL_CAPACITY, stop, move || wake.wake())?))
 }
 
-fn options_of(limits: &Limits, settings: &ServerSettings, waits_for_store: bool) -> Result<server::Options, Failure> {
+/// Whether reads of the index may wait for another machine: for a store of published blocks, or for the node, if it has the bytes of
+/// frozen blocks and its block files are not here.
+fn reads_wait(settings: &Settings, is_lazy: bool) -> bool {
+    let may_be_with_node = settings.index.raw_transactions != RawTransactions::Index;
+    is_lazy || (may_be_with_node && settings.node.blocks_dir().is_none())
+}
+
+fn options_of(limits: &Limits, settings: &ServerSettings, reads_wait: bool) -> Result<server::Options, Failure> {
     let allowed_operations = settings.allowed_operations().map(AllowedOperations::read).transpose();
     let allowed_operations =
         allowed_operations.or_exit(Exit::Usage, "the setting server.allowed_operations is wrong")?;
@@ -333,7 +340,7 @@ fn options_of(limits: &Limits, settings: &ServerSettings, waits_for_store: bool)
         allowed_operations,
         public_metrics: settings.metrics,
         draining: Draining::default(),
-        waits_for_store,
+        reads_wait,
     })
 }
 
@@ -356,6 +363,7 @@ fn write_port(file: Option<&Path>, address: SocketAddr) -> Result<(), Failure> {
 mod tests {
     use btcgraph::index::{ObservedLimits, OptionalTables};
     use btcgraph::mempool::MempoolLimits;
+    use std::path::PathBuf;
     use std::sync::Mutex;
     use std::thread;
     use std::time::Instant;
@@ -374,6 +382,17 @@ mod tests {
         let mut settings = NodeOptions::new(bitcoin::Network::Regtest, sim.url(), auth);
         settings.retry.patience = Duration::ZERO;
         (sim, Node::connect(settings).unwrap())
+    }
+
+    #[test]
+    fn reads_wait_for_a_store_and_for_a_node_without_block_files() {
+        let mut settings = defaults();
+        assert!(!reads_wait(&settings, false), "its files are beside the cookie of a node on this machine");
+        assert!(reads_wait(&settings, true));
+        settings.node.blocks_dir = PathBuf::new();
+        assert!(reads_wait(&settings, false));
+        settings.index.raw_transactions = RawTransactions::Index;
+        assert!(!reads_wait(&settings, false));
     }
 
     #[test]
@@ -400,10 +419,14 @@ mod tests {
         }
     }
 
+    fn defaults() -> Settings {
+        let platform = Platform { home: "/h".into(), data: "/d".into(), node_data: "/n".into(), memory: None };
+        Settings::load(&Sources { platform: Some(platform), ..Sources::default() }).unwrap()
+    }
+
     #[test]
     fn the_defaults_of_the_settings_are_those_of_the_modules() {
-        let platform = Platform { home: "/h".into(), data: "/d".into(), node_data: "/n".into(), memory: None };
-        let settings = Settings::load(&Sources { platform: Some(platform), ..Sources::default() }).unwrap();
+        let settings = defaults();
         assert_eq!(settings.limits, Limits::default());
         assert_eq!(node_limits(&settings), NodeLimits::default());
         assert_eq!(settings.longest_silence(), Published::default().longest_silence());

@@ -34,8 +34,9 @@ pub struct Options {
     pub public_metrics: bool,
     /// Whether it shows itself as not ready.
     pub draining: Draining,
-    /// Whether reads of the index may wait for a store of published blocks, which takes a thread each.
-    pub waits_for_store: bool,
+    /// Whether reads of the index may wait for another machine, which takes a thread each: for a store of published blocks, or for a
+    /// node whose block files are not here.
+    pub reads_wait: bool,
 }
 
 impl Default for Options {
@@ -52,7 +53,7 @@ impl Default for Options {
             ready_blocks: 1,
             public_metrics: false,
             draining: Draining::default(),
-            waits_for_store: false,
+            reads_wait: false,
         }
     }
 }

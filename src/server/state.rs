@@ -52,7 +52,7 @@ impl ServerState {
         let counters = metrics.server();
         let admission = Arc::new(Admission::new(&limits, counters.clone()));
         let service =
-            GraphqlService::new(schema.clone(), admission.clone(), &limits, counters.clone(), options.waits_for_store)?;
+            GraphqlService::new(schema.clone(), admission.clone(), &limits, counters.clone(), options.reads_wait)?;
         service.register(&metrics).map_err(io::Error::other)?;
         let authenticator = Arc::new(Authenticator::new(options.token_policy.clone()));
         let exemptions = Arc::new(Exemptions::new(options.proxies.clone(), options.limit_loopback));

@@ -75,8 +75,8 @@ impl From<ExecutionError> for ServerError {
 pub(crate) struct ExecutionPool {
     threads: Threads,
     slots: Arc<PoolSlots>,
-    /// Whether reads of the index wait for a store, for as long as that takes.
-    waits_for_store: bool,
+    /// Whether reads of the index may wait for another machine, for as long as that takes.
+    reads_wait: bool,
 }
 
 /// The slots, which outlive the threads in executions that still have one.
@@ -174,7 +174,7 @@ const STACK: usize = 8 << 20;
 
 const THREAD_NAME: &str = "execution";
 
-/// The most threads beside those of the cores, for executions and events that wait for a store.
+/// The most threads beside those of the cores, for executions and events that wait for another machine.
 const MOST_WAITING: usize = 64;
 
 thread_local! {
@@ -194,19 +194,19 @@ fn on_threads_with_stack(builder: &mut Builder) -> io::Result<Runtime> {
 }
 
 impl ExecutionPool {
-    /// Starts as many threads as there are cores; and if reads of the index wait for a store of published blocks, one for each slot
+    /// Starts as many threads as there are cores; and if reads of the index may wait for another machine, one for each slot
     /// beside them, up to [`MOST_WAITING`], so that executions that wait do not keep others from their threads.
     ///
     /// Errors: the operating system refuses.
-    pub(crate) fn start(limits: &Limits, waits_for_store: bool) -> io::Result<Self> {
+    pub(crate) fn start(limits: &Limits, reads_wait: bool) -> io::Result<Self> {
         let mut builder = Builder::new_multi_thread();
         builder.thread_name(THREAD_NAME).thread_stack_size(STACK).enable_all();
-        if waits_for_store {
+        if reads_wait {
             let cores = available_parallelism().map_or(1, NonZero::get);
             builder.worker_threads(cores + limits.executions.saturating_mul(2).min(MOST_WAITING));
         }
         let runtime = builder.build()?;
-        Ok(Self { threads: Threads(Some(runtime)), slots: Arc::new(PoolSlots::new(limits)), waits_for_store })
+        Ok(Self { threads: Threads(Some(runtime)), slots: Arc::new(PoolSlots::new(limits)), reads_wait })
     }
 
     /// How many executions run now, and how many wait.
@@ -252,7 +252,7 @@ impl ExecutionPool {
     /// Whether an execution that has taken a slot may begin on this thread: no other has one.
     fn may_begin_here(&self) -> bool {
         let has_others = || Handle::try_current().is_ok_and(|runtime| runtime.metrics().num_workers() > 1);
-        !self.waits_for_store && HAS_STACK.get() && self.load().0 == 1 && has_others()
+        !self.reads_wait && HAS_STACK.get() && self.load().0 == 1 && has_others()
     }
 }
 
@@ -388,13 +388,13 @@ mod tests {
 
     #[test]
     fn an_execution_begins_on_the_thread_of_its_connection_while_no_other_has_a_slot() {
-        let pool = |waits_for_store| {
+        let pool = |reads_wait| {
             let limits = Limits { executions: 2, timeout: LONG, ..Limits::default() };
-            ExecutionPool::start(&limits, waits_for_store).unwrap()
+            ExecutionPool::start(&limits, reads_wait).unwrap()
         };
         let connections = on_threads_with_stack(Builder::new_multi_thread().worker_threads(2)).unwrap();
         assert_eq!(places(&connections, pool(false)), (Place::Connection, Place::Pool));
-        assert_eq!(places(&connections, pool(true)), (Place::Pool, Place::Pool), "it may wait for a store");
+        assert_eq!(places(&connections, pool(true)), (Place::Pool, Place::Pool), "it may wait for another machine");
 
         let busy = pool(false);
         let _executing = busy.slots.executions.clone().try_acquire_owned().unwrap();

@@ -73,9 +73,9 @@ impl GraphqlService {
         admission: Arc<Admission>,
         limits: &Limits,
         metrics: Arc<ServerMetrics>,
-        waits_for_store: bool,
+        reads_wait: bool,
     ) -> io::Result<Self> {
-        let pool = Arc::new(ExecutionPool::start(limits, waits_for_store)?);
+        let pool = Arc::new(ExecutionPool::start(limits, reads_wait)?);
         let fanout = Fanout::new(schema.open_subscriptions().clone());
         let subscription_memory = MemoryBudget::of_subscriptions(limits.subscription_bytes);
         let introspection = IntrospectionCache::new();
