@@ -18,10 +18,15 @@ mkdir -p target
 BTCGRAPH_SKIPS=$(mktemp "$PWD/target/skips.XXXXXX")
 export BTCGRAPH_SKIPS
 
-# The tests are built meanwhile: what is set up below is downloaded for the most part.
-cargo test --locked --no-run "$@" &
-build=$!
-trap '[ -z "$build" ] || kill "$build" 2>/dev/null || true; rm -f "$BTCGRAPH_SKIPS"' EXIT
+# All tests are built meanwhile: what is set up below is downloaded for the most part. In a process group of its own, which ends whole.
+build=
+if [ $# -eq 0 ]; then
+  set -m
+  cargo test --locked --no-run &
+  build=$!
+  set +m
+fi
+trap '[ -z "$build" ] || kill -- "-$build" 2>/dev/null || true; rm -f "$BTCGRAPH_SKIPS"' EXIT
 
 if node=$(scripts/bitcoind.sh); then
   export BITCOIND_EXE=$node
@@ -51,8 +56,8 @@ scripts/tools.sh haproxy nginx=nginx-light bash zsh fish groff=groff-base system
 export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$((5 * $(nproc) / 2))}
 
 status=0
-# what failed to build does so again below
-wait "$build" || true
+# what fails to build fails again below
+[ -z "$build" ] || wait "$build" || true
 build=
 cargo test --locked --no-fail-fast "$@" || status=$?
 

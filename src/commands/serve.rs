@@ -310,7 +310,8 @@ fn listen(node: &Node, wake: &Wake, stop: &StopFlag, release: Release<'_>) -> Re
 }
 
 /// Whether reads of the index may wait for another machine: for a store of published blocks, or for the node, if it has the bytes of
-/// frozen blocks and its block files are not here.
+/// frozen blocks and no directory of its block files is known. That the directory may be unreadable is left out, and the time in which
+/// the bytes are copied from the node.
 fn reads_wait(settings: &Settings, is_lazy: bool) -> bool {
     let may_be_with_node = settings.index.raw_transactions != RawTransactions::Index;
     is_lazy || (may_be_with_node && settings.node.blocks_dir().is_none())

@@ -26,7 +26,7 @@ use super::snapshot::MempoolSnapshot;
 use super::state::{MempoolState, sorted};
 use crate::chain::Height;
 
-/// So many transactions are removed together by two threads. To begin one takes as long as to remove ten. The tests of the mempool
+/// From so many on, transactions are removed by two threads. To begin one takes as long as to remove ten. The tests of the mempool
 /// remove some both ways.
 const WORTH_A_THREAD: usize = if cfg!(test) { 3 } else { 200 };
 

@@ -126,6 +126,7 @@ fn run_rounds(following: &mut SyncLoop<'_>) -> Result<(), SyncError> {
                 match outcome {
                     RoundOutcome::Progressed => Duration::ZERO,
                     RoundOutcome::RemovalsDelayed => REMOVAL_PAUSE,
+                    RoundOutcome::InSync | RoundOutcome::ChainMoving if following.is_work_postponed => Duration::ZERO,
                     RoundOutcome::InSync | RoundOutcome::ChainMoving => following.follow.poll,
                 }
             }

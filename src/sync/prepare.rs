@@ -15,8 +15,8 @@ const WRITE_SLICE: Duration = Duration::from_millis(100);
 type PostponableWork<Loop> = fn(&mut Loop) -> Result<(), SyncError>;
 
 impl SyncLoop<'_> {
-    /// Does what is due before a round. Clients wait for a block: if the node has signalled one, all that may come later is postponed,
-    /// for one round at most. Returns false when the stop flag is raised.
+    /// Does what is due before a round. Clients wait for a block: if the node has signalled one, writes of the mempool, freezing and
+    /// deriving are postponed, for one round at most. Returns false when the stop flag is raised.
     pub(super) fn prepare_round(&mut self) -> Result<bool, SyncError> {
         self.follow.index.ensure_flushing()?;
         if !self.wait_for_disk_space()? {
