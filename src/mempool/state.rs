@@ -135,9 +135,9 @@ impl MempoolState {
         }
     }
 
-    /// Removes the chunk of a transaction, if it has one. That is looked up before, since to remove what is not there copies the nodes
-    /// on the way to where it would be.
+    /// Removes the chunk of a transaction, if it has one.
     pub(super) fn remove_chunk(&mut self, sequence: u64) {
+        // a removal copies the nodes on its way, even to a key that is not there
         if self.chunks.contains_key(&sequence) {
             self.chunks.remove(&sequence);
         }

@@ -144,11 +144,13 @@ impl Scripts {
         }
     }
 
-    /// A script of several transactions, to change it. It is looked up before, since to look for one that is to be changed copies the
-    /// nodes on the way there, even if there is none.
+    /// A script of several transactions, to change it.
     fn shared_mut(&mut self, key: &ScriptPrefix) -> Option<&mut SharedScript> {
-        let is_there = self.shared.contains_key(key);
-        is_there.then(|| self.shared.get_mut(key)).flatten().map(Arc::make_mut)
+        // a look-up for a change copies the nodes on its way, even to a key that is not there
+        if !self.shared.contains_key(key) {
+            return None;
+        }
+        self.shared.get_mut(key).map(Arc::make_mut)
     }
 
     pub(super) fn totals(&self, script_hash: &[u8; 32], entries: &Entries) -> ScriptTotals {
