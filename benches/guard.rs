@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 use async_graphql::parser::parse_query;
 use async_graphql::{Executor, Request};
 use btcgraph::api::{self, Features, Schema};
+use btcgraph::execution::guard;
 use btcgraph::limits::Limits;
 use btcgraph::live::Live;
-use btcgraph::server::guard;
 use btcgraph::view::Published;
 use tokio::runtime::Runtime;
 

@@ -14,13 +14,14 @@
 //!   view/      one published Head  ─────────────┤
 //!     │                                         │
 //!   api/       the GraphQL schema  ◄────────────┘
-//!   server/    HTTP, websocket, limits, playground
+//!   execution/ what clients send, admitted, executed and shared
+//!   server/    HTTP, websocket, connections, playground
 //!   webhooks/  the same events, sent to URLs
 //!   fleet/     frozen blocks of the index, published to an object store and joined from there
 //! ```
 //!
 //! `chain/` is the ground all of them stand on: Bitcoin as such, without I/O. `limits/` declares what clients may ask
-//! for, how often and how long. `outbound/` connects to URLs of the operator. `sim/` makes chains,
+//! for, how often and how long, `metrics/` is what Prometheus reads. `outbound/` connects to URLs of the operator. `sim/` makes chains,
 //! and a node over them, for tests, loads and the demo.
 //!
 //! The index, the mempool, the view of both, what keeps them current, and the simulator are the package `btcgraph-core`, with
@@ -33,8 +34,10 @@
 pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), env!("COMMIT_IN_PARENTHESES"));
 
 pub mod api;
+pub mod execution;
 pub mod fleet;
 pub mod limits;
+pub mod metrics;
 pub mod outbound;
 pub mod rates;
 pub mod server;

@@ -3,7 +3,7 @@
 #![no_main]
 
 use btcgraph::limits::Limits;
-use btcgraph::server::guard::admit;
+use btcgraph::execution::guard::admit;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use btcgraph::index::IndexMetrics;
 use btcgraph::live::Live;
+use btcgraph::metrics::{MetricKind, Metrics, MetricsError, Sample, number};
 use btcgraph::node::{FAILURES, Interface, NodeMetrics};
-use btcgraph::server::metrics::{MetricKind, Metrics, MetricsError, Sample, number};
 use btcgraph::settings::Settings;
 use btcgraph::view::{Head, Published, SyncState};
 use btcgraph::webhooks::HookMetrics;

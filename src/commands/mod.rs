@@ -28,7 +28,7 @@ mod webhooks;
 use std::time::Duration;
 
 use bitcoin::BlockHash;
-use btcgraph::server;
+use btcgraph::execution;
 use btcgraph::settings::Settings;
 use clap::{CommandFactory, Parser, Subcommand};
 use tokio_util::sync::CancellationToken;
@@ -157,7 +157,7 @@ fn until_stopped(
 ) -> Result<(), Failure> {
     logging::start(&settings.log)?;
     panics::log();
-    let runtime = server::runtime().or_exit(Exit::Failed, "cannot start the runtime")?;
+    let runtime = execution::runtime().or_exit(Exit::Failed, "cannot start the runtime")?;
     let result = runtime.block_on(async {
         let stop = shutdown::on_signal().or_exit(Exit::Failed, "cannot listen for signals")?;
         command(settings, stop).await

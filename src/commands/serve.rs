@@ -8,14 +8,16 @@ use std::time::Duration;
 
 use bitcoin::BlockHash;
 use btcgraph::api::{self, Features};
+use btcgraph::execution::AllowedOperations;
 use btcgraph::fleet::LazyJoin;
 use btcgraph::index::{Index, IndexError, Patience};
 use btcgraph::limits::Limits;
 use btcgraph::live::Live;
 use btcgraph::mempool::MempoolSnapshot;
+use btcgraph::metrics::Metrics;
 use btcgraph::node::{Node, NodeError, NodeMetrics, NodeOptions, Signals, StopFlag};
 use btcgraph::server::admin::{Admin, NotNotified};
-use btcgraph::server::{self, AllowedOperations, Draining, TokenPolicy, metrics::Metrics};
+use btcgraph::server::{self, Draining, TokenPolicy};
 use btcgraph::settings::{ListenAddress, RawTransactions, ServerSettings, Settings};
 use btcgraph::sync::{self, Follow, PersistentMempool, Until, Wake, Withheld};
 use btcgraph::view::{NodeLimits, Published};

@@ -1,8 +1,8 @@
 //! The options of a server.
 
+use crate::execution::document::allowed::AllowedOperations;
 use crate::limits::Limits;
 use crate::server::auth::authenticator::TokenPolicy;
-use crate::server::document::allowed::AllowedOperations;
 use crate::server::draining::Draining;
 use crate::server::limits::client_ip::TrustedProxies;
 use crate::server::middleware::cors::Origins;

@@ -1,4 +1,4 @@
-//! The HTTP server: HTTP and websocket protocols, limits, health, metrics and the playground around the schema.
+//! The HTTP server: HTTP and websocket protocols, connections, clients, health and the playground around the execution of documents.
 //!
 //! ```text
 //!   connection/   a connection: how many, how long, how fast
@@ -6,7 +6,7 @@
 //!   router.rs     the paths, and the list of steps: middleware/ (auth/, limits/)
 //!       │
 //!       ├─► /graphql ──► http/ ──────┐
-//!       │                websocket/ ─┴──► document/ ──► execution/ ──► api::Schema
+//!       │                websocket/ ─┴──► crate::execution ──► crate::api::Schema
 //!       ├─► /health/live  /health/ready  /schema.graphql  /metrics
 //!       └─► /playground
 //!
@@ -19,19 +19,15 @@ pub mod admin;
 mod auth;
 mod config;
 mod connection;
-mod document;
 mod draining;
-mod error;
-mod execution;
 mod health;
 mod http;
 mod limits;
 mod list;
-pub mod metrics;
+mod metrics_page;
 mod middleware;
 mod playground;
 mod router;
-mod sha256;
 mod shutdown;
 mod state;
 mod websocket;
@@ -43,16 +39,13 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::api::Schema;
+use crate::metrics::Metrics;
 pub use auth::authenticator::TokenPolicy;
 pub use auth::tokens::{InvalidTokenLine, Token, Tokens};
 pub use config::Options;
 use connection::listener;
-pub use document::allowed::{AllowedOperations, InvalidOperations};
-pub use document::guard;
 pub use draining::Draining;
-pub use execution::pool::runtime;
 pub use limits::client_ip::{InvalidProxy, TrustedProxies};
-use metrics::Metrics;
 pub use middleware::cors::{InvalidOrigin, Origins};
 pub use middleware::host::{Hosts, InvalidHost};
 use router::router;

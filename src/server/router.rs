@@ -11,6 +11,7 @@ use crate::api;
 use crate::server::connection::framing::RefuseAmbiguousLength;
 use crate::server::health;
 use crate::server::http::endpoint;
+use crate::server::metrics_page;
 use crate::server::middleware::authenticate::Authenticate;
 use crate::server::middleware::compression;
 use crate::server::middleware::cors::Cors;
@@ -52,7 +53,7 @@ pub(crate) fn router(state: &ServerState) -> Router {
         .route("/schema.graphql", get(async || ([(CONTENT_TYPE, "text/plain; charset=utf-8")], api::sdl())))
         .route("/favicon.ico", get(playground::icon));
     let metrics = state.metrics.clone();
-    let metrics = get(async move || metrics.response());
+    let metrics = get(async move || metrics_page::response(&metrics));
     let routes = if state.options.public_metrics { routes.route("/metrics", metrics) } else { routes };
     let routes = if state.options.playground { routes.merge(playground::routes()) } else { routes };
     compression::apply(routes.layer(from_fn_with_state(every_request(state), step::run)))

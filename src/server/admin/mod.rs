@@ -36,12 +36,13 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 
+use crate::execution::memory::MemoryBudget;
 use crate::limits::Limits;
+use crate::metrics::Metrics;
 use crate::server::connection::min_rate::MinRate;
 use crate::server::draining::Draining;
 use crate::server::http::body::{BodyError, receive};
-use crate::server::limits::memory::MemoryBudget;
-use crate::server::metrics::Metrics;
+use crate::server::metrics_page;
 use crate::server::shutdown::within_deadline;
 use socket::Listening;
 pub use socket::{AdminSocket, SocketError};
@@ -174,7 +175,7 @@ async fn refuse_browsers(request: Request, next: Next) -> Response {
 }
 
 async fn metrics(State(shared): State<AdminState>) -> Response {
-    shared.admin.metrics.as_ref().map_or_else(|| StatusCode::NOT_FOUND.into_response(), Metrics::response)
+    shared.admin.metrics.as_ref().map_or_else(|| StatusCode::NOT_FOUND.into_response(), metrics_page::response)
 }
 
 async fn notify(State(shared): State<AdminState>, Path(hash): Path<String>) -> Response {

@@ -1,4 +1,4 @@
-//! The client of a request, by its token or anonymous; and what each client may do and spend.
+//! The client of a request, by its token or anonymous.
 //!
 //! ```text
 //!   Authorization: Bearer …            HTTP, and the request that becomes a websocket ──┐
@@ -16,9 +16,9 @@ use std::time::Instant;
 use quick_cache::sync::Cache;
 
 use super::tokens::{Token, Tokens};
-use crate::api::{Account, Budget, BudgetExhausted, Include, StreamBudget};
+use crate::execution::client::Client;
+use crate::execution::gcra::{Gcra, MAX_CLIENTS};
 use crate::server::limits::client_ip::rate_limit_key;
-use crate::server::limits::gcra::{Gcra, MAX_CLIENTS};
 
 /// Which clients may send requests, and what each may spend.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,16 +44,6 @@ impl Default for TokenPolicy {
     }
 }
 
-/// A client with its rights and its budget.
-pub(crate) struct Client {
-    /// The name of its token.
-    pub(crate) name: Option<Arc<str>>,
-    broadcast: bool,
-    budget: Option<Arc<Gcra>>,
-    /// Whether it may send requests. On a websocket it can still authenticate with its first message.
-    pub(crate) is_admitted: bool,
-}
-
 /// Why a client is not authenticated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AuthError {
@@ -72,45 +62,21 @@ pub(crate) struct Authenticator {
     by_address: Cache<IpAddr, Arc<Client>>,
 }
 
-impl Client {
-    fn anonymous(policy: &TokenPolicy) -> Self {
-        Self {
-            name: None,
-            broadcast: policy.anonymous_broadcast,
-            budget: budget(policy.anonymous_cost_per_minute),
-            is_admitted: !policy.require_token,
-        }
+fn anonymous(policy: &TokenPolicy) -> Client {
+    Client {
+        name: None,
+        broadcast: policy.anonymous_broadcast,
+        budget: budget(policy.anonymous_cost_per_minute),
+        is_admitted: !policy.require_token,
     }
+}
 
-    fn of_token(token: &Token) -> Self {
-        Self {
-            name: Some(token.name.as_str().into()),
-            broadcast: token.broadcast,
-            budget: budget(token.cost_per_minute),
-            is_admitted: true,
-        }
-    }
-
-    /// The account of a request of this client, which is charged to its budget.
-    pub(crate) fn account(&self, include: Include) -> Account {
-        Account::new(self.broadcast, include, self.stream_budget().0)
-    }
-
-    /// What it may spend, for a stream that is charged as it goes on.
-    pub(crate) fn stream_budget(&self) -> StreamBudget {
-        StreamBudget(self.budget.clone().map(|budget| -> Arc<dyn Budget> { budget }))
-    }
-
-    /// Spends from the budget for something other than a request.
-    ///
-    /// Errors: the cost exceeds the rest of the budget.
-    pub(crate) fn pay(&self, cost: u64) -> Result<(), BudgetExhausted> {
-        self.budget.as_ref().map_or(Ok(()), |budget| Budget::take(&**budget, cost).map(drop))
-    }
-
-    /// The limiter of its costs, if they are limited.
-    pub(crate) fn budget(&self) -> Option<&Gcra> {
-        self.budget.as_deref()
+fn client_of(token: &Token) -> Client {
+    Client {
+        name: Some(token.name.as_str().into()),
+        broadcast: token.broadcast,
+        budget: budget(token.cost_per_minute),
+        is_admitted: true,
     }
 }
 
@@ -118,27 +84,10 @@ fn budget(cost_per_minute: u32) -> Option<Arc<Gcra>> {
     (cost_per_minute > 0).then(|| Arc::new(Gcra::new(cost_per_minute, Instant::now())))
 }
 
-impl Budget for Gcra {
-    fn take(&self, cost: u64) -> Result<u64, BudgetExhausted> {
-        let limit = self.limit().into();
-        let allowance = Gcra::take(self, cost, Instant::now())
-            .map_err(|exceeded| BudgetExhausted { limit, wait: exceeded.wait })?;
-        Ok(allowance.remaining)
-    }
-
-    fn give_back(&self, cost: u64) -> u64 {
-        Gcra::give_back(self, cost, Instant::now()).remaining
-    }
-
-    fn charge(&self, cost: u64) -> u64 {
-        Gcra::charge(self, cost, Instant::now()).remaining
-    }
-}
-
 impl Authenticator {
     pub(crate) fn new(policy: TokenPolicy) -> Self {
-        let by_token = policy.tokens.as_slice().iter().map(|token| Arc::new(Client::of_token(token))).collect();
-        let anonymous = Arc::new(Client::anonymous(&policy));
+        let by_token = policy.tokens.as_slice().iter().map(|token| Arc::new(client_of(token))).collect();
+        let anonymous = Arc::new(anonymous(&policy));
         Self { policy, by_token, anonymous, by_address: Cache::new(MAX_CLIENTS) }
     }
 
@@ -157,7 +106,7 @@ impl Authenticator {
     /// The anonymous client at this address, which may not be admitted.
     pub(crate) fn anonymous_at(&self, address: Option<IpAddr>) -> Arc<Client> {
         let Some(address) = address.filter(|_| self.anonymous.budget.is_some()) else { return self.anonymous.clone() };
-        let new = || Ok::<_, ()>(Arc::new(Client::anonymous(&self.policy)));
+        let new = || Ok::<_, ()>(Arc::new(anonymous(&self.policy)));
         let client = self.by_address.get_or_insert_with(&rate_limit_key(address), new);
         client.unwrap_or_else(|()| self.anonymous.clone())
     }

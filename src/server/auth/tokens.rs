@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::server::sha256::Sha256Hash;
+use crate::execution::sha256::Sha256Hash;
 
 /// The longest name, in bytes: it is in every line of the log.
 const LONGEST_NAME: usize = 64;

@@ -16,7 +16,7 @@ use axum::response::Response;
 use httparse::{EMPTY_HEADER, Status};
 
 use crate::api::code;
-use crate::server::error::error;
+use crate::execution::error::error;
 use crate::server::http::response::refuse_as_json;
 use crate::server::middleware::step::{NextStep, RequestStep};
 

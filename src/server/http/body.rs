@@ -9,8 +9,8 @@ use axum::http::HeaderMap;
 use axum::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, EXPECT, TRANSFER_ENCODING};
 use tokio::time::{Instant, timeout, timeout_at};
 
+use crate::execution::memory::{MemoryBudget, Reservation, SMALL};
 use crate::server::connection::min_rate::{MinRate, TransferMonitor};
-use crate::server::limits::memory::{MemoryBudget, Reservation, SMALL};
 
 /// How much of a refused body is read all the same, in multiples of the limit. A client that still writes when its
 /// connection is closed may never read why.

@@ -11,7 +11,7 @@
 //! around the payload, which the protocol demands.
 
 use super::stream::Form;
-use crate::server::metrics::server_metrics::Transport;
+use crate::metrics::server_metrics::Transport;
 
 /// The form of results.
 pub(crate) const FORM: Form = Form {
@@ -29,9 +29,9 @@ mod tests {
     use async_graphql::futures_util::stream;
 
     use super::*;
-    use crate::server::execution::payload::Payload;
+    use crate::execution::memory::MemoryBudget;
+    use crate::execution::payload::Payload;
     use crate::server::http::stream::chunks;
-    use crate::server::limits::memory::MemoryBudget;
 
     #[tokio::test]
     async fn results_are_parts_and_the_last_delimiter_ends_them() {

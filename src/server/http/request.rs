@@ -113,7 +113,7 @@ fn request(
     request.operation_name = operation_name;
     request.variables = variables.unwrap_or_default();
     request.extensions = extensions.unwrap_or_default();
-    if request.query.is_empty() && !request.extensions.contains_key(crate::server::document::persisted::EXTENSION) {
+    if request.query.is_empty() && !request.extensions.contains_key(crate::execution::document::persisted::EXTENSION) {
         return Err(RequestError::NoQuery);
     }
     Ok(request)

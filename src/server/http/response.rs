@@ -22,8 +22,8 @@ use serde::Serialize;
 
 use super::media_type::ResponseType;
 use crate::api::{RETRY_AFTER_SECONDS, code};
-use crate::server::error::{first_code, is_refusal};
-use crate::server::limits::memory::MemoryBudget;
+use crate::execution::error::{first_code, is_refusal};
+use crate::execution::memory::MemoryBudget;
 
 /// The answer to a GraphQL request. Its bytes are reserved until the client has read it; one that exceeds the budget is
 /// refused.
@@ -133,7 +133,7 @@ mod tests {
     use axum::body::to_bytes;
 
     use super::*;
-    use crate::server::error::error;
+    use crate::execution::error::error;
 
     fn refused(code: &str) -> GraphqlResponse {
         GraphqlResponse::from_errors(vec![error(code, "no")])

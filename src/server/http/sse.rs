@@ -15,7 +15,7 @@
 //! Rules: PROTOCOL.md of the graphql-sse project. A client ends its operation by closing the connection.
 
 use super::stream::Form;
-use crate::server::metrics::server_metrics::Transport;
+use crate::metrics::server_metrics::Transport;
 
 /// A comment, which clients ignore.
 const KEEP_ALIVE: &str = ":\n\n";
@@ -41,9 +41,9 @@ mod tests {
     use async_graphql::futures_util::stream;
 
     use super::*;
-    use crate::server::execution::payload::{Payload, Refused};
+    use crate::execution::memory::MemoryBudget;
+    use crate::execution::payload::{Payload, Refused};
     use crate::server::http::stream::chunks;
-    use crate::server::limits::memory::MemoryBudget;
 
     #[tokio::test]
     async fn results_are_events_and_the_last_is_complete() {

@@ -28,11 +28,11 @@ use tracing::Instrument;
 
 use super::response::refuse_as_json;
 use crate::api::code;
-use crate::server::error::error;
-use crate::server::execution::payload::Payload;
-use crate::server::limits::memory::MemoryBudget;
+use crate::execution::error::error;
+use crate::execution::memory::MemoryBudget;
+use crate::execution::payload::Payload;
+use crate::metrics::server_metrics::{GaugeGuard, ServerMetrics, Transport};
 use crate::server::limits::slots::{NoSlot, Slot, Slots};
-use crate::server::metrics::server_metrics::{GaugeGuard, ServerMetrics, Transport};
 
 /// When a client without a slot may retry, in seconds.
 const RETRY_SECONDS: HeaderValue = HeaderValue::from_static("10");
@@ -170,8 +170,8 @@ impl Pump {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::execution::memory::SMALL;
     use crate::server::http::{multipart, sse};
-    use crate::server::limits::memory::SMALL;
     use crate::server::limits::slots::SlotLimits;
 
     const LONG: Duration = Duration::from_secs(20);

@@ -12,7 +12,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use axum::response::Response;
 
 use crate::api::{CarriedTip, code};
-use crate::server::error::error;
+use crate::execution::error::error;
 
 const TIP: HeaderName = HeaderName::from_static("x-btcgraph-tip");
 

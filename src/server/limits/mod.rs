@@ -1,6 +1,4 @@
-//! How much clients may use, one at a time and all together: requests and costs a minute, bytes, open connections.
+//! How many connections clients may have open, one at a time and all together; and which address a client has.
 
 pub(crate) mod client_ip;
-pub(crate) mod gcra;
-pub(crate) mod memory;
 pub(crate) mod slots;

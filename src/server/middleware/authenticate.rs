@@ -10,10 +10,11 @@ use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::response::Response;
 
 use super::context::{RequestContext, RequestSummary};
+use super::rate_headers::add_rate_headers;
 use super::step::{NextStep, RequestStep};
 use crate::api::code;
+use crate::execution::error::error;
 use crate::server::auth::authenticator::{AuthError, Authenticator, bearer};
-use crate::server::error::error;
 use crate::server::http::response::refuse_as_json;
 
 /// The challenges to clients that have no token, or the wrong one (RFC 6750).
@@ -38,8 +39,8 @@ impl RequestStep for Authenticate {
             };
             request.extensions_mut().get_or_insert_default::<RequestContext>().client = Some(client.clone());
             let mut response = next.run(request).await;
-            if let Some(budget) = client.budget() {
-                budget.allowance(Instant::now()).write_to(response.headers_mut(), "cost", budget.limit());
+            if let Some(budget) = &client.budget {
+                add_rate_headers(response.headers_mut(), "cost", budget.limit(), budget.allowance(Instant::now()));
             }
             if let Some(name) = &client.name {
                 response.extensions_mut().get_or_insert_default::<RequestSummary>().token = Some(name.clone());

@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use async_graphql::parser::types::OperationType;
 
-use crate::server::auth::authenticator::Client;
+use crate::execution::client::Client;
 
 /// The sender of a request.
 #[derive(Clone, Default)]

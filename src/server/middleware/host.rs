@@ -18,7 +18,7 @@ use axum::response::Response;
 
 use super::step::{NextStep, RequestStep};
 use crate::api::code;
-use crate::server::error::error;
+use crate::execution::error::error;
 use crate::server::http::response::refuse_as_json;
 use crate::server::list::{ListWord, WordList};
 

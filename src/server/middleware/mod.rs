@@ -9,6 +9,7 @@ pub(crate) mod compression;
 pub(crate) mod context;
 pub(crate) mod cors;
 pub(crate) mod host;
+pub(crate) mod rate_headers;
 pub(crate) mod rate_limit;
 pub(crate) mod request_log;
 pub(crate) mod step;

@@ -13,12 +13,13 @@ use axum::response::Response;
 use quick_cache::sync::Cache;
 
 use super::context::RequestContext;
+use super::rate_headers::add_rate_headers;
 use super::step::{NextStep, RequestStep};
 use crate::api::code;
-use crate::server::error::{error, whole_seconds};
+use crate::execution::error::{error, whole_seconds};
+use crate::execution::gcra::{Allowance, Gcra, MAX_CLIENTS, RateExceeded};
 use crate::server::http::response::refuse_as_json;
 use crate::server::limits::client_ip::rate_limit_key;
-use crate::server::limits::gcra::{Allowance, Gcra, MAX_CLIENTS, RateExceeded};
 
 /// The requests of all clients.
 pub(crate) struct RequestRates {
@@ -87,7 +88,7 @@ impl RequestStep for RateLimit {
                     (response, exceeded.allowance)
                 }
             };
-            allowance.write_to(response.headers_mut(), "minute", rates.limit);
+            add_rate_headers(response.headers_mut(), "minute", rates.limit, allowance);
             response
         }
         .boxed()

@@ -16,9 +16,9 @@ use tracing::Instrument;
 
 use super::context::{RequestContext, RequestSummary};
 use super::step::{NextStep, RequestStep};
-use crate::server::error::random_id;
+use crate::execution::error::random_id;
+use crate::metrics::server_metrics::{ServerMetrics, Transport};
 use crate::server::limits::client_ip::TrustedProxies;
-use crate::server::metrics::server_metrics::{ServerMetrics, Transport};
 
 /// The header of the id, both ways.
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");

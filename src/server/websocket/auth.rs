@@ -3,7 +3,8 @@
 use std::sync::{Arc, OnceLock};
 
 use super::protocol::{Closing, close};
-use crate::server::auth::authenticator::{Authenticator, Client, bearer};
+use crate::execution::client::Client;
+use crate::server::auth::authenticator::{Authenticator, bearer};
 
 /// Authenticates a websocket.
 pub(crate) struct SocketAuth {

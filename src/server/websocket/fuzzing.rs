@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use super::message::Id;
 use super::protocol::{Action, Protocol, SocketInput};
 use super::subprotocol::Subprotocol;
-use crate::server::execution::payload::{Payload, Refused};
+use crate::execution::payload::{Payload, Refused};
 
 /// How many operations the socket may have at once.
 const LIMIT: usize = 3;

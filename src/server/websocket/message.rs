@@ -12,7 +12,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::subprotocol::{MessageKind, Subprotocol};
-use crate::server::document::persisted::EXTENSION as PERSISTED_QUERY;
+use crate::execution::document::persisted::EXTENSION as PERSISTED_QUERY;
 
 /// Names an operation among those of its socket. At most [`LONGEST_ID`] bytes.
 pub(crate) type Id = Arc<str>;

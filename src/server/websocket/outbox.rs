@@ -7,8 +7,8 @@ use std::collections::VecDeque;
 
 use super::message::Id;
 use super::protocol::Closing;
-use crate::server::execution::payload::Utf8Bytes;
-use crate::server::limits::memory::Reservation;
+use crate::execution::memory::Reservation;
+use crate::execution::payload::Utf8Bytes;
 
 /// Results are added up to so many.
 const RESULTS: usize = 64;

@@ -22,7 +22,7 @@ use async_graphql::Request;
 use super::message;
 use super::message::{ClientMessage, Id};
 use super::subprotocol::Subprotocol;
-use crate::server::execution::payload::{Payload, Refused, too_many_operations};
+use crate::execution::payload::{Payload, Refused, too_many_operations};
 
 /// The longest reason that fits a close frame, in bytes (RFC 6455, section 5.5).
 const LONGEST_REASON: usize = 123;

@@ -19,14 +19,14 @@ use super::message::Id;
 use super::outbox::{MessageCause, Outbox};
 use super::protocol::{Action, Protocol, SocketInput};
 use crate::api::Include;
-use crate::server::auth::authenticator::Client;
-use crate::server::document::admission::{Admission, RequestSender};
-use crate::server::document::persisted::Persisted;
-use crate::server::execution::operation_queue::OperationQueue;
-use crate::server::execution::payload::{Payload, Refused};
-use crate::server::execution::service::GraphqlService;
-use crate::server::limits::memory::{MemoryBudget, Reservation};
-use crate::server::metrics::server_metrics::Transport;
+use crate::execution::client::Client;
+use crate::execution::document::admission::{Admission, RequestSender};
+use crate::execution::document::persisted::Persisted;
+use crate::execution::memory::{MemoryBudget, Reservation};
+use crate::execution::operation_queue::OperationQueue;
+use crate::execution::payload::{Payload, Refused};
+use crate::execution::service::GraphqlService;
+use crate::metrics::server_metrics::Transport;
 use crate::server::middleware::rate_limit::OperationRate;
 
 /// Operations that run, each with its payloads, and `None` when it ends.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::auth::AuthenticatedClient;
-use crate::server::metrics::server_metrics::{GaugeGuard, ServerMetrics, Transport};
+use crate::metrics::server_metrics::{GaugeGuard, ServerMetrics, Transport};
 
 /// Counts what is sent over one websocket, and logs it when it is dropped.
 pub(crate) struct SocketLog {

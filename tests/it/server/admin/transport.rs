@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use bitcoin::BlockHash;
 use bitcoin::hashes::Hash;
+use btcgraph::metrics::Metrics;
 use btcgraph::server::Draining;
 use btcgraph::server::admin::{Admin, AdminSocket, Job, NotNotified, serve};
-use btcgraph::server::metrics::Metrics;
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;

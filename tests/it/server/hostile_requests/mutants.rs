@@ -3,8 +3,8 @@
 use std::io::Write;
 use std::thread;
 
+use btcgraph::execution::guard::admit;
 use btcgraph::limits::Limits;
-use btcgraph::server::guard::admit;
 use btcgraph::settings::{Platform, Settings, Sources, defaults};
 use btcgraph::sim::{Hostile, Rng, SimChain};
 use serde_json::{Value, json};

@@ -9,8 +9,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use bitcoin::Network;
+use btcgraph::metrics::Metrics;
 use btcgraph::server::admin::{self, Admin, AdminSocket};
-use btcgraph::server::metrics::Metrics;
 use btcgraph::server::{Draining, Options, Token, TokenPolicy, Tokens};
 use btcgraph::sim::SimChain;
 use serde_json::{Value, json};

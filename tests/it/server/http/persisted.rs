@@ -1,6 +1,7 @@
 //! Automatic persisted queries. What the cache keeps is tested beside it; here is when.
 
-use btcgraph::server::{AllowedOperations, Options};
+use btcgraph::execution::AllowedOperations;
+use btcgraph::server::Options;
 use serde_json::{Value, json};
 
 use super::{encoded, serve};

@@ -25,7 +25,9 @@ const MODULES: &[(&str, &[&str])] = &[
     ("live", &["chain", "index", "mempool", "node", "view"]),
     ("sync", &["chain", "index", "mempool", "node", "view", "live"]),
     ("api", &["chain", "limits", "rates", "index", "view", "live"]),
-    ("server", &["limits", "api"]),
+    ("metrics", &["api"]),
+    ("execution", &["limits", "api", "metrics"]),
+    ("server", &["limits", "api", "metrics", "execution"]),
     ("webhooks", &["durable", "outbound", "api"]),
     ("sim", &["chain"]),
 ];
@@ -37,8 +39,8 @@ const ONLY_IN: &[(&str, &[&str])] = &[
     ("redb", &["index"]),
     ("bitcoincore_rpc", &["node"]),
     ("axum", &["server", "sim"]),
-    ("async_graphql", &["api", "server", "webhooks"]),
-    ("async_graphql_value", &["api", "server"]),
+    ("async_graphql", &["api", "execution", "server", "webhooks"]),
+    ("async_graphql_value", &["api", "execution", "server"]),
     ("httparse", &["server"]),
     ("http_body_util", &["outbound", "webhooks"]),
     ("hyper", &["outbound", "server", "webhooks"]),
@@ -47,17 +49,18 @@ const ONLY_IN: &[(&str, &[&str])] = &[
     ("tokio_rustls", &["outbound", "webhooks"]),
     ("rustix", &["index", "server", "settings"]),
     ("socket2", &["server"]),
-    ("tokio_tungstenite", &["server"]),
+    ("tokio_tungstenite", &["execution", "server"]),
     ("tower", &["server"]),
     ("anyhow", &["main", "commands"]),
     ("dataloader", &["view"]),
     ("imbl", &["mempool"]),
     ("object_store", &["fleet"]),
-    ("prometheus", &["server"]),
+    ("prometheus", &["metrics"]),
 ];
 
 /// Crates that are not named in a place that could name any other.
-const NOT_IN: &[(&str, &[&str])] = &[("tokio", &["chain", "index", "mempool"]), ("bitcoin", &["server"])];
+const NOT_IN: &[(&str, &[&str])] =
+    &[("tokio", &["chain", "index", "mempool"]), ("bitcoin", &["execution", "metrics", "server"])];
 
 #[test]
 fn modules_import_only_from_below() {

@@ -13,7 +13,7 @@ use quick_cache::sync::Cache;
 use super::refusal::RequestRefusal;
 use super::{guard, weight};
 use crate::limits::Limits;
-use crate::server::metrics::server_metrics::ServerMetrics;
+use crate::metrics::server_metrics::ServerMetrics;
 
 /// The bytes of a typical document.
 const TYPICAL: u64 = 10_000;
@@ -77,7 +77,7 @@ impl DocumentCache {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::server::metrics::Metrics;
+    use crate::metrics::Metrics;
 
     fn fields(document: &ExecutableDocument) -> usize {
         document.operations.iter().map(|(_, operation)| operation.node.selection_set.node.items.len()).sum()

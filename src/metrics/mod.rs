@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   node, index, …    count for themselves, and do not know this ──► commands/metrics.rs ─ add ─┐
-//!   server/           server_metrics.rs ────────────────────────────────────────────────────────┼─► text
+//!   execution, server server_metrics.rs ────────────────────────────────────────────────────────┼─► text
 //!   the process       process.rs ───────────────────────────────────────────────────────────────┘
 //! ```
 //!
@@ -15,9 +15,6 @@ pub(crate) mod server_metrics;
 
 use std::sync::Arc;
 
-use axum::http::StatusCode;
-use axum::http::header::CONTENT_TYPE;
-use axum::response::{IntoResponse, Response};
 use prometheus::{Registry, TextEncoder};
 
 use collector::register;
@@ -71,17 +68,6 @@ impl Metrics {
     /// All metrics in the text format of Prometheus.
     pub fn text(&self) -> Result<String, MetricsError> {
         TextEncoder::new().encode_to_string(&self.registry.gather())
-    }
-
-    /// A response with all metrics.
-    pub(crate) fn response(&self) -> Response {
-        match self.text() {
-            Ok(text) => ([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response(),
-            Err(error) => {
-                tracing::error!(%error, "cannot encode the metrics");
-                StatusCode::INTERNAL_SERVER_ERROR.into_response()
-            }
-        }
     }
 }
 

@@ -20,6 +20,7 @@ use async_graphql::{Executor as _, Request, Response, ServerError};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
+use super::error::outcome;
 use super::fanout::Fanout;
 use super::fanout::stream::StartedStream;
 use super::metering::Meter;
@@ -28,15 +29,14 @@ use super::payload::{Payload, Refused, SubscriptionPayload, Utf8Bytes};
 use super::pool::{AbortOnDrop, ExecutionPool};
 use super::subscription::{self, SubscriptionEvent};
 use crate::api::{self, Account, ResumePoint, Schema};
+use crate::execution::document::admission::{Admission, Admitted};
+use crate::execution::document::introspection::{CachedAnswer, IntrospectionCache};
+use crate::execution::document::request_key::RequestKey;
+use crate::execution::memory::{MemoryBudget, Reservation};
 use crate::limits::Limits;
-use crate::server::document::admission::{Admission, Admitted};
-use crate::server::document::introspection::{CachedAnswer, IntrospectionCache};
-use crate::server::document::request_key::RequestKey;
-use crate::server::error::{OK, outcome};
-use crate::server::limits::memory::{MemoryBudget, Reservation};
-use crate::server::metrics::Metrics;
-use crate::server::metrics::collector::{MetricKind, MetricsError, number};
-use crate::server::metrics::server_metrics::ServerMetrics;
+use crate::metrics::Metrics;
+use crate::metrics::collector::{MetricKind, MetricsError, number};
+use crate::metrics::server_metrics::{OK, ServerMetrics};
 
 /// The schema behind bounded executions. A clone is the same service.
 #[derive(Clone)]

@@ -10,9 +10,9 @@ use super::refusal::RequestRefusal;
 use super::request_key::RequestKey;
 use super::{guard, introspection};
 use crate::api::{self, Account, Include, ReadSet};
+use crate::execution::client::Client;
 use crate::limits::Limits;
-use crate::server::auth::authenticator::Client;
-use crate::server::metrics::server_metrics::{ServerMetrics, Transport};
+use crate::metrics::server_metrics::{ServerMetrics, Transport};
 
 /// The request extension that names what a response includes beside its data, as the header `X-Btcgraph-Include` does: for
 /// transports without headers.

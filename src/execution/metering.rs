@@ -8,9 +8,9 @@ use async_graphql::futures_util::stream::{self, BoxStream};
 
 use super::payload::{Payload, SubscriptionPayload};
 use crate::api::{BudgetExhausted, RETRY_AFTER_SECONDS, code};
-use crate::server::document::admission::RequestSender;
-use crate::server::error::error;
-use crate::server::metrics::server_metrics::{GaugeGuard, ServerMetrics};
+use crate::execution::document::admission::RequestSender;
+use crate::execution::error::error;
+use crate::metrics::server_metrics::{GaugeGuard, ServerMetrics};
 
 /// One client's subscription.
 pub(crate) struct Meter {

@@ -8,9 +8,8 @@ use std::time::Duration;
 use async_graphql::{Response, ServerError, Value};
 
 use crate::api::code;
+use crate::metrics::server_metrics::OK;
 
-/// The outcome of an operation without errors, among the labels of the metrics and in the log.
-pub(crate) const OK: &str = "OK";
 /// The outcome whose code is none of [`code::ALL`].
 const OTHER: &str = "OTHER";
 

@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::server::execution::payload::SubscriptionPayload;
+use crate::execution::payload::SubscriptionPayload;
 
 /// How much is kept. The newest payload is, whatever its size, while a reader has not read it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -170,7 +170,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::server::execution::payload::Payload;
+    use crate::execution::payload::Payload;
 
     const BOUNDS: RingBounds = RingBounds { count: 4, bytes: 100, all_bytes: 150 };
 

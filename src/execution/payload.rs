@@ -5,9 +5,10 @@ use std::sync::Arc;
 use async_graphql::{Response, ServerError, Value};
 pub(crate) use tokio_tungstenite::tungstenite::Utf8Bytes;
 
+use super::error::{internal_error, is_refusal, known_code};
 use crate::api::ResumePoint;
-use crate::server::document::refusal::RequestRefusal;
-use crate::server::error::{OK, internal_error, is_refusal, known_code};
+use crate::execution::document::refusal::RequestRefusal;
+use crate::metrics::server_metrics::OK;
 
 /// One response to an operation. A clone shares the text.
 #[derive(Clone, Debug, PartialEq)]

@@ -25,9 +25,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::ring::{KeptBytes, Ring, RingBounds, RingRead};
 use crate::api::{OpenSubscription, OpenSubscriptions, ResumePoint, Sharing, code};
-use crate::server::document::request_key::RequestKey;
-use crate::server::error::error;
-use crate::server::execution::payload::{Payload, SubscriptionPayload};
+use crate::execution::document::request_key::RequestKey;
+use crate::execution::error::error;
+use crate::execution::payload::{Payload, SubscriptionPayload};
 
 /// A stream without demand for so long is behind. It is left to its readers, which are all stuck.
 pub(crate) const FRESH: Duration = Duration::from_secs(1);

@@ -19,9 +19,9 @@ use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 
 use crate::api::{ApiError, code, shown_value};
-use crate::server::document::allowed::AllowedOperations;
-use crate::server::error::error;
-use crate::server::sha256::Sha256Hash;
+use crate::execution::document::allowed::AllowedOperations;
+use crate::execution::error::error;
+use crate::execution::sha256::Sha256Hash;
 
 /// The name of the request extension.
 pub(crate) const EXTENSION: &str = "persistedQuery";

@@ -11,7 +11,7 @@ use tokio_stream::wrappers::UnboundedReceiverStream;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
-use crate::server::execution::payload::{Payload, Refused, SubscriptionPayload};
+use crate::execution::payload::{Payload, Refused, SubscriptionPayload};
 
 const PATIENCE: Duration = Duration::from_secs(10);
 

@@ -6,7 +6,9 @@ use prometheus::{Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, 
 
 use super::collector::MetricsError;
 use crate::api;
-use crate::server::error::OK;
+
+/// The outcome of an operation without errors, among the labels of the metrics and in the log.
+pub(crate) const OK: &str = "OK";
 
 /// The transport of an operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -184,7 +186,7 @@ impl Drop for GaugeGuard {
 
 #[cfg(test)]
 mod tests {
-    use crate::server::metrics::Metrics;
+    use crate::metrics::Metrics;
 
     fn value(metrics: &Metrics, sample: &str) -> String {
         let text = metrics.text().unwrap();

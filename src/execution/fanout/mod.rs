@@ -29,7 +29,7 @@ pub(crate) mod stream;
 use std::sync::{Arc, Weak};
 
 use crate::api::{OpenSubscriptions, ResumePoint, Sharing};
-use crate::server::document::request_key::RequestKey;
+use crate::execution::document::request_key::RequestKey;
 use ring::RingBounds;
 use stream::{Reader, SharedStream, StartedStream, Streams};
 

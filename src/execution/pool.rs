@@ -44,8 +44,8 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout_at};
 
 use crate::api::code;
+use crate::execution::error::{error, internal_error};
 use crate::limits::Limits;
-use crate::server::error::{error, internal_error};
 
 /// Why something is not executed to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -12,8 +12,8 @@ use tracing::warn;
 
 use super::guard;
 use super::unknown_fields::Types;
+use crate::execution::sha256::Sha256Hash;
 use crate::limits::Limits;
-use crate::server::sha256::Sha256Hash;
 
 /// Documents by their SHA-256.
 #[derive(Clone, Debug, PartialEq, Eq)]

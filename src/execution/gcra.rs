@@ -6,13 +6,10 @@
 
 use std::time::{Duration, Instant};
 
-use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use parking_lot::Mutex;
 
-use crate::server::error::whole_seconds;
-
 /// The time in which the units of a limit are available again.
-const WINDOW: Duration = Duration::from_mins(1);
+pub(crate) const WINDOW: Duration = Duration::from_mins(1);
 
 /// How long a client may have to wait for what it took too much.
 const LONGEST_DEBT: Duration = Duration::from_hours(1);
@@ -20,10 +17,6 @@ const LONGEST_DEBT: Duration = Duration::from_hours(1);
 /// How many clients are counted apart. Beyond that the least active are forgotten and start anew; a client that keeps
 /// asking is not, however many others ask once.
 pub(crate) const MAX_CLIENTS: usize = 50_000;
-
-/// The headers of draft-ietf-httpapi-ratelimit-headers-10.
-const POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
-const REMAINING: HeaderName = HeaderName::from_static("ratelimit");
 
 /// The limiter of one client.
 pub(crate) struct Gcra {
@@ -107,21 +100,6 @@ impl Gcra {
     }
 }
 
-impl Allowance {
-    /// Adds the `RateLimit` headers of a policy. There may be those of another.
-    pub(crate) fn write_to(self, headers: &mut HeaderMap, policy: &str, limit: u32) {
-        let seconds = whole_seconds(self.full_in);
-        for (name, value) in [
-            (POLICY, format!("\"{policy}\";q={limit};w={}", WINDOW.as_secs())),
-            (REMAINING, format!("\"{policy}\";r={};t={seconds}", self.remaining)),
-        ] {
-            if let Ok(value) = HeaderValue::try_from(value) {
-                headers.append(name, value);
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -183,18 +161,5 @@ mod tests {
         assert!(gcra.take(1, now + Duration::from_secs(31)).is_ok());
         gcra.charge(u64::MAX, now);
         assert!(gcra.take(1, now + LONGEST_DEBT).is_ok());
-    }
-
-    #[test]
-    fn headers_name_the_limit_and_the_remaining_units() {
-        let now = Instant::now();
-        let (gcra, mut headers) = (Gcra::new(600, now), HeaderMap::new());
-        gcra.take(150, now).unwrap();
-        gcra.allowance(now).write_to(&mut headers, "cost", gcra.limit());
-        assert_eq!(headers[POLICY], "\"cost\";q=600;w=60");
-        assert_eq!(headers[REMAINING], "\"cost\";r=450;t=15");
-        let rounded_up = Allowance { remaining: 7, full_in: Duration::from_millis(500) };
-        rounded_up.write_to(&mut headers, "minute", 90);
-        assert_eq!(headers.get_all(REMAINING).iter().nth(1).unwrap(), "\"minute\";r=7;t=1");
     }
 }

@@ -10,10 +10,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_graphql::ServerError;
-use axum::body::Bytes;
+use tokio_util::bytes::Bytes;
 
+use super::error::error;
 use crate::api::code;
-use crate::server::error::error;
 
 /// Answers and bodies up to this size are not counted: what a connection costs anyway is bounded by how many there are.
 pub(crate) const SMALL: usize = 64 << 10;
