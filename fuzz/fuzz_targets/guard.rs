@@ -2,8 +2,8 @@
 //! (`-timeout=1`).
 #![no_main]
 
-use btcgraph::limits::Limits;
 use btcgraph::execution::guard::admit;
+use btcgraph::limits::Limits;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {
