@@ -15,7 +15,7 @@
 //!     │                                         │
 //!   api/       the GraphQL schema  ◄────────────┘
 //!   execution/ what clients send, admitted, executed and shared
-//!   server/    HTTP, websocket, connections, playground
+//!   server/    HTTP, websocket, limits, playground
 //!   webhooks/  the same events, sent to URLs
 //!   fleet/     frozen blocks of the index, published to an object store and joined from there
 //! ```

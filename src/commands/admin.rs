@@ -35,7 +35,7 @@ impl From<SocketError> for Failure {
 }
 
 /// The response of a server.
-pub(super) struct Answer {
+pub(super) struct AdminAnswer {
     /// The HTTP status.
     pub(super) status: u16,
     body: BufReader<Box<dyn Connection>>,
@@ -48,7 +48,7 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> Connection for T {}
 /// Sends a request to the server at this address. Waits five seconds at most.
 ///
 /// Errors: there is no server, it does not respond in time, or it is not btcgraph.
-pub(super) async fn ask(address: &AdminAddress, path: &str, body: &[u8]) -> io::Result<Answer> {
+pub(super) async fn ask(address: &AdminAddress, path: &str, body: &[u8]) -> io::Result<AdminAnswer> {
     within_patience(exchange(address, path, body)).await
 }
 
@@ -75,13 +75,13 @@ pub(super) fn unreachable(settings: &Settings) -> String {
     )
 }
 
-async fn exchange(address: &AdminAddress, path: &str, body: &[u8]) -> io::Result<Answer> {
+async fn exchange(address: &AdminAddress, path: &str, body: &[u8]) -> io::Result<AdminAnswer> {
     let mut connection = connect(address).await?;
     let head = format!("POST {path} HTTP/1.0\r\nHost: localhost\r\nContent-Length: {}\r\n\r\n", body.len());
     connection.write_all(&[head.as_bytes(), body].concat()).await?;
     let mut body = BufReader::new(connection);
     let status = read_head(&mut body).await?;
-    Ok(Answer { status, body })
+    Ok(AdminAnswer { status, body })
 }
 
 async fn connect(address: &AdminAddress) -> io::Result<Box<dyn Connection>> {
@@ -109,7 +109,7 @@ async fn read_head(body: &mut (impl AsyncBufReadExt + Unpin)) -> io::Result<u16>
     Err(no_http())
 }
 
-impl Answer {
+impl AdminAnswer {
     /// Why the server refuses the request. Waits five seconds at most.
     pub(super) async fn reason(self) -> String {
         let mut reason = Vec::new();

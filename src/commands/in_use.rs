@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use btcgraph::index::IndexError;
 use btcgraph::settings::Settings;
 
-use super::admin::{self, Answer};
+use super::admin::{self, AdminAnswer};
 use super::failure::{Exit, Failure, OrExit};
 
 /// The path of the index of the settings, as commands and a running server name it to each other.
@@ -19,7 +19,12 @@ pub(super) fn canonical_index(settings: &Settings) -> Result<PathBuf, Failure> {
 /// Sends a request to the server that has the index open.
 ///
 /// Errors: `in_use` if no server responds; the server refuses.
-pub(super) async fn ask(settings: &Settings, path: &str, body: &[u8], in_use: &IndexError) -> Result<Answer, Failure> {
+pub(super) async fn ask(
+    settings: &Settings,
+    path: &str,
+    body: &[u8],
+    in_use: &IndexError,
+) -> Result<AdminAnswer, Failure> {
     let address = &settings.admin.listen;
     let tried = format!("{in_use}. No `btcgraph serve` responds at {address} (--admin)");
     let answer = admin::ask(address, path, body).await.or_exit(Exit::Index, tried)?;
@@ -29,7 +34,11 @@ pub(super) async fn ask(settings: &Settings, path: &str, body: &[u8], in_use: &I
 /// Sends the path of the index to the server that has it open.
 ///
 /// Errors: as [`ask`].
-pub(super) async fn ask_about_index(settings: &Settings, path: &str, in_use: &IndexError) -> Result<Answer, Failure> {
+pub(super) async fn ask_about_index(
+    settings: &Settings,
+    path: &str,
+    in_use: &IndexError,
+) -> Result<AdminAnswer, Failure> {
     let index = canonical_index(settings)?;
     ask(settings, path, index.to_string_lossy().as_bytes(), in_use).await
 }

@@ -10,15 +10,20 @@ use crate::api::{Account, Budget, BudgetExhausted, Include, StreamBudget};
 pub(crate) struct Client {
     /// The name of its token.
     pub(crate) name: Option<Arc<str>>,
-    /// Whether it may send transactions, if that is enabled at all.
-    pub(crate) broadcast: bool,
-    /// The limiter of its costs, if they are limited.
-    pub(crate) budget: Option<Arc<Gcra>>,
+    broadcast: bool,
+    budget: Option<Arc<Gcra>>,
     /// Whether it may send requests. On a websocket it can still authenticate with its first message.
     pub(crate) is_admitted: bool,
 }
 
 impl Client {
+    /// A client that may spend a cost of so much a minute, 0 for any. `broadcast` is whether it may send transactions, if that is
+    /// enabled at all.
+    pub(crate) fn new(name: Option<Arc<str>>, cost_per_minute: u32, broadcast: bool, is_admitted: bool) -> Self {
+        let budget = (cost_per_minute > 0).then(|| Arc::new(Gcra::new(cost_per_minute, Instant::now())));
+        Self { name, broadcast, budget, is_admitted }
+    }
+
     /// The account of a request of this client, which is charged to its budget.
     pub(crate) fn account(&self, include: Include) -> Account {
         Account::new(self.broadcast, include, self.stream_budget().0)
@@ -34,6 +39,11 @@ impl Client {
     /// Errors: the cost exceeds the rest of the budget.
     pub(crate) fn pay(&self, cost: u64) -> Result<(), BudgetExhausted> {
         self.budget.as_ref().map_or(Ok(()), |budget| Budget::take(&**budget, cost).map(drop))
+    }
+
+    /// The limiter of its costs, if they are limited.
+    pub(crate) fn budget(&self) -> Option<&Gcra> {
+        self.budget.as_deref()
     }
 }
 

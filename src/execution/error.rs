@@ -1,9 +1,8 @@
 //! Errors as clients receive them: a GraphQL error with a code of [`code`], and what a response with errors means.
 //!
-//! `http/response.rs`, `execution/payload.rs` and the websocket's protocol encode them.
+//! `payload.rs` encodes them, and of `server` `http/response.rs` and the protocol of websockets.
 
 use std::fmt::Display;
-use std::time::Duration;
 
 use async_graphql::{Response, ServerError, Value};
 
@@ -60,11 +59,6 @@ pub(crate) fn known_code(code: &str) -> &'static str {
     code::ALL.into_iter().find(|known| *known == code).unwrap_or(OTHER)
 }
 
-/// A duration in whole seconds, rounded up, as `Retry-After` has it.
-pub(crate) fn whole_seconds(duration: Duration) -> u64 {
-    duration.as_secs() + u64::from(duration.subsec_nanos() > 0)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -75,11 +69,5 @@ mod tests {
         assert_eq!(outcome(&Response::from_errors(vec![error(code::TIMEOUT, "late")])), code::TIMEOUT);
         assert_eq!(outcome(&Response::from_errors(vec![error("EVIL", "no")])), "OTHER");
         assert_eq!(outcome(&Response::from_errors(vec![ServerError::new("no", None)])), "OTHER");
-    }
-
-    #[test]
-    fn seconds_are_rounded_up() {
-        let seconds = [0, 1, 1_000, 1_001].map(|milliseconds| whole_seconds(Duration::from_millis(milliseconds)));
-        assert_eq!(seconds, [0, 1, 1, 2]);
     }
 }

@@ -1,12 +1,12 @@
 //! Executes admitted requests, for all transports: queries and mutations, and subscriptions.
 //!
 //! ```text
-//!   http/       ──► execute ──────────────────────────────┐
-//!                                                         ├──► pool.rs ──► api::Schema
-//!   websocket/  ──► subscribe ──► query or mutation ──────┤
-//!   http/stream             └──► subscription.rs ─────────┘
-//!                                 ├ fanout/      one execution for all clients with the same subscription
-//!                                 └ metering.rs  counts and charges each event
+//!   server/http/       ──► execute ──────────────────────────────┐
+//!                                                                ├──► pool.rs ──► api::Schema
+//!   server/websocket/  ──► subscribe ──► query or mutation ──────┤
+//!   server/http/stream             └──► subscription.rs ─────────┘
+//!                                        ├ fanout/      one execution for all clients with the same subscription
+//!                                        └ metering.rs  counts and charges each event
 //! ```
 
 use std::io;
@@ -53,7 +53,7 @@ struct ServiceParts {
 }
 
 /// The answer to a query or a mutation.
-pub(crate) enum Answer {
+pub(crate) enum QueryAnswer {
     /// It is executed, or refused.
     Response(Box<Response>),
     /// It is about the schema, and was given before: an execution result without errors, as JSON.
@@ -109,10 +109,10 @@ impl GraphqlService {
     pub(crate) async fn execute<T: Send + 'static>(
         &self,
         admitted: Admitted,
-        encode: impl Fn(Answer) -> T + Clone + Send + 'static,
+        encode: impl Fn(QueryAnswer) -> T + Clone + Send + 'static,
     ) -> Executed<T> {
         if let Some(CachedAnswer { json, cost }) = self.cached(&admitted) {
-            return Executed { answer: encode(Answer::Cached(json)), cost };
+            return Executed { answer: encode(QueryAnswer::Cached(json)), cost };
         }
         let account = admitted.account.clone();
         // some kilobytes, which several futures would contain
@@ -169,7 +169,7 @@ impl GraphqlService {
     async fn execute_now<T: Send + 'static>(
         &self,
         admitted: Admitted,
-        encode: impl Fn(Answer) -> T + Clone + Send + 'static,
+        encode: impl Fn(QueryAnswer) -> T + Clone + Send + 'static,
     ) -> T {
         let Admitted { request, sender, account, schema_key, .. } = admitted;
         let mut request = request.data(account.clone());
@@ -183,7 +183,7 @@ impl GraphqlService {
             {
                 engine.introspection.insert(key.clone(), json, account.cost().max(1));
             }
-            encode(Answer::Response(Box::new(response)))
+            encode(QueryAnswer::Response(Box::new(response)))
         };
         // outside of a slot: a request that waits for a block keeps no other from executing
         if let Err(error) = self.0.schema.wait_for_tip(&mut request).await {
@@ -213,9 +213,9 @@ impl GraphqlService {
                 Some(queue) => queue.permit().await,
                 None => None,
             };
-            let encode = |answer: Answer| match answer {
-                Answer::Response(response) => Payload::new(&response),
-                Answer::Cached(json) => Payload::Result(json),
+            let encode = |answer: QueryAnswer| match answer {
+                QueryAnswer::Response(response) => Payload::new(&response),
+                QueryAnswer::Cached(json) => Payload::Result(json),
             };
             let running = async move { service.execute_now(admitted, encode).await };
             let answer = AbortOnDrop::new(tokio::spawn(running.in_current_span())).join().await;

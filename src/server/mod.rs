@@ -1,4 +1,5 @@
-//! The HTTP server: HTTP and websocket protocols, connections, clients, health and the playground around the execution of documents.
+//! The HTTP server: HTTP and websocket protocols, authentication, limits of requests and connections, health and the playground
+//! around the execution of documents.
 //!
 //! ```text
 //!   connection/   a connection: how many, how long, how fast

@@ -11,13 +11,12 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::Instant;
 
 use quick_cache::sync::Cache;
 
 use super::tokens::{Token, Tokens};
 use crate::execution::client::Client;
-use crate::execution::gcra::{Gcra, MAX_CLIENTS};
+use crate::execution::gcra::MAX_CLIENTS;
 use crate::server::limits::client_ip::rate_limit_key;
 
 /// Which clients may send requests, and what each may spend.
@@ -63,25 +62,11 @@ pub(crate) struct Authenticator {
 }
 
 fn anonymous(policy: &TokenPolicy) -> Client {
-    Client {
-        name: None,
-        broadcast: policy.anonymous_broadcast,
-        budget: budget(policy.anonymous_cost_per_minute),
-        is_admitted: !policy.require_token,
-    }
+    Client::new(None, policy.anonymous_cost_per_minute, policy.anonymous_broadcast, !policy.require_token)
 }
 
 fn client_of(token: &Token) -> Client {
-    Client {
-        name: Some(token.name.as_str().into()),
-        broadcast: token.broadcast,
-        budget: budget(token.cost_per_minute),
-        is_admitted: true,
-    }
-}
-
-fn budget(cost_per_minute: u32) -> Option<Arc<Gcra>> {
-    (cost_per_minute > 0).then(|| Arc::new(Gcra::new(cost_per_minute, Instant::now())))
+    Client::new(Some(token.name.as_str().into()), token.cost_per_minute, token.broadcast, true)
 }
 
 impl Authenticator {
@@ -105,7 +90,9 @@ impl Authenticator {
 
     /// The anonymous client at this address, which may not be admitted.
     pub(crate) fn anonymous_at(&self, address: Option<IpAddr>) -> Arc<Client> {
-        let Some(address) = address.filter(|_| self.anonymous.budget.is_some()) else { return self.anonymous.clone() };
+        let Some(address) = address.filter(|_| self.anonymous.budget().is_some()) else {
+            return self.anonymous.clone();
+        };
         let new = || Ok::<_, ()>(Arc::new(anonymous(&self.policy)));
         let client = self.by_address.get_or_insert_with(&rate_limit_key(address), new);
         client.unwrap_or_else(|()| self.anonymous.clone())

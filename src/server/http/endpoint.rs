@@ -26,7 +26,7 @@ use crate::execution::document::persisted::{EXTENSION as PERSISTED_QUERY, Persis
 use crate::execution::error::{error, is_refusal, outcome};
 use crate::execution::memory::MemoryBudget;
 use crate::execution::payload::Payload;
-use crate::execution::service::{Answer, Executed, GraphqlService};
+use crate::execution::service::{Executed, GraphqlService, QueryAnswer};
 use crate::limits::Limits;
 use crate::metrics::server_metrics::{OK, Transport};
 use crate::server::auth::authenticator::{AuthError, Authenticator};
@@ -263,13 +263,13 @@ impl GraphqlEndpoint {
         let (is_query, is_about_schema) = (admitted.kind == Some(OperationType::Query), admitted.is_about_schema());
         let admitted = if is_query { admitted.with_read_set(reads.clone()) } else { admitted };
         let schema = self.schema.clone();
-        let encode = move |answer: Answer| match answer {
-            Answer::Cached(json) => {
+        let encode = move |answer: QueryAnswer| match answer {
+            QueryAnswer::Cached(json) => {
                 let mut response = with_json(StatusCode::OK, media, Bytes::from(json));
                 cache_headers::add(&mut response, Validity::WithSchema, (media, scope));
                 Whole { response, is_refused: false, code: OK }
             }
-            Answer::Response(mut executed) => {
+            QueryAnswer::Response(mut executed) => {
                 if let Some(id) = &id {
                     add_request_id(&mut executed, id);
                 }

@@ -5,8 +5,8 @@
 //!   ├ media_type.rs    the media type of the answer        406
 //!   ├ body.rs          the bytes of a POST                 400 408 413 415
 //!   ├ request.rs       the GraphQL request in them         400
-//!   ├ (document/)      the guard                           QUERY_LIMIT_EXCEEDED, …
-//!   ├ (execution/)     the engine
+//!   ├ (crate::execution::document)  the guard             QUERY_LIMIT_EXCEEDED, …
+//!   ├ (crate::execution::service)   the engine
 //!   ├ response.rs      status and bytes of the answer
 //!   ├ cache_headers.rs how long it may be cached           304
 //!   ├ tip_header.rs    the block that it is from

@@ -1,4 +1,4 @@
-//! How many connections clients may have open, one at a time and all together; and which address a client has.
+//! How many connections, websockets and streams each client may have open, and all together; and the address of a client.
 
 pub(crate) mod client_ip;
 pub(crate) mod slots;

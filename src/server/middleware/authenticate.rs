@@ -39,7 +39,7 @@ impl RequestStep for Authenticate {
             };
             request.extensions_mut().get_or_insert_default::<RequestContext>().client = Some(client.clone());
             let mut response = next.run(request).await;
-            if let Some(budget) = &client.budget {
+            if let Some(budget) = client.budget() {
                 add_rate_headers(response.headers_mut(), "cost", budget.limit(), budget.allowance(Instant::now()));
             }
             if let Some(name) = &client.name {

@@ -6,7 +6,7 @@
 //!   up     RequestSummary     an extension of the response: what the request was and cost; made by the handler, completed
 //!                             by authenticate.rs, read by request_log.rs
 //!   back   api::Account       the cost of an operation: the schema, which computes it, charges the client's budget
-//!                             through the closure that Client::account puts into the account
+//!                             through the budget that Client::account puts into the account
 //! ```
 //!
 //! Before all of them the listener adds what it knows of the connection: `ConnectInfo`, and `AmbiguousLength` to a request

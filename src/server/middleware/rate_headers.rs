@@ -1,8 +1,10 @@
-//! The headers of draft-ietf-httpapi-ratelimit-headers-10: what a client may still take of a limit.
+//! What a response says of rates: the headers of draft-ietf-httpapi-ratelimit-headers-10, with what a client may still take of a
+//! limit, and seconds as `Retry-After` has them.
+
+use std::time::Duration;
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 
-use crate::execution::error::whole_seconds;
 use crate::execution::gcra::{Allowance, WINDOW};
 
 const POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
@@ -21,9 +23,14 @@ pub(crate) fn add_rate_headers(headers: &mut HeaderMap, policy: &str, limit: u32
     }
 }
 
+/// A duration in whole seconds, rounded up, as `Retry-After` has it.
+pub(crate) fn whole_seconds(duration: Duration) -> u64 {
+    duration.as_secs() + u64::from(duration.subsec_nanos() > 0)
+}
+
 #[cfg(test)]
 mod tests {
-    use std::time::{Duration, Instant};
+    use std::time::Instant;
 
     use super::*;
     use crate::execution::gcra::Gcra;
@@ -39,5 +46,11 @@ mod tests {
         let rounded_up = Allowance { remaining: 7, full_in: Duration::from_millis(500) };
         add_rate_headers(&mut headers, "minute", 90, rounded_up);
         assert_eq!(headers.get_all(REMAINING).iter().nth(1).unwrap(), "\"minute\";r=7;t=1");
+    }
+
+    #[test]
+    fn seconds_are_rounded_up() {
+        let seconds = [0, 1, 1_000, 1_001].map(|milliseconds| whole_seconds(Duration::from_millis(milliseconds)));
+        assert_eq!(seconds, [0, 1, 1, 2]);
     }
 }

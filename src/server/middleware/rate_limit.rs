@@ -13,10 +13,10 @@ use axum::response::Response;
 use quick_cache::sync::Cache;
 
 use super::context::RequestContext;
-use super::rate_headers::add_rate_headers;
+use super::rate_headers::{add_rate_headers, whole_seconds};
 use super::step::{NextStep, RequestStep};
 use crate::api::code;
-use crate::execution::error::{error, whole_seconds};
+use crate::execution::error::error;
 use crate::execution::gcra::{Allowance, Gcra, MAX_CLIENTS, RateExceeded};
 use crate::server::http::response::refuse_as_json;
 use crate::server::limits::client_ip::rate_limit_key;

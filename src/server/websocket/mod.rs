@@ -5,7 +5,7 @@
 //!                                    │
 //!                                 session.rs ◄─► protocol.rs, message.rs, subprotocol.rs (pure)
 //!                                    │           auth.rs
-//!                                    └ operations ◄── execution/service.rs
+//!                                    └ operations ◄── crate::execution::service
 //! ```
 
 pub(crate) mod auth;

@@ -11,7 +11,7 @@ use super::{module_path, rust_files};
 
 /// Modules without circles, each with the folders in which there may be some. This list only grows.
 const WITHOUT_CIRCLES: &[(&str, &[&[&str]])] =
-    &[("api", &[&["api", "types"]]), ("execution", &[]), ("server", &[]), ("webhooks", &[])];
+    &[("api", &[&["api", "types"]]), ("execution", &[]), ("metrics", &[]), ("server", &[]), ("webhooks", &[])];
 
 /// Modules whose root is a table of contents that none of their own files imports. This list only grows.
 const WITH_UNUSED_ROOT: &[&str] = &["execution", "server"];
@@ -26,7 +26,7 @@ fn no_files_import_each_other() {
     let sources = sources();
     for (top, exempt) in WITHOUT_CIRCLES {
         let files: BTreeMap<_, _> = sources.iter().filter(|(module, _)| module[0] == *top).collect();
-        assert!(files.len() > 5, "the sources of {top} are where this test looks for them");
+        assert!(files.len() > 3, "the sources of {top} are where this test looks for them");
         let mut imports = imports_of(&files);
         let is_exempt = |module: &Module| exempt.iter().any(|folder| is_in(module, folder));
         imports.retain(|module, _| !is_exempt(module));
@@ -50,7 +50,7 @@ fn no_file_imports_the_root_of_its_module() {
 }
 
 #[test]
-fn a_folder_of_api_or_server_holds_at_most_25_files() {
+fn a_folder_of_these_modules_holds_at_most_25_files() {
     let mut folders: BTreeMap<String, usize> = BTreeMap::new();
     for (module, is_head) in sources().iter().map(|(module, source)| (module, source.is_head)) {
         let folder = if is_head { module.join("/") } else { module[..module.len() - 1].join("/") };

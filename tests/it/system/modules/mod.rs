@@ -40,7 +40,7 @@ const ONLY_IN: &[(&str, &[&str])] = &[
     ("bitcoincore_rpc", &["node"]),
     ("axum", &["server", "sim"]),
     ("async_graphql", &["api", "execution", "server", "webhooks"]),
-    ("async_graphql_value", &["api", "execution", "server"]),
+    ("async_graphql_value", &["api", "execution"]),
     ("httparse", &["server"]),
     ("http_body_util", &["outbound", "webhooks"]),
     ("hyper", &["outbound", "server", "webhooks"]),
@@ -49,6 +49,7 @@ const ONLY_IN: &[(&str, &[&str])] = &[
     ("tokio_rustls", &["outbound", "webhooks"]),
     ("rustix", &["index", "server", "settings"]),
     ("socket2", &["server"]),
+    // of it, `execution` names the text that websockets send without copying it
     ("tokio_tungstenite", &["execution", "server"]),
     ("tower", &["server"]),
     ("anyhow", &["main", "commands"]),
