@@ -6,7 +6,7 @@
 //!               refused           └─ fanout/, subscription.rs: one execution for all with the same subscription
 //! ```
 //!
-//! [`service::GraphqlService`] has the two verbs, `execute` and `subscribe`. `client.rs` is who asks and what it may spend
+//! `service.rs` has the two verbs, `execute` and `subscribe`. `client.rs` is who asks and what it may spend
 //! (`gcra.rs`), `memory.rs` bounds what is kept for all clients together, `error.rs` has the errors as they receive them.
 
 pub(crate) mod client;
