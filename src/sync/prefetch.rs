@@ -3,12 +3,10 @@
 //! A thread looks at the first projected block every few seconds, and reads what the index has for its new transactions.
 //! When the block arrives, its pages are in memory, most of its look-ups are done, and the thread pauses.
 //!
-//! At the start it fills the cache once, and before a block that is larger than those before it takes the memory that
-//! connecting it will need. Without that the first block takes up to twice as long as the others, because the system clears each
-//! page of memory that the process did not have before.
+//! At the start it fills the cache once. Without that the first block takes twice as long as the others, because the
+//! system clears each page of memory that the process did not have before.
 
 use std::collections::HashSet;
-use std::hint::black_box;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
@@ -35,11 +33,6 @@ const LONGEST_REST: Duration = Duration::from_millis(100);
 const LONGEST_WAIT: Duration = Duration::from_millis(5);
 /// Transactions read from one snapshot.
 const BATCH: usize = 200;
-/// The memory that connecting a block takes for each transaction, in bytes: pages of the index, rows, what the mempool is
-/// without it. As measured where blocks are of the shape of mainnet.
-const MEMORY_OF_TRANSACTION: usize = 20 << 10;
-/// The size in which that memory is taken, in bytes.
-const MEMORY_CHUNK: usize = 32 << 10;
 
 /// The thread. Dropping this stops it.
 pub(super) struct Prefetcher {
@@ -111,7 +104,6 @@ impl PrefetchWorker {
     fn run(&self) {
         self.warm_up();
         let mut prefetched = HashSet::new();
-        let mut warmed = 0;
         while self.stop.sleep(PAUSE).is_ok() {
             let state = self.published.state();
             let is_useful = state.phase == SyncPhase::Following && state.mempool_in_sync && !self.is_busy();
@@ -125,12 +117,6 @@ impl PrefetchWorker {
                 prefetched.clear();
             }
             drop(head);
-            let count = blocks.first().map_or(0, |block| block.sequences.len());
-            // it grows a little all the time
-            if count / 2 > warmed {
-                self.warm_memory(count);
-                warmed = count;
-            }
             let next: HashSet<_> = blocks.iter().flat_map(|block| block.sequences.iter().copied()).collect();
             prefetched.retain(|sequence| next.contains(sequence));
             let new: Vec<_> = next.into_iter().filter(|sequence| !prefetched.contains(sequence)).collect();
@@ -184,18 +170,6 @@ impl PrefetchWorker {
         });
         debug!(?read, blocks_arrived, took = ?began.elapsed(), "filled the cache");
         blocks_arrived
-    }
-
-    /// Takes the memory that a block of so many transactions needs and frees it, at most a quarter of the cache's, so that the
-    /// allocator has it at hand. Like [`fill`](Self::fill) on a thread that ends.
-    fn warm_memory(&self, transactions: usize) {
-        let most = usize::try_from(self.cache_bytes / 4).unwrap_or(usize::MAX);
-        let bytes = transactions.saturating_mul(MEMORY_OF_TRANSACTION).min(most);
-        let take = move || drop(black_box(vec![vec![1_u8; MEMORY_CHUNK]; bytes / MEMORY_CHUNK]));
-        let taking = thread::Builder::new().name("warm-up".into()).spawn(take);
-        // without the thread, the block waits for the system
-        let taken = taking.is_ok_and(|taking| taking.join().is_ok());
-        debug!(bytes, taken, "took the memory of a block");
     }
 
     /// Begins with no rows unless those that are there can grow from this snapshot on. Returns whether it did.
