@@ -21,8 +21,8 @@
 //! ```
 //!
 //! `chain/` is the ground all of them stand on: Bitcoin as such, without I/O. `limits/` declares what clients may ask
-//! for, how often and how long, `metrics/` is what Prometheus reads. `outbound/` connects to URLs of the operator. `sim/` makes chains,
-//! and a node over them, for tests, loads and the demo.
+//! for, how often and how long. `metrics/` is what Prometheus reads. `outbound/` connects to URLs of the operator.
+//! `sim/` makes chains, and a node over them, for tests, loads and the demo.
 //!
 //! The index, the mempool, the view of both, what keeps them current, and the simulator are the package `btcgraph-core`, with
 //! `core.rs` as its root: it knows nothing of GraphQL, and is optimised for tests, too. Its modules are named here as if they were

@@ -6,7 +6,7 @@ use std::time::Instant;
 use super::gcra::Gcra;
 use crate::api::{Account, Budget, BudgetExhausted, Include, StreamBudget};
 
-/// A client with its rights and its budget. Whoever authenticates makes it.
+/// A client with its rights and its budget, as authentication finds it.
 pub(crate) struct Client {
     /// The name of its token.
     pub(crate) name: Option<Arc<str>>,

@@ -6,8 +6,8 @@
 //!               refused           └─ fanout/, subscription.rs: one execution for all with the same subscription
 //! ```
 //!
-//! `service.rs` has the two verbs, `execute` and `subscribe`. `client.rs` is who asks and what it may spend
-//! (`gcra.rs`), `memory.rs` bounds what is kept for all clients together, `error.rs` has the errors as they receive them.
+//! `service.rs` has the two verbs, `execute` and `subscribe`. `client.rs` is the client of a request and what it may spend
+//! (`gcra.rs`), `memory.rs` bounds what is kept for all clients together, `error.rs` has the errors as clients receive them.
 
 pub(crate) mod client;
 pub(crate) mod document;
