@@ -56,7 +56,9 @@ impl TrustedProxies {
     /// precedes it the client may have forged.
     fn client(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
         let mut client = peer.to_canonical();
-        let values: Vec<_> = headers.get_all(FORWARDED_FOR).iter().filter_map(|value| value.to_str().ok()).collect();
+        // also of a value that is no text: the proxy appends to whatever the client sent
+        let values = headers.get_all(FORWARDED_FOR).iter().map(|value| String::from_utf8_lossy(value.as_bytes()));
+        let values: Vec<_> = values.collect();
         let list = values.join(",");
         for before in list.rsplit(',') {
             if !self.trusts(client) {
@@ -117,10 +119,10 @@ mod tests {
 
     use super::*;
 
-    fn client(proxies: &str, peer: &str, forwarded: &[&'static str]) -> String {
+    fn client(proxies: &str, peer: &str, forwarded: &[&str]) -> String {
         let mut headers = HeaderMap::new();
         for value in forwarded {
-            headers.append(FORWARDED_FOR, HeaderValue::from_static(value));
+            headers.append(FORWARDED_FOR, HeaderValue::from_bytes(value.as_bytes()).unwrap());
         }
         proxies.parse::<TrustedProxies>().unwrap().client(peer.parse().unwrap(), &headers).to_string()
     }
@@ -145,6 +147,7 @@ mod tests {
             (&["2001:db8::7"], "2001:db8::7"),
             (&["[2001:db8::7]:5678"], "2001:db8::7"),
             (&["192.168.1.2"], "192.168.1.2"),
+            (&["\u{e9}, 1.2.3.4"], "1.2.3.4"),
             (&["9.9.9.9, unknown"], "10.1.1.1"),
             (&[""], "10.1.1.1"),
             (&["10.3.3.3, 10.2.2.2"], "10.3.3.3"),
