@@ -132,7 +132,7 @@ impl Framing {
                 self.begun.clear();
             }
             FramingState::Head if is_empty => return self.end_head(),
-            FramingState::Size => match httparse::parse_chunk_size(&self.begun) {
+            FramingState::Size => match httparse::parse_chunk_size(without_leading_zeros(&self.begun)) {
                 Ok(Status::Complete((_, 0))) => self.end(FramingState::Trailers),
                 Ok(Status::Complete((_, size))) => {
                     let with_line_end = size.saturating_add(2);
@@ -172,6 +172,17 @@ impl Framing {
     }
 }
 
+/// A size of a chunk without the zeros in front of it: the library that serves the connection reads any number of them, and
+/// `httparse` at most 16 digits.
+fn without_leading_zeros(mut size: &[u8]) -> &[u8] {
+    while let [b'0', digit, ..] = size
+        && digit.is_ascii_hexdigit()
+    {
+        size = &size[1..];
+    }
+    size
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -180,6 +191,8 @@ mod tests {
     const SIZED: &str = "POST / HTTP/1.1\r\ncontent-length: 31\r\n\r\nTransfer-Encoding: x\r\n\r\nGET /\r\n";
     const CHUNKED: &str = "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n\
         a;x=y\r\nGET /\r\n\r\n1\r\n1\r\nz\r\n0\r\nTrailer: Content-Length\r\n\r\n";
+    const LONG_SIZE: &str = "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n\
+        00000000000000003\r\nabc\r\n00000000000000000000;x\r\n\r\n";
     const EMPTY_CHUNKED: &str = "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n";
     const BOTH: &str = "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n0\r\n\r\n";
     const TURNED: &str = "POST / HTTP/1.1\r\ncontent-length: 5\r\nHost: a\r\ntransfer-encoding:chunked\r\n\r\n";
@@ -200,6 +213,7 @@ mod tests {
             (SIZED, 2),
             (CHUNKED, 2),
             (EMPTY_CHUNKED, 2),
+            (LONG_SIZE, 2),
             (&format!("{GET}\r\n{CHUNKED}{SIZED}{EMPTY_CHUNKED}{GET}"), 6),
         ] {
             for ambiguous in [BOTH, TURNED] {
