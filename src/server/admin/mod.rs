@@ -13,8 +13,9 @@
 //!   GET  /metrics       the metrics of the process, for Prometheus; POST does the same
 //! ```
 //!
-//! What the requests do is up to the [`Admin`]. Requests with an `Origin` are refused: they are those of a web page, and a
-//! loopback port is open to every page of every browser on this machine.
+//! What the requests do is up to the [`Admin`]. A loopback port is open to every page of every browser on this machine, so
+//! requests with an `Origin` are refused, and on a port those for another host: a page may have its own name resolve to this
+//! machine, and then requests what it only reads without an `Origin`.
 
 mod socket;
 
@@ -43,6 +44,7 @@ use crate::server::connection::min_rate::MinRate;
 use crate::server::draining::Draining;
 use crate::server::http::body::{BodyError, receive};
 use crate::server::metrics_page;
+use crate::server::middleware::host::{is_loopback, named};
 use crate::server::shutdown::within_deadline;
 use socket::Listening;
 pub use socket::{AdminSocket, SocketError};
@@ -142,6 +144,8 @@ pub async fn serve(socket: AdminSocket, admin: Admin, shutdown: CancellationToke
     let stopped = shutdown.clone().cancelled_owned();
     match listening {
         Listening::Tcp(listener) => {
+            // a page of any site reaches a port by a name that it has resolve to this machine; a file it does not
+            let router = router.layer(from_fn(refuse_other_hosts));
             let serving = axum::serve(listener, router).with_graceful_shutdown(stopped);
             within_deadline(serving.into_future(), &shutdown).await
         }
@@ -172,6 +176,14 @@ async fn refuse_browsers(request: Request, next: Next) -> Response {
         return (StatusCode::FORBIDDEN, "web pages may not send commands to the server").into_response();
     }
     next.run(request).await
+}
+
+async fn refuse_other_hosts(request: Request, next: Next) -> Response {
+    match named(&request) {
+        Ok(host) if host.as_ref().is_none_or(|host| is_loopback(host.host())) => next.run(request).await,
+        _ => (StatusCode::MISDIRECTED_REQUEST, "the admin socket answers under the names of this machine alone")
+            .into_response(),
+    }
 }
 
 async fn metrics(State(shared): State<AdminState>) -> Response {

@@ -119,7 +119,7 @@ impl RequestStep for CheckHost {
 }
 
 /// The host that a request names; `None` in HTTP/1.0, which no browser speaks (RFC 9112, sections 3.2 and 3.3).
-fn named(request: &Request) -> Result<Option<Authority>, &'static str> {
+pub(crate) fn named(request: &Request) -> Result<Option<Authority>, &'static str> {
     let mut hosts = request.headers().get_all(HOST).iter();
     let (first, second) = (hosts.next(), hosts.next());
     if second.is_some() {

@@ -1,6 +1,7 @@
 //! The socket's HTTP: what gets through, what is refused, and how checks begin and end.
 
 use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, channel};
@@ -28,6 +29,11 @@ struct AdminServer {
 impl AdminServer {
     async fn start() -> Self {
         let directory = tempfile::tempdir().unwrap();
+        let socket = AdminSocket::unix(&directory.path().join("s")).await.unwrap();
+        Self::at(socket, directory)
+    }
+
+    fn at(socket: AdminSocket, directory: TempDir) -> Self {
         let ((notice, notices), (job, jobs)) = (channel(), channel());
         let draining = Draining::default();
         let admin = Admin {
@@ -55,7 +61,6 @@ impl AdminServer {
             draining: draining.clone(),
             metrics: Some(Metrics::new().unwrap()),
         };
-        let socket = AdminSocket::unix(&directory.path().join("s")).await.unwrap();
         let shutdown = CancellationToken::new();
         let serving = tokio::spawn(serve(socket, admin, shutdown.clone()));
         Self { directory, notices, jobs, draining, shutdown, serving }
@@ -96,6 +101,37 @@ fn rest(mut stream: UnixStream) -> String {
 
 fn status(answer: &str) -> u16 {
     answer.split(' ').nth(1).unwrap().parse().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_port_answers_under_the_names_of_this_machine_alone() {
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let served = AdminServer::at(AdminSocket::tcp(free).await.unwrap(), tempfile::tempdir().unwrap());
+    let answer = async |host: String| {
+        tokio::task::spawn_blocking(move || {
+            let mut stream = TcpStream::connect(free).unwrap();
+            stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+            write!(stream, "GET /metrics HTTP/1.0\r\n{host}\r\n").unwrap();
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).unwrap();
+            answer
+        })
+        .await
+        .unwrap()
+    };
+    for (host, expected) in [
+        ("", 200),
+        ("Host: localhost:8081\r\n", 200),
+        ("Host: 127.0.0.1:8081\r\n", 200),
+        ("Host: [::1]:8081\r\n", 200),
+        ("Host: evil.example:8081\r\n", 421),
+        ("Host: 192.0.2.1\r\n", 421),
+        ("Host: localhost\r\nHost: evil.example\r\n", 421),
+    ] {
+        assert_eq!(status(&answer(host.to_owned()).await), expected, "{host:?}");
+    }
+    served.shutdown.cancel();
+    served.serving.await.unwrap().unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
