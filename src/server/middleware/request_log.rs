@@ -1,16 +1,18 @@
-//! Gives each request an id that the client and the log share, and writes one line when it is answered.
+//! Gives each request an id that the client and the log share, and writes one line when it is answered, or when its client
+//! disconnects before that.
 //!
 //! The id is that of `X-Request-Id` if the client sends one that is fit for a log, or a new one; the response has it in
 //! the same header. The line names the client, the operation, its outcome and its cost. It has no query, no variables and
 //! no tokens but their names: they are private.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
 use async_graphql::futures_util::future::{BoxFuture, FutureExt};
 use axum::body::HttpBody;
 use axum::extract::Request;
-use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method};
 use axum::response::Response;
 use tracing::Instrument;
 
@@ -44,6 +46,35 @@ fn is_fit(id: &str) -> bool {
         && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.:+/=".contains(&byte))
 }
 
+/// What the log says of a request, which is logged when this is dropped before there is an answer.
+struct ReceivedRequest {
+    span: tracing::Span,
+    method: Method,
+    path: String,
+    client: Option<IpAddr>,
+    started: Instant,
+    is_answered: bool,
+}
+
+impl ReceivedRequest {
+    fn milliseconds(&self) -> f64 {
+        self.started.elapsed().as_secs_f64() * 1_000.0
+    }
+}
+
+impl Drop for ReceivedRequest {
+    fn drop(&mut self) {
+        // a panic has a line of its own
+        if self.is_answered || std::thread::panicking() {
+            return;
+        }
+        let _entered = self.span.enter();
+        let (method, path, milliseconds) = (&self.method, &self.path, self.milliseconds());
+        let client = self.client.map(tracing::field::display);
+        tracing::info!(%method, path, milliseconds, client, "the client disconnected before it was answered");
+    }
+}
+
 impl RequestStep for RequestLog {
     fn handle<'a>(&'a self, mut request: Request, next: NextStep<'a>) -> BoxFuture<'a, Response> {
         async move {
@@ -54,7 +85,11 @@ impl RequestStep for RequestLog {
             let context = RequestContext { id: Some(id.clone()), address: client, client: None };
             request.extensions_mut().insert(context);
             let span = tracing::info_span!("request", id = %id);
+            let mut received =
+                ReceivedRequest { span: span.clone(), method, path, client, started, is_answered: false };
             let mut response = next.run(request).instrument(span.clone()).await;
+            received.is_answered = true;
+            let (method, path) = (&received.method, &received.path);
             let summary = response.extensions_mut().remove::<RequestSummary>().unwrap_or_default();
             let name = summary.operation.as_deref().map(|name| &name[..name.floor_char_boundary(LONGEST)]);
             let bytes = response.body().size_hint().exact();
@@ -71,7 +106,7 @@ impl RequestStep for RequestLog {
                     operation = name,
                     kind = summary.kind.map(|kind| kind.to_string()),
                     status = response.status().as_u16(),
-                    milliseconds = started.elapsed().as_secs_f64() * 1_000.0,
+                    milliseconds = received.milliseconds(),
                     code = summary.code,
                     cost = summary.cost,
                     bytes,
