@@ -43,12 +43,21 @@ pub(crate) fn is_refusal(response: &Response) -> bool {
 
 /// The code of the first error of a response, as the operation's outcome.
 pub(crate) fn outcome(response: &Response) -> &'static str {
-    if response.errors.is_empty() { OK } else { first_code(response).map_or(OTHER, known_code) }
+    response.errors.first().map_or(OK, outcome_of)
+}
+
+/// The code of an error, as the operation's outcome.
+pub(crate) fn outcome_of(error: &ServerError) -> &'static str {
+    code_of(error).map_or(OTHER, known_code)
 }
 
 /// The text of the code of the first error.
 pub(crate) fn first_code(response: &Response) -> Option<&str> {
-    match response.errors.first()?.extensions.as_ref()?.get("code")? {
+    code_of(response.errors.first()?)
+}
+
+fn code_of(error: &ServerError) -> Option<&str> {
+    match error.extensions.as_ref()?.get("code")? {
         Value::String(code) => Some(code),
         _ => None,
     }

@@ -106,8 +106,15 @@ impl MemoryBudget {
     pub(crate) fn keep(&self, bytes: Bytes) -> Result<Bytes, ServerError> {
         Ok(match self.reserve_large(bytes.len())? {
             None => bytes,
-            Some(reservation) => Bytes::from_owner(Reserved { bytes, _reservation: reservation }),
+            Some(reservation) => reservation.with(bytes),
         })
+    }
+}
+
+impl Reservation {
+    /// These bytes with this reservation, until the last part of them is dropped.
+    pub(crate) fn with(self, bytes: Bytes) -> Bytes {
+        Bytes::from_owner(Reserved { bytes, _reservation: self })
     }
 }
 

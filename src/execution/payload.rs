@@ -8,6 +8,7 @@ pub(crate) use tokio_tungstenite::tungstenite::Utf8Bytes;
 use super::error::{internal_error, is_refusal, known_code};
 use crate::api::ResumePoint;
 use crate::execution::document::refusal::RequestRefusal;
+use crate::execution::memory::{MemoryBudget, Reservation};
 use crate::metrics::server_metrics::OK;
 
 /// One response to an operation. A clone shares the text.
@@ -36,6 +37,38 @@ pub(crate) struct SubscriptionPayload {
 impl From<Payload> for SubscriptionPayload {
     fn from(payload: Payload) -> Self {
         Self { payload, cost: 0, resume_point: None, start: None }
+    }
+}
+
+/// A payload on its way to one client.
+#[derive(Debug)]
+pub(crate) struct ClientPayload {
+    pub(crate) payload: Payload,
+    /// Its bytes among those that clients have not read, unless they are few.
+    pub(crate) reservation: Option<Reservation>,
+}
+
+impl ClientPayload {
+    /// Errors: RESOURCE_EXHAUSTED, if clients have too many bytes that they have not read.
+    pub(crate) fn reserve(payload: Payload, memory: &MemoryBudget) -> Result<Self, ServerError> {
+        let reservation = memory.reserve_large(payload.bytes())?;
+        Ok(Self { payload, reservation })
+    }
+
+    /// The response to a query or a mutation; a refusal if there is no space for it.
+    pub(crate) fn reserve_response(response: Payload, memory: &MemoryBudget) -> Self {
+        Self::reserve(response, memory).unwrap_or_else(Self::refused)
+    }
+
+    /// The only response to a request that is not executed. It is small, and small ones are not counted.
+    pub(crate) fn refused(reason: ServerError) -> Self {
+        Payload::Refused(reason.into()).into()
+    }
+}
+
+impl From<Payload> for ClientPayload {
+    fn from(payload: Payload) -> Self {
+        Self { payload, reservation: None }
     }
 }
 

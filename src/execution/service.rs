@@ -9,6 +9,7 @@
 //!                                        └ metering.rs  counts and charges each event
 //! ```
 
+use std::future::ready;
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,17 +18,18 @@ use async_graphql::futures_util::StreamExt;
 use async_graphql::futures_util::stream::{self, BoxStream};
 use async_graphql::parser::types::OperationType;
 use async_graphql::{Executor as _, Request, Response, ServerError};
+use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
-use super::error::outcome;
+use super::error::outcome_of;
 use super::fanout::Fanout;
 use super::fanout::stream::StartedStream;
-use super::metering::Meter;
+use super::metering::{ABANDONED, ExecutionRecord, Meter};
 use super::operation_queue::OperationQueue;
-use super::payload::{Payload, Refused, SubscriptionPayload, Utf8Bytes};
+use super::payload::{ClientPayload, Payload, Refused, SubscriptionPayload, Utf8Bytes};
 use super::pool::{AbortOnDrop, ExecutionPool};
-use super::subscription::{self, SubscriptionEvent};
+use super::subscription::{self, SubscriptionEvent, SubscriptionStart};
 use crate::api::{self, Account, ResumePoint, Schema};
 use crate::execution::document::admission::{Admission, Admitted};
 use crate::execution::document::introspection::{CachedAnswer, IntrospectionCache};
@@ -36,7 +38,7 @@ use crate::execution::memory::{MemoryBudget, Reservation};
 use crate::limits::Limits;
 use crate::metrics::Metrics;
 use crate::metrics::collector::{MetricKind, MetricsError, number};
-use crate::metrics::server_metrics::{OK, ServerMetrics};
+use crate::metrics::server_metrics::{OK, ServerMetrics, Transport};
 
 /// The schema behind bounded executions. A clone is the same service.
 #[derive(Clone)]
@@ -48,6 +50,8 @@ struct ServiceParts {
     pool: Arc<ExecutionPool>,
     fanout: Fanout,
     introspection: IntrospectionCache,
+    /// Of the payloads that clients have not read.
+    memory: MemoryBudget,
     subscription_memory: MemoryBudget,
     metrics: Arc<ServerMetrics>,
 }
@@ -60,9 +64,17 @@ pub(crate) enum QueryAnswer {
     Cached(Utf8Bytes),
 }
 
-/// An answer in the form of its transport, and the cost of the operation.
+/// An answer in the form of its transport.
+pub(crate) struct Encoded<T> {
+    pub(crate) answer: T,
+    /// The code of the first error that the client receives, or [`OK`].
+    pub(crate) outcome: &'static str,
+}
+
+/// The same, and the cost of the operation.
 pub(crate) struct Executed<T> {
     pub(crate) answer: T,
+    pub(crate) outcome: &'static str,
     pub(crate) cost: u64,
 }
 
@@ -72,6 +84,7 @@ impl GraphqlService {
         schema: Schema,
         admission: Arc<Admission>,
         limits: &Limits,
+        memory: MemoryBudget,
         metrics: Arc<ServerMetrics>,
         reads_wait: bool,
     ) -> io::Result<Self> {
@@ -85,6 +98,7 @@ impl GraphqlService {
             pool,
             fanout,
             introspection,
+            memory,
             subscription_memory,
             metrics,
         })))
@@ -94,7 +108,7 @@ impl GraphqlService {
     pub(crate) fn register(&self, metrics: &Metrics) -> Result<(), MetricsError> {
         let count = |count: usize| number(u64::try_from(count).unwrap_or(u64::MAX));
         let pool = self.0.pool.clone();
-        let help = "Queries and mutations that are executing or queued.";
+        let help = "Queries, mutations and starts of subscriptions that are executing or queued.";
         metrics.add(MetricKind::Gauge, "btcgraph_server_executions", help, Some("state"), move || {
             let (running, waiting) = pool.load();
             vec![(Some("running"), count(running)), (Some("waiting"), count(waiting))]
@@ -109,15 +123,21 @@ impl GraphqlService {
     pub(crate) async fn execute<T: Send + 'static>(
         &self,
         admitted: Admitted,
-        encode: impl Fn(QueryAnswer) -> T + Clone + Send + 'static,
+        encode: impl Fn(QueryAnswer) -> Encoded<T> + Clone + Send + 'static,
     ) -> Executed<T> {
         if let Some(CachedAnswer { json, cost }) = self.cached(&admitted) {
-            return Executed { answer: encode(QueryAnswer::Cached(json)), cost };
+            let Encoded { answer, outcome } = encode(QueryAnswer::Cached(json));
+            return Executed { answer, outcome, cost };
         }
         let account = admitted.account.clone();
         // some kilobytes, which several futures would contain
-        let answer = Box::pin(self.execute_now(admitted, encode)).await;
-        Executed { answer, cost: account.cost() }
+        let Encoded { answer, outcome } = Box::pin(self.execute_now(admitted, ready(None), encode)).await;
+        Executed { answer, outcome, cost: account.cost() }
+    }
+
+    /// Counts a request that is refused before it is admitted.
+    pub(crate) fn count_refused(&self, transport: Transport, reason: &ServerError) {
+        self.0.metrics.operation(transport, outcome_of(reason));
     }
 
     /// Executes an operation of any kind: a query or a mutation yields one payload, a subscription one for each event.
@@ -129,10 +149,12 @@ impl GraphqlService {
         &self,
         admitted: Admitted,
         queue: Option<&Arc<OperationQueue>>,
-    ) -> Result<BoxStream<'static, Payload>, Refused> {
+    ) -> Result<BoxStream<'static, ClientPayload>, Refused> {
         if admitted.kind != Some(OperationType::Subscription) {
             return Ok(match self.cached(&admitted) {
-                Some(CachedAnswer { json, .. }) => stream::iter([Payload::Result(json)]).boxed(),
+                Some(CachedAnswer { json, .. }) => {
+                    stream::iter([ClientPayload::reserve_response(Payload::Result(json), &self.0.memory)]).boxed()
+                }
                 None => self.execute_as_stream(admitted, queue.cloned()),
             });
         }
@@ -148,12 +170,16 @@ impl GraphqlService {
         } else {
             let begun = CancellationToken::new();
             let request = request.data(sender.client.stream_budget());
-            StartedStream { payloads: self.start(request, begun.clone(), queue.cloned())?, begun }
+            let payloads = self
+                .start(request, SubscriptionStart::New, begun.clone(), queue.cloned())
+                .inspect_err(|reason| self.count_refused(sender.transport, reason))?;
+            StartedStream { payloads, begun }
         };
         if let Some(queue) = queue {
             queue.add(begun);
         }
-        Ok(Meter { metrics: self.0.metrics.clone(), sender, _open: open }.meter(payloads))
+        let (metrics, memory) = (self.0.metrics.clone(), self.0.memory.clone());
+        Ok(Meter { metrics, memory, sender, _open: open }.meter(payloads))
     }
 
     /// The answer of a query about the schema, if it was given before and the client can pay for it.
@@ -166,60 +192,85 @@ impl GraphqlService {
         Some(cached)
     }
 
+    /// Executes an admitted query or mutation when `permit` is there.
     async fn execute_now<T: Send + 'static>(
         &self,
         admitted: Admitted,
-        encode: impl Fn(QueryAnswer) -> T + Clone + Send + 'static,
-    ) -> T {
-        let Admitted { request, sender, account, schema_key, .. } = admitted;
+        permit: impl Future<Output = Option<OwnedSemaphorePermit>>,
+        encode: impl Fn(QueryAnswer) -> Encoded<T> + Clone + Send + 'static,
+    ) -> Encoded<T> {
+        let mut record = ExecutionRecord {
+            metrics: self.0.metrics.clone(),
+            transport: admitted.sender.transport,
+            account: admitted.account.clone(),
+            started: Instant::now(),
+            outcome: ABANDONED,
+        };
+        let answer = self.try_execute(admitted, permit, encode.clone()).await;
+        let answer =
+            answer.unwrap_or_else(|error| encode(QueryAnswer::Response(Box::new(Response::from_errors(vec![error])))));
+        record.outcome = answer.outcome;
+        answer
+    }
+
+    /// Errors: why it is not executed to its end.
+    async fn try_execute<T: Send + 'static>(
+        &self,
+        admitted: Admitted,
+        permit: impl Future<Output = Option<OwnedSemaphorePermit>>,
+        encode: impl Fn(QueryAnswer) -> Encoded<T> + Send + 'static,
+    ) -> Result<Encoded<T>, ServerError> {
+        let Admitted { request, account, schema_key, .. } = admitted;
         let mut request = request.data(account.clone());
-        let (engine, started) = (self.0.clone(), Instant::now());
-        let finish = move |response: Response| {
-            engine.metrics.operation(sender.transport, outcome(&response));
-            engine.metrics.executed(started.elapsed(), account.cost());
-            if let Some(key) = &schema_key
+        // without permit and slot: a request that waits for a block keeps no other from executing
+        self.0.schema.wait_for_tip(&mut request).await?;
+        let _permit = permit.await;
+        let engine = self.0.clone();
+        let execution = async move {
+            let response = engine.schema.execute(request).await;
+            if let Some(key) = schema_key
                 && response.errors.is_empty()
                 && let Payload::Result(json) = Payload::new(&response)
             {
-                engine.introspection.insert(key.clone(), json, account.cost().max(1));
+                engine.introspection.insert(key, json, account.cost().max(1));
             }
             encode(QueryAnswer::Response(Box::new(response)))
         };
-        // outside of a slot: a request that waits for a block keeps no other from executing
-        if let Err(error) = self.0.schema.wait_for_tip(&mut request).await {
-            return finish(Response::from_errors(vec![error]));
-        }
-        let (engine, encode) = (self.0.clone(), finish.clone());
-        let execution = async move {
-            let response = engine.schema.execute(request).await;
-            encode(response)
-        };
-        match self.0.pool.run(Box::pin(execution.in_current_span())).await {
-            Ok(answer) => answer,
-            Err(reason) => finish(Response::from_errors(vec![reason.into()])),
-        }
+        Ok(self.0.pool.run(Box::pin(execution.in_current_span())).await?)
     }
 
     /// Executes a query or a mutation as a task, for a connection that is polled only while its client reads: an execution
-    /// must not depend on that while it has a slot or a place in the queue.
-    fn execute_as_stream(&self, admitted: Admitted, queue: Option<Arc<OperationQueue>>) -> BoxStream<'static, Payload> {
+    /// must not depend on that while it has a slot or a place in the queue. Its answer is counted among the bytes that clients
+    /// have not read from when it is there.
+    fn execute_as_stream(
+        &self,
+        admitted: Admitted,
+        queue: Option<Arc<OperationQueue>>,
+    ) -> BoxStream<'static, ClientPayload> {
         let before = queue.as_ref().map_or_else(Vec::new, |queue| queue.starting());
-        let service = self.clone();
+        let (service, memory) = (self.clone(), self.0.memory.clone());
         let answer = async move {
             for begun in before {
                 begun.cancelled().await;
             }
-            let _permit = match &queue {
-                Some(queue) => queue.permit().await,
-                None => None,
+            let permit = async move {
+                match queue {
+                    Some(queue) => queue.permit().await,
+                    None => None,
+                }
             };
-            let encode = |answer: QueryAnswer| match answer {
-                QueryAnswer::Response(response) => Payload::new(&response),
-                QueryAnswer::Cached(json) => Payload::Result(json),
+            let encode = move |answer: QueryAnswer| {
+                let response = match answer {
+                    QueryAnswer::Response(response) => Payload::new(&response),
+                    QueryAnswer::Cached(json) => Payload::Result(json),
+                };
+                let answer = ClientPayload::reserve_response(response, &memory);
+                let outcome = answer.payload.outcome();
+                Encoded { answer, outcome }
             };
-            let running = async move { service.execute_now(admitted, encode).await };
+            let running = async move { service.execute_now(admitted, permit, encode).await.answer };
             let answer = AbortOnDrop::new(tokio::spawn(running.in_current_span())).join().await;
-            answer.unwrap_or_else(|reason| Payload::new(&Response::from_errors(vec![reason.into()])))
+            answer.unwrap_or_else(|reason| ClientPayload::refused(reason.into()))
         };
         stream::once(answer).boxed()
     }
@@ -230,6 +281,7 @@ impl GraphqlService {
     fn start(
         &self,
         request: Request,
+        kind: SubscriptionStart,
         begun: CancellationToken,
         queue: Option<Arc<OperationQueue>>,
     ) -> Result<BoxStream<'static, SubscriptionPayload>, ServerError> {
@@ -252,7 +304,7 @@ impl GraphqlService {
             };
             Ok((schema.subscribe(request, None), (permit, begun)))
         };
-        Ok(keep_with(subscription::run(&self.0.pool, start, encode).boxed(), reservation))
+        Ok(keep_with(subscription::run(&self.0.pool, kind, start, encode).boxed(), reservation))
     }
 
     /// Starts a subscription for all its clients, from now on or from behind a point, without the extensions of the first.
@@ -264,13 +316,14 @@ impl GraphqlService {
             let begun = CancellationToken::new();
             let mut request = Request::new(query.clone()).variables(variables.clone());
             request.operation_name.clone_from(&operation);
+            let kind = if behind.is_some() { SubscriptionStart::Resumed } else { SubscriptionStart::New };
             if let Some(point) = behind {
                 request.data.insert(point);
             }
             let payloads = service.0.admission.documents.get(&query).map_err(ServerError::from).and_then(|document| {
                 request.set_parsed_query(document);
                 // no socket's queue: this is for all
-                service.start(request, begun.clone(), None)
+                service.start(request, kind, begun.clone(), None)
             });
             let payloads = payloads.unwrap_or_else(|error| {
                 begun.cancel();

@@ -66,12 +66,22 @@ pub(crate) struct SubscriptionEvent {
     pub(crate) resume_point: Option<ResumePoint>,
 }
 
+/// Whether a subscription begins, or continues one from behind an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SubscriptionStart {
+    /// In a slot for executions, or refused.
+    New,
+    /// In a slot for events: its client has a subscription, whose events are not refused.
+    Resumed,
+}
+
 /// Runs a subscription on this pool, and yields its events as `encode` makes them.
 ///
 /// `start` has no slot, and may wait. What it returns beside the events is dropped when the subscription has begun: when its
 /// events were polled once, from when on every event is found.
 pub(crate) fn run<T: Send + 'static, H: Send + 'static>(
     pool: &ExecutionPool,
+    kind: SubscriptionStart,
     start: impl Future<Output = Result<(Events, H), ServerError>> + Send + 'static,
     encode: impl Fn(&SubscriptionEvent) -> T + Send + 'static,
 ) -> SubscriptionStream<T> {
@@ -80,7 +90,7 @@ pub(crate) fn run<T: Send + 'static, H: Send + 'static>(
     let mut outlet = Outlet { encode, sender, demand: demand.clone(), is_first: true, has_begun: false };
     let slots = pool.slots().clone();
     let running = async move {
-        let all = AssertUnwindSafe(send_all(slots, start, &mut outlet)).catch_unwind().await;
+        let all = AssertUnwindSafe(send_all(slots, kind, start, &mut outlet)).catch_unwind().await;
         if let Err(reason) = all.unwrap_or(Err(ExecutionError::Panicked)) {
             // once it has begun, what is not executed may be an event
             outlet.is_first &= !outlet.has_begun;
@@ -120,6 +130,7 @@ impl<T, E: Fn(&SubscriptionEvent) -> T> Outlet<T, E> {
 /// Sends all events. Errors: why there are no more, which is yet to be sent.
 async fn send_all<T, H, E: Fn(&SubscriptionEvent) -> T>(
     slots: Arc<PoolSlots>,
+    kind: SubscriptionStart,
     start: impl Future<Output = Result<(Events, H), ServerError>>,
     outlet: &mut Outlet<T, E>,
 ) -> Result<(), ExecutionError> {
@@ -130,7 +141,10 @@ async fn send_all<T, H, E: Fn(&SubscriptionEvent) -> T>(
             return Ok(());
         }
     };
-    let (slot, deadline) = slots.take().await?;
+    let (slot, deadline) = match kind {
+        SubscriptionStart::New => slots.take().await?,
+        SubscriptionStart::Resumed => slots.take_for_event(StdInstant::now()).await?,
+    };
     let first = poll_fn(|context| Poll::Ready(poll(&mut events, context))).await;
     drop(until_begun);
     outlet.has_begun = true;
@@ -188,4 +202,33 @@ async fn finish(
     _slot: OwnedSemaphorePermit,
 ) -> Result<Option<Response>, ExecutionError> {
     slots.by_deadline(deadline, events.next()).await
+}
+
+#[cfg(test)]
+mod tests {
+    use async_graphql::Request;
+
+    use super::*;
+    use crate::api::{self, Features, code};
+    use crate::execution::error::outcome;
+    use crate::limits::Limits;
+    use crate::live::Live;
+    use crate::view::Published;
+
+    #[tokio::test]
+    async fn a_busy_server_refuses_a_new_subscription_and_not_one_that_continues() {
+        let limits = Limits { executions: 1, waiting: 0, ..Limits::default() };
+        let pool = ExecutionPool::start(&limits, false).unwrap();
+        let _executing = pool.slots().take().await.unwrap();
+        let schema = api::schema(Published::default(), Live::default(), limits, Features::default());
+        for (kind, expected) in
+            [(SubscriptionStart::New, code::RESOURCE_EXHAUSTED), (SubscriptionStart::Resumed, code::NOT_READY)]
+        {
+            let schema = schema.clone();
+            let start =
+                async move { Ok((schema.subscribe(Request::new("subscription { newBlock { hash } }"), None), ())) };
+            let mut outcomes = run(&pool, kind, start, |event| outcome(&event.response));
+            assert_eq!(outcomes.next().await, Some(expected), "{kind:?}");
+        }
+    }
 }

@@ -89,14 +89,15 @@ impl ServerMetrics {
         let server = Self {
             operations: counters(
                 "btcgraph_server_operations_total",
-                "GraphQL operations, by transport and the code of their first error; OK if they had none.",
+                "GraphQL operations, by transport and the code of their first error; OK if they had none, ABANDONED if \
+                 their clients left before the answer.",
                 &["transport", "code"],
             )?,
             seconds,
             cost: counter("btcgraph_server_cost_total", "Cost of operations, in units of the API.")?,
             responses: counters("btcgraph_server_responses_total", "HTTP responses, by status.", &["status"])?,
             sent: Transport::ALL.map(|transport| sent.with_label_values(&[transport.name()])),
-            events: counter("btcgraph_server_events_total", "Subscription events sent, counted for each client.")?,
+            events: counter("btcgraph_server_events_total", "Subscription events, counted for each client.")?,
             subscriptions: gauges(
                 "btcgraph_server_subscriptions",
                 "Open subscriptions of all clients, by field.",

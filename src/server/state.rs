@@ -51,14 +51,20 @@ impl ServerState {
         let limits = options.limits;
         let counters = metrics.server();
         let admission = Arc::new(Admission::new(&limits, counters.clone()));
-        let service =
-            GraphqlService::new(schema.clone(), admission.clone(), &limits, counters.clone(), options.reads_wait)?;
+        let memory = MemoryBudget::of_unread_responses(limits.buffered_bytes);
+        let service = GraphqlService::new(
+            schema.clone(),
+            admission.clone(),
+            &limits,
+            memory.clone(),
+            counters.clone(),
+            options.reads_wait,
+        )?;
         service.register(&metrics).map_err(io::Error::other)?;
         let authenticator = Arc::new(Authenticator::new(options.token_policy.clone()));
         let exemptions = Arc::new(Exemptions::new(options.proxies.clone(), options.limit_loopback));
         let slot_limits = SlotLimits { all: limits.sockets, each: limits.sockets_per_client };
         let slots = Slots::new(slot_limits, exemptions.clone());
-        let memory = MemoryBudget::of_unread_responses(limits.buffered_bytes);
         let origins = Arc::new(options.origins.clone());
         if let Some(allowed) = &options.allowed_operations {
             allowed.warn_of_refused(&limits);
@@ -67,7 +73,6 @@ impl ServerState {
         let rates = RequestRates::new(limits.requests_per_minute).map(Arc::new);
         let streams = EventStreams {
             slots: slots.clone(),
-            memory: memory.clone(),
             metrics: counters.clone(),
             shutdown: shutdown.clone(),
             interval: limits.socket_ping_interval,
@@ -76,7 +81,6 @@ impl ServerState {
             admission: admission.clone(),
             authenticator: authenticator.clone(),
             limits,
-            memory: memory.clone(),
             metrics: counters.clone(),
             persisted: persisted.clone(),
             rates: rates.clone(),

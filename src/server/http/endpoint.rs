@@ -25,8 +25,8 @@ use crate::execution::document::admission::{Admission, Admitted, RequestSender};
 use crate::execution::document::persisted::{EXTENSION as PERSISTED_QUERY, Persisted};
 use crate::execution::error::{error, is_refusal, outcome};
 use crate::execution::memory::MemoryBudget;
-use crate::execution::payload::Payload;
-use crate::execution::service::{Executed, GraphqlService, QueryAnswer};
+use crate::execution::payload::{ClientPayload, Payload};
+use crate::execution::service::{Encoded, Executed, GraphqlService, QueryAnswer};
 use crate::limits::Limits;
 use crate::metrics::server_metrics::{OK, Transport};
 use crate::server::auth::authenticator::{AuthError, Authenticator};
@@ -168,14 +168,18 @@ impl GraphqlEndpoint {
             let response = GraphqlResponse::from_errors(vec![error]);
             let summary = RequestSummary { code: Some(outcome(&response)), ..RequestSummary::default() };
             let AcceptedTypes { whole: None, stream: Some(form) } = accepted else {
-                return (respond(media, &response, &self.memory), summary);
+                return (respond(media, &response, &self.memory).0, summary);
             };
             // browsers do not show pages a response that is no stream
-            (self.stream(&context, form, || stream::iter([Payload::new(&response)]).boxed()), summary)
+            (self.stream(&context, form, || stream::iter([Payload::new(&response).into()]).boxed()), summary)
+        };
+        let refuse_uncounted = |error: ServerError| {
+            self.service.count_refused(Transport::Http, &error);
+            refuse_document(error)
         };
         let (request, unstored) = match self.persisted.resolve(request) {
             Ok(resolved) => resolved,
-            Err(error) => return refuse_document(error),
+            Err(error) => return refuse_uncounted(error),
         };
         let include = parts.headers.get(&INCLUDE).and_then(|list| list.to_str().ok()).map(Include::of);
         let client = context.client.clone().unwrap_or_else(|| self.authenticator.anonymous_at(None));
@@ -200,7 +204,7 @@ impl GraphqlEndpoint {
         }
         let carried = match tip_header::carried(&parts.headers) {
             Ok(carried) => carried,
-            Err(error) => return refuse_document(error),
+            Err(error) => return refuse_uncounted(error),
         };
         if let Some(carried) = carried {
             admitted.request.data.insert(carried);
@@ -225,9 +229,9 @@ impl GraphqlEndpoint {
                 admitted.sender.transport = form_of(form).transport;
                 let payloads = match self.service.subscribe(admitted, None) {
                     Ok(payloads) => payloads,
-                    Err(refused) => stream::iter([Payload::Refused(refused)]).boxed(),
+                    Err(refused) => stream::iter([Payload::Refused(refused).into()]).boxed(),
                 };
-                self.persisted.store_after_result(unstored, payloads, Payload::is_result)
+                self.persisted.store_after_result(unstored, payloads, |yielded| yielded.payload.is_result())
             };
             return (self.stream(&context, form, payloads), summary);
         }
@@ -240,14 +244,14 @@ impl GraphqlEndpoint {
         {
             return (unchanged, summary);
         }
-        let Executed { answer: Whole { response, is_refused, code }, cost } =
+        let Executed { answer: Whole { response, is_refused }, outcome, cost } =
             self.answer_whole(admitted, media, parts, &context).await;
         if let Some(unstored) = unstored
             && !is_refused
         {
             self.persisted.store(unstored);
         }
-        (response, RequestSummary { cost: Some(cost), code: Some(code), ..summary })
+        (response, RequestSummary { cost: Some(cost), code: Some(outcome), ..summary })
     }
 
     /// Executes a query or a mutation, and encodes its answer where it is executed.
@@ -267,13 +271,13 @@ impl GraphqlEndpoint {
             QueryAnswer::Cached(json) => {
                 let mut response = with_json(StatusCode::OK, media, Bytes::from(json));
                 cache_headers::add(&mut response, Validity::WithSchema, (media, scope));
-                Whole { response, is_refused: false, code: OK }
+                Encoded { answer: Whole { response, is_refused: false }, outcome: OK }
             }
             QueryAnswer::Response(mut executed) => {
                 if let Some(id) = &id {
                     add_request_id(&mut executed, id);
                 }
-                let mut response = respond(media, &executed, &memory);
+                let (mut response, outcome) = respond(media, &executed, &memory);
                 // whole, without errors, and not about this one execution
                 let is_cacheable = executed.errors.is_empty() && executed.extensions.is_empty();
                 let validity =
@@ -287,7 +291,7 @@ impl GraphqlEndpoint {
                 if let Some(tip) = tip.filter(|_| !(may_store && validity == Validity::Of(Freshness::Immutable))) {
                     tip_header::add(&mut response, api::CarriedTip(tip));
                 }
-                Whole { response, is_refused: is_refusal(&executed), code: outcome(&executed) }
+                Encoded { answer: Whole { response, is_refused: is_refusal(&executed) }, outcome }
             }
         };
         self.service.execute(admitted, encode).await
@@ -298,7 +302,7 @@ impl GraphqlEndpoint {
         &self,
         context: &RequestContext,
         form: StreamType,
-        payloads: impl FnOnce() -> BoxStream<'static, Payload>,
+        payloads: impl FnOnce() -> BoxStream<'static, ClientPayload>,
     ) -> Response {
         let mut response = self.streams.open(context.address, form_of(form), payloads);
         response.headers_mut().insert(VARY, HeaderValue::from_static("accept"));
@@ -310,7 +314,6 @@ impl GraphqlEndpoint {
 struct Whole {
     response: Response,
     is_refused: bool,
-    code: &'static str,
 }
 
 /// The cursor of the last event that a client of server-sent events has.

@@ -29,14 +29,13 @@ mod tests {
     use async_graphql::futures_util::stream;
 
     use super::*;
-    use crate::execution::memory::MemoryBudget;
     use crate::execution::payload::Payload;
     use crate::server::http::stream::chunks;
 
     #[tokio::test]
     async fn results_are_parts_and_the_last_delimiter_ends_them() {
-        let payloads = stream::iter([Payload::Result(r#"{"data":1}"#.into())]).boxed();
-        let parts: Vec<_> = chunks(FORM, MemoryBudget::of_unread_responses(0), payloads).collect().await;
+        let payloads = stream::iter([Payload::Result(r#"{"data":1}"#.into()).into()]).boxed();
+        let parts: Vec<_> = chunks(FORM, payloads).collect().await;
         let text = String::from_utf8(parts.concat()).unwrap();
         assert_eq!(
             text,

@@ -22,13 +22,19 @@ use serde::Serialize;
 
 use super::media_type::ResponseType;
 use crate::api::{RETRY_AFTER_SECONDS, code};
-use crate::execution::error::{first_code, is_refusal};
+use crate::execution::error::{first_code, is_refusal, outcome};
 use crate::execution::memory::MemoryBudget;
 
-/// The answer to a GraphQL request. Its bytes are reserved until the client has read it; one that exceeds the budget is
-/// refused.
-pub(crate) fn respond(media: ResponseType, response: &GraphqlResponse, memory: &MemoryBudget) -> Response {
-    let Some(json) = json_of(response) else { return StatusCode::INTERNAL_SERVER_ERROR.into_response() };
+/// The answer to a GraphQL request, and its outcome. Its bytes are reserved until the client has read it; one that exceeds the
+/// budget is refused.
+pub(crate) fn respond(
+    media: ResponseType,
+    response: &GraphqlResponse,
+    memory: &MemoryBudget,
+) -> (Response, &'static str) {
+    let Some(json) = json_of(response) else {
+        return (StatusCode::INTERNAL_SERVER_ERROR.into_response(), code::INTERNAL_SERVER_ERROR);
+    };
     let json = match memory.keep(json) {
         Ok(json) => json,
         Err(reason) => return respond(media, &GraphqlResponse::from_errors(vec![reason]), memory),
@@ -47,7 +53,7 @@ pub(crate) fn respond(media: ResponseType, response: &GraphqlResponse, memory: &
     if is_shed {
         answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from(wait.unwrap_or(1)));
     }
-    answer
+    (answer, outcome(response))
 }
 
 /// A refusal as JSON, before the media types of the client are known.
@@ -140,7 +146,7 @@ mod tests {
     }
 
     fn answer(media: ResponseType, response: &GraphqlResponse) -> Response {
-        super::respond(media, response, &MemoryBudget::of_unread_responses(100 << 10))
+        super::respond(media, response, &MemoryBudget::of_unread_responses(100 << 10)).0
     }
 
     #[tokio::test]
@@ -153,7 +159,7 @@ mod tests {
             assert!(body(shed).await.contains(code::RESOURCE_EXHAUSTED));
         }
         assert_eq!(
-            super::respond(ResponseType::Json, &of(60 << 10), &MemoryBudget::of_unread_responses(0)).status(),
+            super::respond(ResponseType::Json, &of(60 << 10), &MemoryBudget::of_unread_responses(0)).0.status(),
             200
         );
     }

@@ -41,19 +41,17 @@ mod tests {
     use async_graphql::futures_util::stream;
 
     use super::*;
-    use crate::execution::memory::MemoryBudget;
-    use crate::execution::payload::{Payload, Refused};
+    use crate::execution::payload::{ClientPayload, Payload, Refused};
     use crate::server::http::stream::chunks;
 
     #[tokio::test]
     async fn results_are_events_and_the_last_is_complete() {
-        let payloads = [
+        let payloads: [Payload; 3] = [
             Payload::Result(r#"{"data":{"a":"x\\ny"}}"#.into()),
             Payload::Event(r#"{"data":1}"#.into(), "c".into()),
             Payload::Refused(Refused(r#"[{"message":"no"}]"#.into())),
         ];
-        let events: Vec<_> =
-            chunks(FORM, MemoryBudget::of_unread_responses(0), stream::iter(payloads).boxed()).collect().await;
+        let events: Vec<_> = chunks(FORM, stream::iter(payloads.map(ClientPayload::from)).boxed()).collect().await;
         let text = String::from_utf8(events.concat()).unwrap();
         assert_eq!(
             text,

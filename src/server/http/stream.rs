@@ -2,7 +2,6 @@
 //!
 //! ```text
 //!   operation ──► chunks, in a Form ──► Pump, a task: keep-alive ──► one chunk waits ──► the HTTP connection ──► client
-//!                   └ over the memory budget: an error instead, and the end
 //! ```
 //!
 //! A client that does not read is disconnected by its connection, as with any other response; with that the body ends, and
@@ -29,8 +28,7 @@ use tracing::Instrument;
 use super::response::refuse_as_json;
 use crate::api::code;
 use crate::execution::error::error;
-use crate::execution::memory::MemoryBudget;
-use crate::execution::payload::Payload;
+use crate::execution::payload::ClientPayload;
 use crate::metrics::server_metrics::{GaugeGuard, ServerMetrics, Transport};
 use crate::server::limits::slots::{NoSlot, Slot, Slots};
 
@@ -58,7 +56,6 @@ pub(crate) struct Form {
 /// Opens such responses.
 pub(crate) struct EventStreams {
     pub(crate) slots: Slots,
-    pub(crate) memory: MemoryBudget,
     pub(crate) metrics: Arc<ServerMetrics>,
     pub(crate) shutdown: CancellationToken,
     /// The time without a chunk after which the client gets a keep-alive.
@@ -80,7 +77,7 @@ impl EventStreams {
         &self,
         client: Option<IpAddr>,
         form: Form,
-        payloads: impl FnOnce() -> BoxStream<'static, Payload>,
+        payloads: impl FnOnce() -> BoxStream<'static, ClientPayload>,
     ) -> Response {
         let slot = match self.slots.take(client) {
             Ok(slot) => slot,
@@ -88,38 +85,27 @@ impl EventStreams {
         };
         let metrics = Some((self.metrics.clone(), form.transport, self.metrics.socket(form.transport)));
         let pump = Pump { slot, shutdown: self.shutdown.clone(), interval: self.interval, metrics };
-        let chunks = chunks(form, self.memory.clone(), payloads());
+        let chunks = chunks(form, payloads());
         let body = pump.body(chunks, Bytes::from_static(form.keep_alive.as_bytes()));
         ([(CONTENT_TYPE, form.content_type), (CACHE_CONTROL, "no-cache"), (BUFFERING, "no")], body).into_response()
     }
 }
 
-/// The payloads in this form, from its opening to its end. One that exceeds the memory budget is replaced by an error, and
-/// is the last: the error is small, and small chunks are not counted.
+/// The payloads in this form, from its opening to its end.
 pub(crate) fn chunks(
     form: Form,
-    memory: MemoryBudget,
-    payloads: BoxStream<'static, Payload>,
+    payloads: BoxStream<'static, ClientPayload>,
 ) -> impl Stream<Item = Bytes> + Send + 'static {
     let opening = Some(Bytes::from_static(form.opening.as_bytes())).filter(|opening| !opening.is_empty());
-    let results = stream::unfold(Some(payloads), move |payloads| {
-        let memory = memory.clone();
-        async move {
-            // none once it is over
-            let mut payloads = payloads?;
-            let Some(payload) = payloads.next().await else { return Some((form.complete.into(), None)) };
-            let cursor = payload.cursor().map(str::to_owned);
-            match memory.keep((form.result)(&payload.into_result(), cursor.as_deref()).into()) {
-                Ok(chunk) => Some((chunk, Some(payloads))),
-                Err(reason) => {
-                    tracing::debug!("the byte budget has no space for an event of a stream, and the stream ends");
-                    let last = Payload::failed(reason).into_result();
-                    Some((((form.result)(&last, None) + form.complete).into(), None))
-                }
-            }
+    let chunk = move |ClientPayload { payload, reservation }| {
+        let cursor = payload.cursor().map(str::to_owned);
+        let chunk = Bytes::from((form.result)(&payload.into_result(), cursor.as_deref()));
+        match reservation {
+            Some(reservation) => reservation.with(chunk),
+            None => chunk,
         }
-    });
-    stream::iter(opening).chain(results)
+    };
+    stream::iter(opening).chain(payloads.map(chunk)).chain(stream::iter([form.complete.into()]))
 }
 
 /// The response if there is no slot.
@@ -170,8 +156,6 @@ impl Pump {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::execution::memory::SMALL;
-    use crate::server::http::{multipart, sse};
     use crate::server::limits::slots::SlotLimits;
 
     const LONG: Duration = Duration::from_secs(20);
@@ -211,26 +195,6 @@ mod tests {
                 }
             };
             tokio::time::timeout(LONG, free).await.unwrap();
-        }
-    }
-
-    #[tokio::test]
-    async fn a_payload_over_the_budget_is_an_error_and_the_end() {
-        let payloads = || [10, SMALL + 1, 10].map(|bytes| Payload::Result("x".repeat(bytes).into()));
-        for form in [sse::FORM, multipart::FORM] {
-            let all = |limit| {
-                chunks(form, MemoryBudget::of_unread_responses(limit), stream::iter(payloads()).boxed())
-                    .collect::<Vec<_>>()
-            };
-            let (enough, too_little) = (all(1 << 20).await.concat(), all(0).await.concat());
-            assert!(enough.len() > SMALL && enough.ends_with(form.complete.as_bytes()));
-            let text = String::from_utf8(too_little).unwrap();
-            assert!(text.ends_with(form.complete) && text.len() < 1_000, "{text}");
-            assert_eq!(
-                (text.matches("xxxxxxxxxx").count(), text.matches("RESOURCE_EXHAUSTED").count()),
-                (1, 1),
-                "{text}"
-            );
         }
     }
 }

@@ -6,7 +6,7 @@
 //!                 connection_init ──► connection_ack
 //!      ┌─────────┐                   ┌──────────────┐  subscribe ──► Start      result ──► next
 //!   ──►│ Opened  │──────────────────►│ Acknowledged │  complete ──► Stop         end ──► complete
-//!      └────┬────┘                   └──────┬───────┘                       refusal ──► Stop, error
+//!      └────┬────┘                   └──────┬───────┘                       refusal ──► End, error
 //!           │ 4400 4401 4403 4408           │ 4400 4409 4429
 //!           └──────────────► Closed ◄───────┘                  (nothing comes out any more)
 //! ```
@@ -101,6 +101,8 @@ pub(crate) enum Action {
     Start(Id, Box<Request>),
     /// Execute this no longer, if it still is, and do not send what is waiting to be sent about it.
     Stop(Id),
+    /// Execute this no longer. What is waiting to be sent about it is sent: events of before it ended.
+    End(Id),
     /// Close the socket at once.
     Close(Closing),
 }
@@ -201,7 +203,7 @@ impl Protocol {
         if !self.running.remove(id) {
             return Vec::new();
         }
-        vec![Action::Stop(id.clone()), Action::Send(Some(id.clone()), self.error(id, errors))]
+        vec![Action::End(id.clone()), Action::Send(Some(id.clone()), self.error(id, errors))]
     }
 
     fn error(&self, id: &Id, errors: &str) -> String {

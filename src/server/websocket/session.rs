@@ -22,15 +22,15 @@ use crate::api::Include;
 use crate::execution::client::Client;
 use crate::execution::document::admission::{Admission, RequestSender};
 use crate::execution::document::persisted::Persisted;
-use crate::execution::memory::{MemoryBudget, Reservation};
+use crate::execution::memory::Reservation;
 use crate::execution::operation_queue::OperationQueue;
-use crate::execution::payload::{Payload, Refused};
+use crate::execution::payload::{ClientPayload, Payload, Refused};
 use crate::execution::service::GraphqlService;
 use crate::metrics::server_metrics::Transport;
 use crate::server::middleware::rate_limit::OperationRate;
 
 /// Operations that run, each with its payloads, and `None` when it ends.
-pub(crate) type Operations = StreamMap<Id, BoxStream<'static, Option<Payload>>>;
+pub(crate) type Operations = StreamMap<Id, BoxStream<'static, Option<ClientPayload>>>;
 
 /// One client's conversation.
 pub(crate) struct Session {
@@ -41,7 +41,6 @@ pub(crate) struct Session {
     pub(crate) persisted: Arc<Persisted>,
     pub(crate) admission: Arc<Admission>,
     pub(crate) service: GraphqlService,
-    pub(crate) memory: MemoryBudget,
     pub(crate) queue: Arc<OperationQueue>,
     pub(crate) operations: Operations,
 }
@@ -65,27 +64,25 @@ impl Session {
     /// Sends what operations yield, as far as there is space, and wakes the task when there is more.
     pub(crate) fn poll_operations(&mut self, cx: &mut Context<'_>, outbox: &mut Outbox) {
         while outbox.has_room_for_results() {
-            let Poll::Ready(Some((id, mut payload))) = self.operations.poll_next_unpin(cx) else { return };
-            let reservation = match self.memory.reserve_large(payload.as_ref().map_or(0, Payload::bytes)) {
-                Ok(reservation) => reservation,
-                Err(reason) => {
-                    payload = Some(Payload::Refused(reason.into()));
-                    None
+            let Poll::Ready(Some((id, yielded))) = self.operations.poll_next_unpin(cx) else { return };
+            match yielded {
+                Some(ClientPayload { payload, reservation }) => {
+                    self.on(&SocketInput::Yielded(&id, &payload), MessageCause::Result, reservation, outbox);
                 }
-            };
-            let input = payload.as_ref().map_or(SocketInput::Ended(&id), |payload| SocketInput::Yielded(&id, payload));
-            self.on(&input, MessageCause::Result, reservation, outbox);
+                None => self.on(&SocketInput::Ended(&id), MessageCause::Result, None, outbox),
+            }
         }
     }
 
-    fn start(&self, request: Request) -> Result<BoxStream<'static, Payload>, Refused> {
-        self.rate.count()?;
-        let (request, unstored) = self.persisted.resolve(request)?;
+    fn start(&self, request: Request) -> Result<BoxStream<'static, ClientPayload>, Refused> {
+        let resolved = self.rate.count().and_then(|()| self.persisted.resolve(request));
+        let (request, unstored) =
+            resolved.inspect_err(|reason| self.service.count_refused(Transport::Websocket, reason))?;
         let (client, include) = (self.client.clone(), Include::default());
         let admitted =
             self.admission.admit(request, RequestSender { client, transport: Transport::Websocket, include })?;
         let payloads = self.service.subscribe(admitted, Some(&self.queue))?;
-        Ok(self.persisted.store_after_result(unstored, payloads, Payload::is_result))
+        Ok(self.persisted.store_after_result(unstored, payloads, |yielded| yielded.payload.is_result()))
     }
 
     /// Does what follows from this. The reservation is for the message that it leads to.
@@ -118,13 +115,14 @@ impl Session {
                     self.operations.remove(&id);
                     outbox.withdraw(&id);
                 }
+                Action::End(id) => drop(self.operations.remove(&id)),
                 Action::Close(closing) => outbox.close(closing),
             }
         }
     }
 }
 
-fn add(operations: &mut Operations, id: Id, payloads: BoxStream<'static, Payload>) {
+fn add(operations: &mut Operations, id: Id, payloads: BoxStream<'static, ClientPayload>) {
     // the id is free, or that of an operation whose end was reported
     operations.insert(id, payloads.map(Some).chain(stream::once(ready(None))).boxed());
 }
@@ -137,12 +135,12 @@ mod tests {
 
     use super::*;
 
-    fn payload() -> Payload {
-        Payload::Result("{}".into())
+    fn payload() -> ClientPayload {
+        Payload::Result("{}".into()).into()
     }
 
     /// Yields so many payloads and then ends, or stays pending.
-    fn yielding(count: usize, ends: bool) -> BoxStream<'static, Payload> {
+    fn yielding(count: usize, ends: bool) -> BoxStream<'static, ClientPayload> {
         let payloads = stream::iter((0..count).map(|_| payload()));
         if ends { payloads.boxed() } else { payloads.chain(stream::pending()).boxed() }
     }

@@ -13,8 +13,9 @@
 //!                 └──────────────────────────────────────────────────────────────────────┘
 //! ```
 //!
-//! A client that does not read stops its own operations and then its own messages, takes no more memory than the bounds
-//! of [`Outbox`], and is disconnected by its connection. No other client waits for it.
+//! A client that does not read stops its own operations and then its own messages, and is disconnected by its connection. What
+//! waits for it is bounded: by [`Outbox`], and large answers by the memory of all clients, from when they are executed. Of each
+//! subscription that is executed for it alone one event waits beside that. No other client waits for it.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};

@@ -27,7 +27,6 @@ use crate::execution::client::Client;
 use crate::execution::document::admission::Admission;
 use crate::execution::document::persisted::Persisted;
 use crate::execution::error::error;
-use crate::execution::memory::MemoryBudget;
 use crate::execution::operation_queue::OperationQueue;
 use crate::execution::service::GraphqlService;
 use crate::limits::Limits;
@@ -55,7 +54,6 @@ pub(crate) struct Websockets {
     pub(crate) admission: Arc<Admission>,
     pub(crate) authenticator: Arc<Authenticator>,
     pub(crate) limits: Limits,
-    pub(crate) memory: MemoryBudget,
     pub(crate) metrics: Arc<ServerMetrics>,
     pub(crate) persisted: Arc<Persisted>,
     pub(crate) rates: Option<Arc<RequestRates>>,
@@ -113,7 +111,6 @@ impl Websockets {
             persisted: self.persisted.clone(),
             admission: self.admission.clone(),
             service: self.service.clone(),
-            memory: self.memory.clone(),
             queue: Arc::new(OperationQueue::new()),
             operations: Operations::default(),
         };

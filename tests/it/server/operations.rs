@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::Write;
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command};
 use std::sync::{Arc, Mutex};
@@ -172,6 +173,53 @@ fn metrics_count_outcomes_and_contain_no_text_of_clients() {
     assert!(grown("btcgraph_server_cost_total") >= 2.0);
     assert!(grown("btcgraph_server_sent_bytes_total{transport=\"http\"}") > 0.0);
     assert!(!after.to_lowercase().contains("evil"));
+}
+
+#[test]
+fn a_request_whose_client_disconnects_is_counted_and_logged() {
+    let server = LoggedServer::start(&[("BTCGRAPH_SERVER__METRICS", "true")]);
+    let extensions = json!({ "waitForTip": { "height": 99, "timeoutMs": 10_000 } });
+    let body = json!({ "query": "{ tip { height } }", "extensions": extensions }).to_string();
+    let length = body.len();
+    let head = "POST /graphql HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nX-Request-Id: gone";
+    let sample = "btcgraph_server_operations_total{code=\"ABANDONED\",transport=\"http\"}";
+    // a connection may be closed before the server has read the request, so there are several, each open for longer
+    let mut open_for = Duration::ZERO;
+    wait_for("a request to be counted", Duration::from_secs(20), || {
+        let mut stream = TcpStream::connect(&server.process.address).unwrap();
+        stream.write_all(format!("{head}\r\nContent-Length: {length}\r\n\r\n{body}").as_bytes()).unwrap();
+        open_for += Duration::from_millis(10);
+        std::thread::sleep(open_for);
+        drop(stream);
+        server.get("/metrics").1.contains(sample).then_some(())
+    });
+    let line = server.logged("the client disconnected before it was answered");
+    assert_eq!((&line["path"], &line["span"]["id"]), (&json!("/graphql"), &json!("gone")), "{line}");
+}
+
+#[test]
+fn what_is_refused_for_lack_of_memory_counts_as_what_the_client_receives() {
+    let server = LoggedServer::start(&[
+        ("BTCGRAPH_SERVER__METRICS", "true"),
+        ("BTCGRAPH_SERVER__MAX_HELD", "0"),
+        ("BTCGRAPH_SERVER__SUBSCRIPTION_DOCUMENTS", "0"),
+    ]);
+    let fields = "name description fields { name description }";
+    let answer = server.post(&json!({ "query": format!("{{ __schema {{ types {{ {fields} }} }} }}") }), &[]);
+    assert_eq!((answer.0, &answer.1["errors"][0]["extensions"]["code"]), (503, &json!("RESOURCE_EXHAUSTED")));
+    assert_eq!(server.logged("answered")["code"], json!("RESOURCE_EXHAUSTED"));
+    let accept = ("accept", "text/event-stream");
+    let agent: ureq::Agent = ureq::Agent::config_builder().http_status_as_error(false).build().into();
+    let request = agent.post(format!("http://{}/graphql", server.process.address)).header(accept.0, accept.1);
+    let query = json!({ "query": "subscription { chainEvents { __typename } }" }).to_string();
+    let mut refused = request.header("content-type", "application/json").send(query).unwrap();
+    assert!(refused.body_mut().read_to_string().unwrap().contains("RESOURCE_EXHAUSTED"));
+    let metrics = server.get("/metrics").1;
+    for transport in ["http", "sse"] {
+        let sample =
+            format!("btcgraph_server_operations_total{{code=\"RESOURCE_EXHAUSTED\",transport=\"{transport}\"}}");
+        assert_eq!(value(&metrics, &sample).to_string(), "1", "{transport}");
+    }
 }
 
 #[test]

@@ -11,6 +11,7 @@ enum Done {
     Send(Value),
     Start(String, String),
     Stop(String),
+    End(String),
     Close(u16, String),
 }
 
@@ -24,6 +25,7 @@ fn done(actions: Vec<Action>) -> Vec<Done> {
         }),
         Action::Start(id, request) => Some(Done::Start(id.to_string(), request.query)),
         Action::Stop(id) => Some(Done::Stop(id.to_string())),
+        Action::End(id) => Some(Done::End(id.to_string())),
         Action::Close(Closing { code, reason }) => Some(Done::Close(code, reason)),
     };
     actions.into_iter().filter_map(tell).collect()
@@ -89,7 +91,7 @@ fn an_operation_is_started_answered_and_completed_and_its_id_is_free_again() {
 fn an_operation_that_is_refused_gets_one_error_and_nothing_else_and_its_id_is_free_again() {
     let mut protocol = running(&["a"]);
     let error = Done::Send(json!({ "type": "error", "id": "a", "payload": [{ "message": "no" }] }));
-    assert_eq!(yielded(&mut protocol, "a", &refusal()), [Done::Stop("a".to_owned()), error]);
+    assert_eq!(yielded(&mut protocol, "a", &refusal()), [Done::End("a".to_owned()), error]);
     assert_eq!(yielded(&mut protocol, "a", &result("{}")), []);
     assert_eq!(yielded(&mut protocol, "a", &refusal()), []);
     assert_eq!(ended(&mut protocol, "a"), []);
@@ -224,7 +226,7 @@ fn the_older_dialect_has_data_and_one_error_and_answers_a_stop() {
     assert_eq!(yielded(&mut protocol, "a", &result(r#"{"data":1}"#)), [Done::Send(data)]);
     assert_eq!(ended(&mut protocol, "a"), [Done::Send(json!({ "type": "complete", "id": "a" }))]);
     let error = json!({ "type": "error", "id": "b", "payload": { "message": "no", "errors": [{ "message": "no" }] } });
-    assert_eq!(yielded(&mut protocol, "b", &refusal()), [Done::Stop("b".to_owned()), Done::Send(error)]);
+    assert_eq!(yielded(&mut protocol, "b", &refusal()), [Done::End("b".to_owned()), Done::Send(error)]);
     assert_eq!(ended(&mut protocol, "b"), []);
     let stop = json!({ "type": "stop", "id": "c" });
     let complete = Done::Send(json!({ "type": "complete", "id": "c" }));
@@ -293,8 +295,8 @@ proptest! {
                         prop_assert!(acknowledged && open.insert(id));
                         prop_assert!(open.len() <= 3);
                     }
-                    Done::Stop(_) if kind != 9 => { open.remove(&*id); }
-                    Done::Stop(_) => prop_assert!(open.contains(&*id)),
+                    Done::Stop(_) => { open.remove(&*id); }
+                    Done::End(_) => prop_assert!(kind == 9 && open.contains(&*id)),
                     Done::Close(code, reason) => {
                         prop_assert!(reason.len() <= 123 && (4400..4500).contains(&code));
                         closed = true;

@@ -27,6 +27,39 @@ async fn queries_and_mutations_are_answered_once_and_completed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn queries_that_wait_for_a_block_keep_no_other_of_their_websocket_waiting() {
+    let mut chain = chain();
+    let mut api = Api::of_chain(&chain);
+    let served = TestServer::start(&api).await;
+    let mut client = served.client().await;
+    // more than execute at once on one websocket
+    let waiting = ["a", "b", "c", "d", "e", "f"];
+    for id in waiting {
+        let extensions = json!({ "waitForTip": { "height": 4, "timeoutMs": 10_000 } });
+        let payload = json!({ "query": "{ tip { height } }", "extensions": extensions });
+        client.say(&json!({ "type": "subscribe", "id": id, "payload": payload })).await;
+    }
+    client.ask("now", "{ tip { height } }").await;
+    assert_eq!(height_answered(&mut client, 3).await, "now");
+    api.connect(&chain.mine(Vec::new()).unwrap());
+    let mut ids = Vec::new();
+    for _ in waiting {
+        ids.push(height_answered(&mut client, 4).await);
+    }
+    ids.sort();
+    assert_eq!(ids, waiting);
+    served.stop().await;
+}
+
+/// The id of the operation that is answered and completed next, with this height of the tip.
+async fn height_answered(client: &mut Client, height: u64) -> String {
+    let answer = client.receive().await;
+    assert_eq!(answer["payload"], json!({ "data": { "tip": { "height": height } } }), "{answer}");
+    assert_eq!(client.receive().await, json!({ "type": "complete", "id": answer["id"] }));
+    answer["id"].as_str().unwrap().to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn variables_and_the_name_of_the_operation_are_taken_from_the_request() {
     let served = TestServer::start(&Api::of_chain(&chain())).await;
     let mut client = served.client().await;

@@ -198,6 +198,47 @@ async fn unread_responses_are_dropped_and_others_refused_until_then() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn answers_for_a_websocket_that_is_not_read_count_from_when_they_are_there() {
+    // two such answers, and not a third
+    let served = served(|options| {
+        options.limits.buffered_bytes = 15 << 20;
+        allow_many(options);
+    })
+    .await;
+    let mut socket = connect(&served).await;
+    let queries = (40..44).map(|count| text(&super::subscribe(&count.to_string(), &many(count))));
+    let asked: Vec<u8> = [text(&json!({ "type": "connection_init" }))].into_iter().chain(queries).flatten().collect();
+    socket.write_all(&[HANDSHAKE.as_bytes(), &asked].concat()).await.unwrap();
+    // one is being sent, and the others wait behind it
+    within(async {
+        loop {
+            let mut stream = TcpStream::connect(served.address).await.unwrap();
+            stream.write_all(post("Connection: close\r\n", &many(39)).as_bytes()).await.unwrap();
+            if until_end(&mut stream).await.starts_with("HTTP/1.1 503") {
+                return;
+            }
+        }
+    })
+    .await;
+    let count =
+        |received: &[u8], text: &str| received.windows(text.len()).filter(|window| *window == text.as_bytes()).count();
+    let mut received = Vec::new();
+    let (refused, completed) = (r#""type":"error""#, r#""type":"complete""#);
+    within(async {
+        while count(&received, refused) + count(&received, completed) < 4 {
+            let mut bytes = vec![0; 256 << 10];
+            let read = socket.read(&mut bytes).await.unwrap();
+            assert_ne!(read, 0, "the server closed the websocket after {} bytes", received.len());
+            received.extend_from_slice(&bytes[..read]);
+        }
+    })
+    .await;
+    assert_eq!((count(&received, refused), count(&received, completed)), (2, 2));
+    assert_eq!(count(&received, "RESOURCE_EXHAUSTED"), 2);
+    served.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn slow_readers_get_whole_answers_in_every_encoding() {
     let served = served(|options| {
         options.limits.write_timeout = SECOND * 3;
