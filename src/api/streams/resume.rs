@@ -4,9 +4,10 @@
 //! ```text
 //!   chainEvents:    seq u64 ‖ direction u8 ‖ block hash 32        sealed as the cursors of lists are
 //!   mempoolEvents:  seq u64 ‖ run u64 ‖ number u64
-//!   ledgerEvents:   seq u64 ‖ direction u8 ‖ block hash 32 ‖ events informed of it u32 ‖ [run u64 ‖ number u64 ‖ turns u64]
-//!                   sealed with what is watched, too; with descriptors ‖ 1 if the numbers in brackets are there, else 0
-//!                   ‖ place of the descriptors (watch_place.rs)
+//!   ledgerEvents:   seq u64 ‖ direction u8 ‖ block hash 32 ‖ events informed of it u32
+//!                   ‖ [run u64 ‖ number u64 ‖ turns u64 ‖ [arrival u64 within a gap]]
+//!                   sealed with what is watched, too; with descriptors the brackets follow a byte, 0 if there are none, 1 if
+//!                   the inner are not there, 2 if they are, and precede the place of the descriptors (watch_place.rs)
 //!   Snapshot:       block hash 32 ‖ run u64 ‖ number u64 ‖ turns u64
 //! ```
 //!
@@ -46,6 +47,8 @@ pub(crate) struct LedgerCursor {
     pub(crate) sent: u32,
     /// How far it is in what happened in the mempool, if that can be gone on from.
     pub(crate) reached: Option<MempoolReached>,
+    /// Within a gap: of the transactions that had arrived by then and wait, those whose number is below this one were sent.
+    pub(crate) replayed: Option<u64>,
     /// The scripts of descriptors that it watches; `None` without descriptors, and where a snapshot begins a stream.
     pub(crate) watch: Option<Arc<WatchPlace>>,
 }
@@ -154,11 +157,15 @@ impl LedgerCursor {
     pub(crate) fn encode(&self, scope: &Scope, seq: UInt53) -> String {
         let mut content = self.block.to_bytes().to_vec();
         content.extend(self.sent.to_be_bytes());
+        let replayed = self.replayed.filter(|_| self.reached.is_some());
         if self.watch.is_some() {
-            content.push(u8::from(self.reached.is_some()));
+            content.push(u8::from(self.reached.is_some()) + u8::from(replayed.is_some()));
         }
         if let Some(MempoolReached { run, sequence, tip_changes }) = self.reached {
             content.extend([run, sequence, tip_changes].map(u64::to_be_bytes).concat());
+        }
+        if let Some(from) = replayed {
+            content.extend(from.to_be_bytes());
         }
         if let Some(watch) = &self.watch {
             watch.write(&mut content);
@@ -172,30 +179,34 @@ impl LedgerCursor {
     pub(crate) fn decode(cursor: &str, scope: &Scope, branches: usize) -> Result<StreamStart<Self>, ApiError> {
         if let Some(SnapshotCursor { tip, reached }) = SnapshotCursor::read(cursor) {
             let (block, sent) = (ChainCursor::Connected(tip), Self::WHOLE);
-            return Ok(StreamStart { place: Self { block, sent, reached: Some(reached), watch: None }, seq: 0 });
+            let place = Self { block, sent, reached: Some(reached), replayed: None, watch: None };
+            return Ok(StreamStart { place, seq: 0 });
         }
         let place = || {
             let (seq, content) = opened(scope, cursor)?;
             let (block, rest) = content.split_first_chunk::<33>()?;
             let (sent, rest) = rest.split_first_chunk()?;
             let (block, sent) = (ChainCursor::from_bytes(*block)?, u32::from_be_bytes(*sent));
-            let (has_reached, rest) = match (branches, rest.split_first()) {
-                (0, _) => (!rest.is_empty(), rest),
-                (_, Some((flag @ 0..=1, rest))) => (*flag == 1, rest),
+            let (has_reached, is_in_gap, mut rest) = match (branches, rest.split_first()) {
+                (0, _) => (!rest.is_empty(), rest.len() > MempoolReached::BYTES, rest),
+                (_, Some((flag @ 0..=2, rest))) => (*flag > 0, *flag == 2, rest),
                 _ => return None,
             };
-            let (reached, rest) = if has_reached {
-                let (reached, rest) = MempoolReached::read(rest)?;
-                (Some(reached), rest)
-            } else {
-                (None, rest)
-            };
+            let (mut reached, mut replayed) = (None, None);
+            if has_reached {
+                let (numbers, behind) = MempoolReached::read(rest)?;
+                (reached, rest) = (Some(numbers), behind);
+            }
+            if is_in_gap {
+                let (from, behind) = rest.split_first_chunk()?;
+                (replayed, rest) = (Some(u64::from_be_bytes(*from)), behind);
+            }
             let watch = match branches {
                 0 if rest.is_empty() => None,
                 0 => return None,
                 _ => Some(Arc::new(WatchPlace::read(rest, branches)?)),
             };
-            Some(StreamStart { place: Self { block, sent, reached, watch }, seq })
+            Some(StreamStart { place: Self { block, sent, reached, replayed, watch }, seq })
         };
         place().ok_or_else(|| {
             let fault = format!(
@@ -227,6 +238,9 @@ impl SnapshotCursor {
 }
 
 impl MempoolReached {
+    /// Its length in a cursor.
+    const BYTES: usize = 24;
+
     /// The numbers that bytes begin with, and the rest.
     fn read(bytes: &[u8]) -> Option<(Self, &[u8])> {
         let (run, rest) = bytes.split_first_chunk()?;
@@ -290,7 +304,8 @@ mod tests {
             prop_assert_eq!(ChainCursor::decode(&cursor).unwrap(), StreamStart { place: block, seq: 0 });
             let place = MempoolCursor { run, sequence };
             prop_assert_eq!(MempoolCursor::decode(&cursor).unwrap(), StreamStart { place, seq: 0 });
-            let place = LedgerCursor { block, sent: LedgerCursor::WHOLE, reached: Some(reached), watch: None };
+            let (sent, reached) = (LedgerCursor::WHOLE, Some(reached));
+            let place = LedgerCursor { block, sent, reached, replayed: None, watch: None };
             for watched in ["a", "b"] {
                 let scope = LedgerCursor::scope(watched.to_owned());
                 let start = StreamStart { place: place.clone(), seq: 0 };
@@ -300,17 +315,19 @@ mod tests {
 
         #[test]
         fn a_cursor_of_a_ledger_leads_back_to_its_place_in_the_same_stream_only(
-            hash: [u8; 32], sent: u32, reached: Option<(u64, u64, u64)>, number: u32,
+            hash: [u8; 32], sent: u32, reached: Option<((u64, u64, u64), Option<u64>)>, number: u32,
             ends in prop::collection::vec(1..=1_u32 << 31, 0..=31),
         ) {
             let seq = UInt53::from(number);
-            let reached = reached.map(|(run, sequence, tip_changes)| MempoolReached { run, sequence, tip_changes });
+            let replayed = reached.and_then(|(_, replayed)| replayed);
+            let reached =
+                reached.map(|((run, sequence, tip_changes), _)| MempoolReached { run, sequence, tip_changes });
             let hash = BlockHash::from_byte_array(hash);
             let (scope, other) = (LedgerCursor::scope("a".to_owned()), LedgerCursor::scope("b".to_owned()));
             for block in [ChainCursor::Connected(hash), ChainCursor::Disconnected(hash)] {
                 let (branches, watch) = (ends.len(), WatchPlace { ends: ends.clone(), backfill: None });
                 let watch = (branches > 0).then(|| Arc::new(watch));
-                let place = LedgerCursor { block, sent, reached, watch };
+                let place = LedgerCursor { block, sent, reached, replayed, watch };
                 let cursor = place.encode(&scope, seq);
                 let start = StreamStart { place, seq: number.into() };
                 prop_assert_eq!(LedgerCursor::decode(&cursor, &scope, branches).unwrap(), start);

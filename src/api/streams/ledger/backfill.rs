@@ -152,7 +152,7 @@ impl LedgerFollower {
     fn backfill_cursor(&self, before: &[u32], position: BackfillPosition) -> LedgerCursor {
         let watch = self.place_of_watch(Some(BackfillPlace { before: before.to_vec(), position }));
         let block = ChainCursor::Connected(self.sent);
-        LedgerCursor { block, sent: LedgerCursor::WHOLE, reached: self.reached(), watch }
+        LedgerCursor { block, sent: LedgerCursor::WHOLE, reached: self.reached(), replayed: None, watch }
     }
 }
 

@@ -127,11 +127,12 @@ impl LedgerFollower {
 
     /// Errors: CURSOR_EXPIRED if the place is on a block that is not known here.
     pub(crate) fn resume_at(&mut self, place: LedgerCursor, head: &Arc<Head>) -> Result<(), ApiError> {
-        let LedgerCursor { block, sent, reached, watch } = place;
+        let LedgerCursor { block, sent, reached, replayed, watch } = place;
         self.reach = match reached {
-            Some(MempoolReached { run, sequence, tip_changes }) if run == self.run => {
-                MempoolCoverage::Exact { sequence, tip_changes }
-            }
+            Some(MempoolReached { run, sequence, tip_changes }) if run == self.run => match replayed {
+                None => MempoolCoverage::Exact { sequence, tip_changes },
+                Some(from) => MempoolCoverage::Replaying { from, sequence, tip_changes },
+            },
             _ => MempoolCoverage::Lost,
         };
         let view = Arc::new(View::new(head.clone()));
@@ -293,7 +294,7 @@ impl LedgerFollower {
         self.note_used(rows.iter().map(|row| &row.effect));
         let reached = self.reached();
         for (LedgerBlockEffect { kind, effect, depth, .. }, sent) in rows.into_iter().zip(1_u32..).skip(sent) {
-            let place = LedgerCursor { block, sent, reached, watch: self.watch_place.clone() };
+            let place = LedgerCursor { block, sent, reached, replayed: None, watch: self.watch_place.clone() };
             self.pending.push_back(LedgerUpdate { depth, ..LedgerUpdate::new(kind, Some(effect), place) });
         }
     }
@@ -311,7 +312,7 @@ impl LedgerFollower {
     pub(crate) fn cursor_after(&self, sequence: u64, tip_changes: u64) -> LedgerCursor {
         let reached = Some(MempoolReached { run: self.run, sequence, tip_changes });
         let (block, watch) = (ChainCursor::Connected(self.sent), self.watch_place.clone());
-        LedgerCursor { block, sent: LedgerCursor::WHOLE, reached, watch }
+        LedgerCursor { block, sent: LedgerCursor::WHOLE, reached, replayed: None, watch }
     }
 
     /// Whether a Head can have anything that is not sent yet.

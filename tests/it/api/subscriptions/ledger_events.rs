@@ -375,16 +375,9 @@ fn beyond_the_kept_events_come_chain_gap_and_mempool() {
     ];
     assert_eq!(short(&rest)[..7], expected);
     assert_eq!(short(&rest)[8..], [mark("GAP_END")]);
-    for (number, event) in rest.iter().enumerate().take(4) {
+    for (number, event) in rest.iter().enumerate() {
         assert_eq!(short(&reported(&api, &after(&event["cursor"]))), short(&rest)[number + 1..]);
     }
-    // a subscriber that has not read all that waits receives the gap again
-    for event in &rest[4..8] {
-        assert_eq!(short(&reported(&api, &after(&event["cursor"]))), short(&rest)[4..]);
-    }
-    // behind the last one is where the others are
-    let last = &rest[rest.len() - 1]["cursor"];
-    assert_eq!(reported(&api, &after(last)), Vec::<Value>::new());
 }
 
 #[test]

@@ -175,6 +175,47 @@ fn the_numbers_of_a_resumed_stream_go_on() {
 }
 
 #[test]
+fn a_client_that_resumes_within_a_gap_goes_on_there() {
+    let (mut chain, coins) = chain_with_coins(4);
+    let (cursor, _) = snapshot(&Api::of_chain(&chain));
+    // another run of the server, with another mempool
+    let mut api = Api::of_chain(&chain);
+    let [leaves, waits, mined, late] = [0, 1, 2, 3].map(|coin| to_shop(coins[coin], 1_000));
+    api.arrive([&leaves, &waits, &mined]);
+    let behind = |api: &Api, cursor: &str| {
+        let fields = "seq kind cursor entry { transaction { txid } }";
+        events(api, &ledger_events(&format!("after: {cursor}"), fields))
+    };
+    let short = |events: &[Value]| -> Vec<Value> {
+        events.iter().map(|event| json!([event["seq"], event["kind"], event["entry"]["transaction"]["txid"]])).collect()
+    };
+    let of = |seq: u64, kind: &str, transaction: &Transaction| json!([seq, kind, transaction.compute_txid()]);
+    let whole = behind(&api, &cursor);
+    let seen = [of(2, "SEEN", &leaves), of(3, "SEEN", &waits), of(4, "SEEN", &mined)];
+    assert_eq!(short(&whole), [&[json!([1, "GAP", null])], &seen[..], &[json!([5, "GAP_END", null])]].concat());
+    for (number, event) in whole.iter().enumerate() {
+        assert_eq!(behind(&api, &event["cursor"].to_string()), whole[number + 1..], "behind event {number}");
+    }
+
+    // what happens while it is away follows the gap
+    api.depart(&leaves.compute_txid(), Departure::Expired);
+    api.connect(&chain.mine(vec![mined.clone()]).unwrap());
+    api.arrive([&late]);
+    let within = whole[1]["cursor"].to_string();
+    let expected = [
+        of(3, "SEEN", &waits),
+        json!([4, "GAP_END", null]),
+        of(5, "EVICTED", &leaves),
+        of(6, "CONFIRMED", &mined),
+        of(7, "SEEN", &late),
+    ];
+    assert_eq!(short(&behind(&api, &within)), expected);
+    // in yet another run the gap is another one
+    let expected = [of(3, "CONFIRMED", &mined), json!([4, "GAP", null]), json!([5, "GAP_END", null])];
+    assert_eq!(short(&behind(&Api::of_chain(&chain), &within)), expected);
+}
+
+#[test]
 fn only_the_requested_kinds_are_sent_and_a_gap_always() {
     let (mut chain, coins) = chain_with_coins(2);
     let mut api = Api::of_chain(&chain);

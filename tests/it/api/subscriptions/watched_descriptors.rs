@@ -255,6 +255,9 @@ fn a_wallet_used_beyond_the_gap_while_the_client_slept_loses_nothing() {
     let restarted = resumed(&other, &after(&heard[0]));
     assert_eq!(short(&restarted)[..4], [&[event("CONFIRMED", &first[1])], &rest[..3]].concat());
     assert_eq!(short(&restarted)[4..], [mark("GAP"), event("SEEN", &d), mark("GAP_END")]);
+    for (number, event) in restarted.iter().enumerate().skip(4) {
+        assert_eq!(short(&resumed(&other, &after(event))), short(&restarted)[number + 1..], "behind event {number}");
+    }
     assert_eq!(restarted[0]["seq"], 2);
 }
 

@@ -1,6 +1,7 @@
 //! What is delivered, in which order, and where hooks go on.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bitcoin::Block;
 use btcgraph::sim::{Owner, ScriptKind, SimChain};
@@ -9,7 +10,8 @@ use serde_json::{Value, json};
 
 use super::receiver::{Reaction, Received, Receiver, SECRET};
 use super::stage::{Stage, connected, heights, hook, scripts};
-use crate::support::api::{coinbase_output, sat, spend};
+use crate::support::api::{Api, coinbase_output, sat, spend};
+use crate::support::bitcoind::wait_for;
 
 const SHOP: Owner = Owner::new(ScriptKind::P2wpkh, 7);
 
@@ -198,6 +200,37 @@ fn a_cursor_that_leads_nowhere_is_a_gap() {
     assert_eq!(gap["data"]["cursor"], stage.api.data("{ snapshot { cursor } }")["snapshot"]["cursor"]);
     stage.mine(2);
     assert_eq!(heights(&receiver.wait_for(3)[1..]), connected(4..=5));
+}
+
+/// What a receiver takes of a hook whose position is that of an earlier run of the server, while two payments wait.
+fn taken_after_a_restart(receiver: &Receiver, begun: impl FnOnce()) -> Vec<Value> {
+    let mut stage = Stage::with_blocks(102);
+    let shop = || vec![hook("shop", &receiver.url(), scripts(&[SHOP.script_pubkey().to_hex_string()], &[], &[]))];
+    drop(stage.deliver(shop()));
+    stage.api = Api::of_chain(&stage.chain);
+    let payments = [1, 2].map(|number| {
+        let coin = coinbase_output(stage.chain.active_blocks().nth(number).unwrap(), 0);
+        spend(&stage.chain, SimChain::miner(), &[coin], vec![SHOP.output(sat(100_000))])
+    });
+    stage.api.arrive(&payments);
+    let running = stage.deliver(shop());
+    receiver.wait_for_attempts(1);
+    begun();
+    receiver.wait_for(4);
+    let metrics = &running.metrics[0];
+    wait_for("the hook to have caught up", Duration::from_secs(20), || (metrics.lag_seconds() == 0).then_some(()));
+    receiver.wait_for(4).iter().map(|message| json!([message.json()["type"], message.json()["data"]["seq"]])).collect()
+}
+
+#[test]
+fn a_failed_or_slow_attempt_does_not_begin_a_gap_anew() {
+    let expected =
+        [json!(["ledger.gap", 1]), json!(["ledger.seen", 2]), json!(["ledger.seen", 3]), json!(["ledger.gap_end", 4])];
+    let failing = Receiver::start(Reaction::RefuseEverySecond);
+    assert_eq!(taken_after_a_restart(&failing, || {}), expected);
+    // longer than the stream stays open
+    let slow = Receiver::start(Reaction::AcceptAfter(Duration::from_millis(3_500)));
+    assert_eq!(taken_after_a_restart(&slow, || slow.react(Reaction::Accept)), expected);
 }
 
 #[test]

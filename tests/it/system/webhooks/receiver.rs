@@ -34,6 +34,8 @@ pub(crate) enum Reaction {
     RefuseWith(String),
     /// Never responds.
     Stall,
+    /// Takes it, and responds after so long.
+    AcceptAfter(Duration),
     /// Takes it, and never responds.
     AcceptAndStall,
     /// Redirects to this address.
@@ -168,7 +170,7 @@ async fn react(state: &Mutex<State>, reaction: &Reaction, headers: &HeaderMap, b
         let mut state = state.lock().unwrap();
         state.count += 1;
         match reaction {
-            Reaction::Accept | Reaction::AcceptAndStall | Reaction::AcceptAtLength => true,
+            Reaction::Accept | Reaction::AcceptAfter(_) | Reaction::AcceptAndStall | Reaction::AcceptAtLength => true,
             Reaction::Refuse(_) | Reaction::Stall | Reaction::Redirect(_) => false,
             Reaction::RefuseWith(text) => !body.contains(text),
             Reaction::RefuseEverySecond => state.count.is_multiple_of(2),
@@ -176,6 +178,9 @@ async fn react(state: &Mutex<State>, reaction: &Reaction, headers: &HeaderMap, b
     };
     let id = headers.iter().find(|(name, _)| name == "webhook-id").map(|(_, id)| id.clone()).unwrap_or_default();
     state.lock().unwrap().received.push(Received { id, body, headers, is_accepted });
+    if let Reaction::AcceptAfter(pause) = reaction {
+        tokio::time::sleep(*pause).await;
+    }
     match reaction {
         Reaction::Stall | Reaction::AcceptAndStall => std::future::pending().await,
         Reaction::Redirect(to) => {
