@@ -33,8 +33,9 @@ pub async fn resend(hook: &Hook, tls: Option<TlsConfig>, directory: &Path) -> io
             return Ok(Resent { delivered, left: left.len(), error: Some(failure.reason.to_string()) });
         }
         // at every hundredth, so that an interruption repeats few
-        if delivered % 100 == 99 {
-            letters.leave(&taken[delivered + 1..])?;
+        let rest = &taken[delivered + 1..];
+        if delivered % 100 == 99 && !rest.is_empty() {
+            letters.leave(rest)?;
         }
     }
     if !taken.is_empty() {

@@ -1,5 +1,9 @@
 //! Receivers that fail, and what that does to the events behind, to other hooks and to the server.
 
+use std::fs::File;
+use std::io::Write;
+use std::ops::RangeInclusive;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use btcgraph::limits::Limits;
@@ -61,6 +65,39 @@ fn a_message_that_is_never_taken_is_a_dead_letter_and_can_be_sent_again() {
     last.verify();
     assert_eq!(again(), Resent { delivered: 0, left: 0, error: None });
     assert!(!DeadLetters::new(stage.directory(), "shop").path().exists());
+}
+
+/// Adds dead letters with these numbers to those of the hook `shop`.
+fn add_letters(directory: &Path, numbers: RangeInclusive<u32>) {
+    let mut file = File::options().create(true).append(true).open(directory.join("shop.dead-letters.jsonl")).unwrap();
+    for number in numbers {
+        let letter = json!({
+            "failed_at": "2026-11-24T04:05:06Z", "attempts": 1, "error": "", "id": format!("msg_{number}"),
+            "type": "chain.block_connected", "created_at": 1, "body": format!("{{\"number\":{number}}}"), "cursor": "",
+            "is_snapshot": false,
+        });
+        writeln!(file, "{letter}").unwrap();
+    }
+}
+
+/// Sends the dead letters of the hook `shop` to this receiver.
+fn resend_to(receiver: &Receiver, directory: &Path) -> Resent {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let shop = hook("shop", &receiver.url(), HookWatch::Blocks);
+    runtime.block_on(resend(&shop, None, directory)).unwrap()
+}
+
+#[test]
+fn any_number_of_dead_letters_is_sent_again() {
+    for count in [99, 100, 101, 200] {
+        let directory = tempfile::tempdir().unwrap();
+        add_letters(directory.path(), 1..=count);
+        let receiver = Receiver::start(Reaction::Accept);
+        let count = usize::try_from(count).unwrap();
+        assert_eq!(resend_to(&receiver, directory.path()), Resent { delivered: count, left: 0, error: None });
+        assert_eq!(receiver.accepted().len(), count);
+        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0, "no file of them is left");
+    }
 }
 
 #[test]
