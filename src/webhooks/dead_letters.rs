@@ -105,6 +105,19 @@ impl DeadLetters {
         fs::exists(&self.path)
     }
 
+    /// Whether a command that was interrupted, or is under way, has left dead letters.
+    pub(crate) fn are_left(&self) -> bool {
+        self.resending.exists()
+    }
+
+    /// How many are not taken.
+    pub(crate) fn count(&self) -> io::Result<usize> {
+        match File::open(&self.path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
+            opened => BufReader::new(opened?).split(b'\n').try_fold(0, |count, line| line.map(|_| count + 1)),
+        }
+    }
+
     /// Takes the dead letters to send them again, the oldest first: those that an interrupted command has left, or else all that
     /// there are.
     ///
@@ -204,8 +217,10 @@ mod tests {
             letters.append(&message(number), 1, String::new()).unwrap();
         }
         let taken = letters.take().unwrap();
+        assert_eq!(letters.count().unwrap(), 0);
         letters.append(&message(4), 1, String::new()).unwrap();
         letters.leave(&taken[1..]).unwrap();
+        assert_eq!((letters.count().unwrap(), letters.are_left()), (1, true));
         let ids = || letters.take().unwrap().iter().map(|letter| letter.message.id.clone()).collect::<Vec<_>>();
         assert_eq!(ids(), ["msg_2", "msg_3"]);
         assert_eq!(ids(), ["msg_2", "msg_3"], "an interrupted command has lost none");

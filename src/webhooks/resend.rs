@@ -24,22 +24,31 @@ pub struct Resent {
 /// Errors: the files cannot be read or written.
 pub async fn resend(hook: &Hook, tls: Option<TlsConfig>, directory: &Path) -> io::Result<Resent> {
     let letters = DeadLetters::new(directory, &hook.name);
-    let taken = letters.take()?;
     let mut sender = MessageSender::new(hook, tls);
-    for (delivered, letter) in taken.iter().enumerate() {
-        if let Err(failure) = sender.send(&letter.message).await {
-            let left = &taken[delivered..];
-            letters.leave(left)?;
-            return Ok(Resent { delivered, left: left.len(), error: Some(failure.reason.to_string()) });
+    // those of an interrupted command, and behind them those that were added since. What is added from then on is left to the next
+    // call: a receiver may refuse the events of a hook as fast as it takes its dead letters
+    let takes = if letters.are_left() { 2 } else { 1 };
+    let mut before = 0;
+    for _ in 0..takes {
+        let taken = letters.take()?;
+        for (delivered, letter) in taken.iter().enumerate() {
+            if let Err(failure) = sender.send(&letter.message).await {
+                let left = &taken[delivered..];
+                letters.leave(left)?;
+                let (delivered, left) = (before + delivered, left.len() + letters.count()?);
+                return Ok(Resent { delivered, left, error: Some(failure.reason.to_string()) });
+            }
+            // at every hundredth, so that an interruption repeats few
+            let rest = &taken[delivered + 1..];
+            if delivered % 100 == 99 && !rest.is_empty() {
+                letters.leave(rest)?;
+            }
         }
-        // at every hundredth, so that an interruption repeats few
-        let rest = &taken[delivered + 1..];
-        if delivered % 100 == 99 && !rest.is_empty() {
-            letters.leave(rest)?;
+        // also if a crash has left half a line and no letter
+        if letters.are_left() {
+            letters.leave(&[])?;
         }
+        before += taken.len();
     }
-    if !taken.is_empty() {
-        letters.leave(&[])?;
-    }
-    Ok(Resent { delivered: taken.len(), left: 0, error: None })
+    Ok(Resent { delivered: before, left: 0, error: None })
 }

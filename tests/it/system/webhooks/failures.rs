@@ -101,6 +101,29 @@ fn any_number_of_dead_letters_is_sent_again() {
 }
 
 #[test]
+fn what_an_interrupted_command_left_is_sent_and_then_newer_dead_letters() {
+    let directory = tempfile::tempdir().unwrap();
+    add_letters(directory.path(), 1..=3);
+    let receiver = Receiver::start(Reaction::RefuseWith("\"number\":2}".to_owned()));
+    let resent = || {
+        let Resent { delivered, left, error } = resend_to(&receiver, directory.path());
+        (delivered, left, error.is_some())
+    };
+    assert_eq!(resent(), (1, 2, true));
+    // the server adds one in the meantime
+    add_letters(directory.path(), 4..=4);
+    assert_eq!(resent(), (0, 3, true), "the newer one is left, too");
+    receiver.react(Reaction::Accept);
+    assert_eq!(resent(), (3, 0, false));
+    // a crash while a line was added, before the command took the file
+    std::fs::write(directory.path().join("shop.resending.jsonl"), "{\"id\":").unwrap();
+    add_letters(directory.path(), 5..=5);
+    assert_eq!(resent(), (1, 0, false));
+    let ids: Vec<_> = receiver.accepted().into_iter().map(|message| message.id).collect();
+    assert_eq!(ids, ["msg_1", "msg_2", "msg_3", "msg_4", "msg_5"]);
+}
+
+#[test]
 fn a_receiver_that_stalls_delays_no_other_hook_and_no_request() {
     let mut stage = Stage::with_blocks(1);
     let (stalling, receiver) = (Receiver::start(Reaction::Stall), Receiver::start(Reaction::Accept));
