@@ -16,6 +16,7 @@ use tracing::{debug, info, warn};
 
 use super::conflicts::correct_departures;
 use super::incoming::{AddOutcome, Incoming};
+use super::orphans::Orphans;
 use super::{MempoolSync, now};
 use crate::chain::Height;
 use crate::index::{Index, IndexError, Observations, Snapshot, Tip};
@@ -146,24 +147,37 @@ impl PersistentMempool {
                 }
             }
         }
-        // in the order of arrival, so that parents precede children
+        // in the order of arrival, in which most parents precede their children: not those that a disconnected block returned,
+        // nor those of an earlier run than that of their children, since each run counts from 1
         entries.sort_unstable_by_key(|entry| entry.sequence);
-        let now = now();
+        let (now, mut orphans, mut heights) = (now(), Orphans::default(), HashMap::new());
         for entry in entries {
-            let (txid, height, first_seen) = (entry.txid, entry.height, entry.first_seen);
-            match Incoming::from(entry).add(&mut self.mempool, chain, height, now) {
-                Ok(AddOutcome::Added) => {}
-                // its parent may be one of those
-                Ok(AddOutcome::Orphan(_)) if omits_unreadable => {
-                    self.freed.insert(txid, first_seen);
+            let mut next = vec![(entry.height, Incoming::from(entry))];
+            while let Some((height, incoming)) = next.pop() {
+                let (txid, first_seen) = (incoming.txid, incoming.first_seen);
+                match incoming.add(&mut self.mempool, chain, height, now) {
+                    Ok(AddOutcome::Added) => {
+                        let waiting = orphans.take(&txid).into_iter();
+                        next.extend(waiting.filter_map(|orphan| Some((heights.remove(&orphan.txid)?, orphan))));
+                    }
+                    Ok(AddOutcome::Orphan(parent)) => {
+                        heights.insert(txid, height);
+                        orphans.push(parent, incoming);
+                    }
+                    Ok(AddOutcome::Known | AddOutcome::Rejected) => self.persistence.rejected.push(txid),
+                    Err(error) if omits_unreadable && error.is_transient() => {
+                        debug!(%txid, %error, "a transaction of the last run is left to the node's list");
+                        self.freed.insert(txid, first_seen);
+                    }
+                    Err(error) => return Err(error),
                 }
-                Ok(_) => self.persistence.rejected.push(txid),
-                Err(error) if omits_unreadable && error.is_transient() => {
-                    debug!(%txid, %error, "a transaction of the last run is left to the node's list");
-                    self.freed.insert(txid, first_seen);
-                }
-                Err(error) => return Err(error),
             }
+        }
+        if omits_unreadable {
+            // their parents may be among those
+            self.freed.extend(orphans.first_seen());
+        } else {
+            self.persistence.rejected.extend(orphans.txids());
         }
         Ok(())
     }

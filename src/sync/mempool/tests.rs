@@ -261,6 +261,99 @@ fn reasons(snapshot: &MempoolSnapshot) -> Vec<(Txid, Departure)> {
     snapshot.newest_departed(u64::MAX).map(|departed| (departed.txid, departed.departure)).rev().collect()
 }
 
+/// Writes the changes of a mempool into the index.
+fn persist(index: &mut Index, persistent: &mut PersistentMempool) {
+    let writing = MempoolSync::new(persistent, Duration::ZERO).take_changes(index.snapshot().unwrap().tip());
+    let mut update = index.update().unwrap();
+    update.observe(&writing.unwrap().observations).unwrap();
+    update.commit().unwrap();
+}
+
+/// An index, and a transaction in it whose outputs are not spent.
+fn funded() -> (TempDir, Index, Transaction) {
+    let (directory, mut index) = genesis();
+    let mut coinbase = genesis_block(Network::Regtest).txdata.remove(0);
+    coinbase.input[0].script_sig = ScriptBuf::from(vec![1, 1]);
+    let funding = spending(&[output(&coinbase, 0)]);
+    let block = block_of(&index.parser(), vec![coinbase, funding.clone()]);
+    let mut update = index.update().unwrap();
+    update.connect(&[block]).unwrap();
+    update.commit().unwrap();
+    (directory, index, funding)
+}
+
+/// A transaction that spends all outputs of another.
+fn child_of(parent: &Transaction) -> Transaction {
+    spending(&[output(parent, 0), output(parent, 1)])
+}
+
+#[test]
+fn a_parent_that_returned_behind_its_children_is_loaded_with_them() {
+    let (_directory, mut index, funding) = funded();
+    let parent = child_of(&funding);
+    let child = child_of(&parent);
+    let grandchild = child_of(&child);
+    let mut persistent = PersistentMempool::default();
+    // these arrived while a block had the parent, which left the chain
+    for (first_seen, transaction) in [(7, &child), (8, &grandchild)] {
+        persistent.mempool.add(Arrival { first_seen, ..arrival(transaction) }).unwrap();
+    }
+    persistent.mempool.add(arrival(&parent)).unwrap();
+    persist(&mut index, &mut persistent);
+
+    let mut loaded = PersistentMempool::load(&index, MempoolLimits::default()).unwrap();
+    let snapshot = loaded.snapshot();
+    let found = [&parent, &child, &grandchild].map(|transaction| {
+        let entry = snapshot.get(&transaction.compute_txid()).unwrap();
+        (entry.first_seen, entry.prevouts.iter().map(|prevout| prevout.source).collect::<Vec<_>>())
+    });
+    let confirmed = PrevoutSource::Confirmed { height: Height::from(1), coinbase: false };
+    let unconfirmed = vec![PrevoutSource::Unconfirmed; 2];
+    assert_eq!(found, [(1, vec![confirmed; 2]), (7, unconfirmed.clone()), (8, unconfirmed)]);
+    let changes = MempoolSync::new(&mut loaded, Duration::ZERO).take_changes(index.snapshot().unwrap().tip());
+    assert!(changes.is_none(), "their rows stay");
+}
+
+#[test]
+fn a_child_of_a_parent_of_an_earlier_run_is_loaded_with_it() {
+    let (_directory, mut index, funding) = funded();
+    let parent = child_of(&funding);
+    let child = child_of(&parent);
+    let mut persistent = PersistentMempool::default();
+    let gone = [1, 2].map(|number| spending(&[coin(number)]));
+    for transaction in gone.iter().chain([&parent]) {
+        persistent.mempool.add(arrival(transaction)).unwrap();
+    }
+    for transaction in &gone {
+        persistent.mempool.remove(&transaction.compute_txid(), Departure::Expired, 5);
+    }
+    persist(&mut index, &mut persistent);
+    // the numbers of this run begin with 1 again
+    let mut second = PersistentMempool::load(&index, MempoolLimits::default()).unwrap();
+    second.mempool.add(arrival(&child)).unwrap();
+    persist(&mut index, &mut second);
+    let snapshot = PersistentMempool::load(&index, MempoolLimits::default()).unwrap().snapshot();
+    let there = [&parent, &child].map(|transaction| snapshot.get(&transaction.compute_txid()).is_some());
+    assert_eq!(there, [true, true]);
+}
+
+#[test]
+fn a_child_without_its_parent_is_not_loaded() {
+    let (_directory, mut index, funding) = funded();
+    let child = child_of(&child_of(&funding));
+    let txid = child.compute_txid();
+    let mut persistent = PersistentMempool::default();
+    persistent.mempool.add(Arrival { first_seen: 7, ..arrival(&child) }).unwrap();
+    persist(&mut index, &mut persistent);
+    // the node may have it, and its parent
+    let mut readable = PersistentMempool::load_readable(&index, MempoolLimits::default()).unwrap();
+    assert_eq!((readable.snapshot().len(), readable.freed.get(&txid)), (0, Some(&7)));
+    let mut loaded = PersistentMempool::load(&index, MempoolLimits::default()).unwrap();
+    assert_eq!((loaded.snapshot().len(), loaded.freed.get(&txid)), (0, None));
+    let changes = MempoolSync::new(&mut loaded, Duration::ZERO).take_changes(index.snapshot().unwrap().tip());
+    assert_eq!(changes.unwrap().observations.mempool, [(txid, None)], "its row is removed");
+}
+
 #[test]
 fn departures_conflicting_with_the_chain_are_corrected_on_load() {
     let (_directory, mut index) = genesis();
@@ -276,12 +369,6 @@ fn departures_conflicting_with_the_chain_are_corrected_on_load() {
     for transaction in [&parent, &other] {
         persistent.mempool.remove(&transaction.compute_txid(), Departure::Unknown, 5);
     }
-    let persist = |index: &mut Index, persistent: &mut PersistentMempool| {
-        let writing = MempoolSync::new(persistent, Duration::ZERO).take_changes(index.snapshot().unwrap().tip());
-        let mut update = index.update().unwrap();
-        update.observe(&writing.unwrap().observations).unwrap();
-        update.commit().unwrap();
-    };
     persist(&mut index, &mut persistent);
     // no mempool follows this block
     let mut conflict = spending(&[output(&funding, 0)]);
