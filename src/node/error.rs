@@ -95,6 +95,17 @@ pub enum NodeError {
         /// What the node says.
         answer: String,
     },
+    /// The node, or a proxy in front of it, failed to answer (HTTP 500 to 599).
+    #[error(
+        "the node, or a proxy in front of it, failed to answer {asked}: {answer}. Its log may say why; check its load and \
+         disk"
+    )]
+    ServerError {
+        /// The path.
+        asked: String,
+        /// Status and beginning of the answer.
+        answer: String,
+    },
     /// The answer was not complete in time.
     #[error("the node did not answer {asked} within {after:?}. Check its load and disk, or raise node.timeout_seconds")]
     TimedOut {
@@ -178,6 +189,7 @@ impl NodeError {
             | NodeError::NoCookie { .. }
             | NodeError::WarmingUp { .. }
             | NodeError::Busy { .. }
+            | NodeError::ServerError { .. }
             | NodeError::TimedOut { .. } => true,
             NodeError::Settings { .. }
             | NodeError::Unauthorized { .. }

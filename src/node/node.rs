@@ -403,6 +403,26 @@ mod tests {
     }
 
     #[test]
+    fn a_block_is_requested_again_when_the_server_failed() {
+        let genesis = constants::genesis_block(bitcoin::Network::Regtest);
+        let bytes = bitcoin::consensus::serialize(&genesis);
+        for status in [500, 502, 504] {
+            let (earlier_requests, bytes) = (AtomicU32::new(0), bytes.clone());
+            let fake = FakeNode::start(move |asked| match asked {
+                FakeRequest::Rest(path) if path.starts_with("block/") => {
+                    match earlier_requests.fetch_add(1, Ordering::Relaxed) {
+                        0 => FakeResponse::Status(status, "I/O error"),
+                        _ => FakeResponse::Bytes(bytes.clone()),
+                    }
+                }
+                _ => regtest(asked),
+            });
+            let node = Node::connect(fake.options()).unwrap();
+            assert_eq!(BlockHash::hash(&node.block(&genesis.block_hash()).unwrap()[..80]), genesis.block_hash());
+        }
+    }
+
+    #[test]
     fn a_block_with_another_hash_is_refused() {
         let fake = FakeNode::start(|asked| match asked {
             FakeRequest::Rest(path) if path.starts_with("block/") => FakeResponse::Bytes(vec![0; 100]),

@@ -34,6 +34,7 @@ impl Rest {
             // a 404 of the interface has a message; a 404 of the server for an unknown path has no body
             404 if answer.body.is_empty() => Ok(RestResponse::Unavailable),
             404 => Ok(RestResponse::NotFound),
+            500..=599 => Err(NodeError::ServerError { asked: path, answer: answer.excerpt() }),
             _ => Err(NodeError::Protocol { asked: path, problem: answer.excerpt() }),
         }
     }

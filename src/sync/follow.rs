@@ -460,13 +460,4 @@ impl SyncLoop<'_> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_pause_doubles_with_each_failure_up_to_a_bound() {
-        let pauses: Vec<_> = (0..8).map(|failures| pause_after(failures).as_secs()).collect();
-        assert_eq!(pauses, [1, 2, 4, 8, 16, 30, 30, 30]);
-        assert_eq!(pause_after(u32::MAX), LONGEST_PAUSE);
-    }
-}
+mod tests;

@@ -61,10 +61,10 @@ pub(in crate::sync) fn arrival(transaction: &Transaction) -> Arrival {
     }
 }
 
-/// An index of the genesis block.
-pub(in crate::sync) fn genesis() -> (TempDir, Index) {
+/// An index without blocks.
+pub(in crate::sync) fn empty() -> (TempDir, Index) {
     let directory = tempfile::tempdir().unwrap();
-    let mut index = Index::open(&IndexOptions {
+    let index = Index::open(&IndexOptions {
         path: directory.path().join("index.redb"),
         network: Network::Regtest,
         salt: None,
@@ -74,6 +74,12 @@ pub(in crate::sync) fn genesis() -> (TempDir, Index) {
         observed: ObservedLimits::default(),
     })
     .unwrap();
+    (directory, index)
+}
+
+/// An index of the genesis block.
+pub(in crate::sync) fn genesis() -> (TempDir, Index) {
+    let (directory, mut index) = empty();
     let genesis = genesis_block(Network::Regtest);
     let block = index.parser().parse(genesis.block_hash(), serialize(&genesis)).unwrap();
     let mut update = index.update().unwrap();
