@@ -23,12 +23,13 @@ use super::backoff::Backoff;
 use super::client::{DeliveryFailure, MessageSender};
 use super::clock::now;
 use super::dead_letters::DeadLetters;
+use super::event_source::EventSource;
 use super::hook::Hook;
 use super::journal::{HookJournal, HookPosition};
 use super::message::HookMessage;
 use super::metrics::HookMetrics;
 use super::subscription::{self, EventDetail, StreamItem};
-use crate::api::{Events, Schema, code};
+use crate::api::{Schema, code};
 
 /// How long the stream stays open while a message is being sent: as long as a subscription may keep a state.
 const STREAM_LEASE: Duration = Duration::from_secs(3);
@@ -38,8 +39,6 @@ const IDLE_STREAM: Duration = Duration::from_millis(200);
 const STREAM_BACKOFF: Backoff = Backoff { first: Duration::from_millis(500), longest: Duration::from_secs(30) };
 /// The pause while the index is not ready.
 const READY_PAUSE: Duration = Duration::from_millis(250);
-/// After so many failures of the same event it is sent with what there is of it, or without its fields.
-const EVENT_FAILURES: u32 = 4;
 /// The code of a gap behind which another list is watched, and why it is one.
 const WATCH_CHANGED: &str = "WATCH_CHANGED";
 const OTHER_WATCH: &str = "the hook watches another list than the one whose position is stored";
@@ -52,15 +51,6 @@ pub(crate) struct Deliverer {
     pub(crate) dead_letters: DeadLetters,
     pub(crate) metrics: Arc<HookMetrics>,
     pub(crate) sender: MessageSender,
-}
-
-/// The open stream of a hook, and what has failed since the last event.
-#[derive(Default)]
-struct EventSource {
-    events: Option<Events>,
-    failures: u32,
-    /// Code and message of the last of them.
-    failure: Option<(String, String)>,
 }
 
 impl Deliverer {
@@ -132,7 +122,7 @@ impl Deliverer {
     async fn next(&self, source: &mut EventSource, position: &HookPosition) -> HookMessage {
         let HookPosition { cursor: after, is_snapshot, .. } = position;
         loop {
-            let detail = if source.failures <= EVENT_FAILURES { EventDetail::Full } else { EventDetail::Position };
+            let detail = source.detail();
             let request = || self.schema.subscribe(subscription::request(&self.hook, detail, Some(after)), None);
             let events = source.events.get_or_insert_with(request);
             let response = if self.metrics.is_behind() {
@@ -154,17 +144,18 @@ impl Deliverer {
             let (code, reason) = match subscription::read(response) {
                 StreamItem::Event { kind, cursor, event, mut errors } => {
                     let temporary = errors.iter().find(|error| is_temporary(&subscription::code_of(error)));
-                    if let Some(error) = temporary.filter(|_| source.failures < EVENT_FAILURES) {
+                    if let Some(error) = temporary.filter(|_| source.is_patient()) {
                         (subscription::code_of(error), error.message.clone())
                     } else {
                         if detail == EventDetail::Position {
-                            source.events = None;
-                            errors
-                                .extend(source.failure.take().map(|(code, reason)| subscription::error(code, reason)));
+                            let failure = source.last_failure();
+                            errors.extend(failure.map(|(code, reason)| subscription::error(code, reason)));
                         }
-                        source.failures = 0;
                         match HookMessage::of_event(&self.hook.name, (kind, cursor), &event, &errors, now()) {
-                            Ok(message) => return message,
+                            Ok(message) => match source.receive(detail, message) {
+                                Some(message) => return message,
+                                None => continue,
+                            },
                             Err(error) => (code::INTERNAL_SERVER_ERROR.to_owned(), error.to_string()),
                         }
                     }
@@ -192,15 +183,16 @@ impl Deliverer {
                 warn!(hook = self.hook.name, code = lost, reason, "a webhook goes on from now; events may be missing");
                 let cursor = self.snapshot_cursor().await;
                 if let Ok(message) = HookMessage::of_gap(&self.hook.name, (lost, reason), after, cursor, now()) {
-                    source.failures = 0;
+                    *source = EventSource::default();
                     return message;
                 }
             }
-            warn!(hook = self.hook.name, code, reason, "the events of a webhook cannot be read; reading them again");
-            source.failures = source.failures.saturating_add(1);
-            source.failure = Some((code, reason));
+            warn!(hook = self.hook.name, code, reason, "the events of a webhook cannot be read");
+            if let Some(message) = source.fail(code, reason) {
+                return message;
+            }
             self.metrics.fall_behind(now());
-            sleep(STREAM_BACKOFF.random_pause(source.failures, None)).await;
+            sleep(STREAM_BACKOFF.random_pause(source.failures(), None)).await;
         }
     }
 

@@ -22,6 +22,7 @@ mod client;
 mod clock;
 mod dead_letters;
 mod deliverer;
+mod event_source;
 mod hook;
 mod journal;
 pub mod limits;
