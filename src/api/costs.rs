@@ -30,6 +30,7 @@
 //! | compares the mining pools of a range | 1 for each pool of the table | two seeks in a table of running totals | as some 25 |
 //! | finds each block without payments | [`BISECTION`] for each | every row counts those up to it | the same |
 //! | reads rows that lie together | 1 for each [`ROWS_IN_A_ROW`] | they share pages, and nothing is written of them | the same |
+//! | puts all transactions of the mempool into bins | 1 for each [`ROWS_IN_A_ROW`] | they are in the order of feerates | [`MEMPOOL`] |
 //! | goes from a transaction to those that it spends or that spend it | 1 for each input or output | each is looked up | as usual, for each that is listed |
 //! | looks at the spent outputs of a transaction: features, signature operations, coin days | 1 for each input | they are looked up | as usual |
 //! | finds out which outputs are a ledger's | 1 for each [`HASHED_SCRIPTS`] | their scripts are hashed | nothing |
@@ -156,6 +157,8 @@ pub(crate) const LOOKED_UP_INPUTS: usize = 4;
 pub(crate) const ROWS_IN_A_ROW: i32 = 50;
 /// What it costs to read as many rows of histories as a page may by default.
 pub(crate) const HISTORIES: usize = SCANNED_ROWS / ROWS_IN_A_ROW.unsigned_abs() as usize;
+/// Reading what each transaction of the mempool pays, of which there are taken to be 50,000.
+pub(crate) const MEMPOOL: usize = 50_000 / ROWS_IN_A_ROW.unsigned_abs() as usize;
 /// Scripts that can be hashed for the price of a field.
 pub(crate) const HASHED_SCRIPTS: usize = 3;
 

@@ -52,6 +52,8 @@ impl Mempool {
             Some(rates) => fee_bin::at(rates, points)?,
             None => fee_bin::filled(bin_vsize, self.view.mempool().totals().vsize, points)?,
         };
+        let transactions = self.view.mempool().totals().count;
+        costs::spend(ctx, costs::rows_in_a_row(u32::try_from(transactions).unwrap_or(u32::MAX)))?;
         self.view.mempool().fee_histogram(fee_bin::kind(effective), &bins).into_iter().map(FeeBinObject::new).collect()
     }
 
@@ -120,7 +122,9 @@ impl Mempool {
     }
 
     /// The distribution of mempool transactions over feerates, in bins from the highest feerate to the lowest.
-    #[graphql(complexity = "costs::list(bins.as_ref().map_or(costs::FEE_BINS, Vec::len), child_complexity)")]
+    #[graphql(
+        complexity = "costs::list(bins.as_ref().map_or(costs::FEE_BINS, Vec::len), child_complexity).saturating_add(costs::MEMPOOL)"
+    )]
     async fn fee_histogram(
         &self,
         ctx: &Context<'_>,

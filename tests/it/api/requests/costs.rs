@@ -240,6 +240,7 @@ fn rows_that_are_read_for_others_are_in_the_worst_case() {
         ("{ tip { transactions(first: 10, filter: { minValue: 1 }) { nodes { txid } } } }", 4 + 10 * 2 + 3_000),
         ("{ opReturns(first: 10, prefix: \"6f6d6e69\") { nodes { value } } }", 3 + 10 * 2 + 20_000),
         ("{ tip { silentPaymentTweaks(first: 10) { nodes { tweak } } } }", 5 + 10 * (2 + 60) + 3_000),
+        ("{ mempool { feeHistogram(bins: [1, 2]) { fromRate } } }", 2 + 2 * 2 + 1_000),
     ] {
         assert_eq!(refusal(&api.ask(query))["actual"], json!(expected), "{query}");
     }
@@ -365,6 +366,18 @@ fn rows_of_ledgers_and_of_the_mempool_are_charged() {
         ),
     ] {
         assert_eq!(api.cost(&query), expected, "{query}");
+    }
+}
+
+#[test]
+fn a_fee_histogram_costs_what_it_reads_of_the_mempool() {
+    let (chain, coins) = chain_with_coins(1_000);
+    let mut api = Api::of_chain(&chain);
+    api.arrive(&coins.iter().map(|coin| paying(*coin, 1_000)).collect::<Vec<_>>());
+    for effective in [false, true] {
+        let query = format!("{{ mempool {{ feeHistogram(bins: [], effective: {effective}) {{ fromRate }} }} }}");
+        // two fields, a bin with its field, and 50 transactions for 1
+        assert_eq!(api.cost(&query), 2 + 2 + 20, "{query}");
     }
 }
 
