@@ -28,8 +28,13 @@ pub(super) fn status_hash(
     let Holdings { view, ledger, .. } = holdings;
     let too_long = |count: u64| ApiError::limit_exceeded("scanRows", most.into(), count);
     let until = view.txnums(Height::GENESIS..at.height.next())?;
+    let too_many = u64::from(most).saturating_add(1);
     let counted = holdings.count_movements(&until, most)?;
-    let count = counted.map_or(u64::from(most).saturating_add(1), |counted| counted.transactions.into());
+    let mut count = counted.map_or(too_many, |counted| counted.transactions.into());
+    if pending && count <= most.into() {
+        let waiting = holdings.count_pending(most.into())?;
+        count = waiting.map_or(too_many, |waiting| count.saturating_add(waiting));
+    }
     if count > most.into() {
         return Err(too_long(count));
     }
@@ -42,14 +47,11 @@ pub(super) fn status_hash(
         let txnum = movement?.txnum;
         let _ = write!(engine, "{}:{}:", view.txid_at(txnum)?, view.height_of(txnum)?);
     }
-    let mut is_empty = count == 0;
     if pending {
-        let waiting = holdings.count_pending(most.into())?;
-        let waiting = waiting.ok_or_else(|| too_long(u64::from(most).saturating_add(1)))?;
-        is_empty &= waiting == 0;
         for entry in view.arrivals(ledger, &(0..u64::MAX), true) {
+            view.count(ROW_BYTES)?;
             let _ = write!(engine, "{}:{}:", entry.txid, UNCONFIRMED[usize::from(entry.has_parents())]);
         }
     }
-    Ok((!is_empty).then(|| sha256::Hash::from_engine(engine)))
+    Ok((count > 0).then(|| sha256::Hash::from_engine(engine)))
 }

@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 
 use super::expected::{Scripts, Truth, UTXO, hostile_chain, known_scripts, name, set};
 use super::walk::List;
-use crate::support::api::{Api, branch, coinbase_output, sat, spend};
+use crate::api::mempool::projected::chain_with_coins;
+use crate::support::api::{Api, branch, coinbase_output, sat, spend, spend_outputs};
 
 fn limited(chain: &SimChain, scan_rows: u32) -> Api {
     Api::of_chain_within(chain, Limits { scan_rows, ..Limits::default() })
@@ -145,6 +146,27 @@ fn an_answer_reads_no_more_than_it_may_however_often_it_asks() {
         assert_eq!(refusal["code"], json!("QUERY_LIMIT_EXCEEDED"), "{field}");
         assert_eq!(refusal["which"], json!("transactionBytes"), "{field}: {refusal}");
     }
+}
+
+#[test]
+fn a_status_hash_reads_unconfirmed_transactions_within_the_same_limit() {
+    let (chain, coins) = chain_with_coins(4);
+    let (payer, payee) = (Owner::new(ScriptKind::BareTrue, 1), Owner::new(ScriptKind::P2wpkh, 9));
+    let payments: Vec<_> = coins
+        .iter()
+        .map(|coin| spend_outputs(payer, &[*coin], &[payer.output(sat(100_000))], vec![payee.output(sat(99_000))]))
+        .collect();
+    let mut api = limited(&chain, 3);
+    let script = payee.script_pubkey().to_hex_string();
+    let ask = format!("{{ script(scriptPubKey: \"{script}\") {{ stats {{ statusHash }} }} }}");
+    api.arrive(&payments[..3]);
+    assert!(api.data(&ask)["script"]["stats"]["statusHash"].is_string());
+    assert_eq!(api.cost(&ask), 3 + 1, "three fields, and three rows for 1");
+    api.arrive(&payments[3..]);
+    let refused = api.ask(&ask);
+    assert_eq!(refused["data"]["script"]["stats"], json!({ "statusHash": null }));
+    let expected = json!({ "code": "QUERY_LIMIT_EXCEEDED", "which": "scanRows", "limit": 3, "actual": 4 });
+    assert_eq!(refused["errors"][0]["extensions"], expected);
 }
 
 /// A transaction with 1,000 small outputs and one of 5,000 to `owner`.
