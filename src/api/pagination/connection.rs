@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use async_graphql::{OutputType, SimpleObject};
+use async_graphql::{Context, OutputType, SimpleObject};
 use bitcoin::BlockHash;
 
 use super::cursor::{Cursor, RowPlace, Scope};
@@ -99,6 +99,12 @@ where
     /// The number of items in the whole list, on all pages. Null where the server would have to read the list to count
     /// it: with a filter that it cannot seek, and for very long histories of several scripts.
     total_count: Option<UInt53>,
+}
+
+/// Whether `totalCount` is asked for of the connection that a field returns, under whatever name and in whatever fragment. Where
+/// counting takes reading the list, a page without it need not do so.
+pub(crate) fn asks_for_total_count(ctx: &Context<'_>) -> bool {
+    ctx.look_ahead().field("totalCount").exists()
 }
 
 impl<N: OutputType + Clone> Connection<N>

@@ -35,7 +35,7 @@ use super::indexed::SALT;
 pub(crate) const MOMENT: u64 = 1_800_000_000;
 
 /// What is counted as it usually is in the worst case, and may cost more.
-const ESTIMATED: [&str; 6] = ["descriptor", "filter", "netEffect", "pushes", "utxos", "witness"];
+const ESTIMATED: [&str; 7] = ["descriptor", "filter", "ledgerSet", "netEffect", "pushes", "utxos", "witness"];
 
 /// An index, what is published of it, and the schema over that.
 pub(crate) struct Api {

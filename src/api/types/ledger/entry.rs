@@ -13,7 +13,7 @@ use crate::api::context::limits;
 use crate::api::costs;
 use crate::api::engine as async_graphql;
 use crate::api::error::ApiError;
-use crate::api::pagination::connection::Connection;
+use crate::api::pagination::connection::{Connection, asks_for_total_count};
 use crate::api::pagination::cursor::Scope;
 use crate::api::pagination::page::{PageArgs, txnum_at};
 use crate::api::pagination::pending_list::{ListPosition, PendingListWalk, PendingRow};
@@ -405,7 +405,11 @@ impl Holdings {
         } else {
             request.page(enough, costs::charged_rows(ctx, rows_for_one, waiting.chain(confirmed)))?
         };
-        let total_count = if filter.scans() { None } else { self.count_entries(&filter, &txnums, scan_rows)? };
+        let total_count = if filter.scans() || !asks_for_total_count(ctx) {
+            None
+        } else {
+            self.count_entries(ctx, &filter, &txnums, scan_rows)?
+        };
         let cursor = |position| self.pending_list_cursor(&scope, position, txnum_at);
         Connection::with_cursors(page, total_count, cursor, |_, moved| {
             Ok(LedgerEntry { holdings: self.clone(), moved })
@@ -455,12 +459,13 @@ impl Holdings {
     /// How many transactions the whole list has; `None` if that takes reading more than `most` rows.
     fn count_entries(
         &self,
+        ctx: &Context<'_>,
         filter: &LedgerFilter,
         txnums: &Range<TxNum>,
         most: u32,
     ) -> Result<Option<UInt53>, ApiError> {
-        let Some(confirmed) = self.count_movements(txnums, most)? else { return Ok(None) };
-        let waiting = if filter.leaves_waiting() { self.count_pending(most.into())? } else { Some(0) };
+        let Some(confirmed) = self.count_movements(ctx, txnums, most)? else { return Ok(None) };
+        let waiting = if filter.leaves_waiting() { self.count_pending(ctx, most.into())? } else { Some(0) };
         waiting.map(|waiting| UInt53::new(waiting.saturating_add(confirmed.transactions.into()))).transpose()
     }
 }

@@ -16,9 +16,10 @@ use super::set::AddressSet;
 use super::totals::LedgerTotalsObject;
 use super::utxo::{UtxoConnection, UtxoFilter};
 use crate::api::context::limits;
+use crate::api::costs;
 use crate::api::engine::List;
 use crate::api::error::ApiError;
-use crate::api::pagination::connection::Connection;
+use crate::api::pagination::connection::{Connection, asks_for_total_count};
 use crate::api::pagination::cursor::{GivenCursor, Scope};
 use crate::api::pagination::page::{PageArgs, height_at};
 use crate::api::pagination::pending_list::{ListPosition, PendingListPlace};
@@ -191,29 +192,39 @@ impl Holdings {
     }
 
     /// How many transactions among these paid or spent the ledger; `None` if that takes reading more than `most` rows.
-    /// Those that it takes count as read.
-    pub(crate) fn count_movements(&self, txnums: &Range<TxNum>, most: u32) -> Result<Option<Movements>, ApiError> {
+    /// Those that it takes are charged, and count as read.
+    pub(crate) fn count_movements(
+        &self,
+        ctx: &Context<'_>,
+        txnums: &Range<TxNum>,
+        most: u32,
+    ) -> Result<Option<Movements>, ApiError> {
         self.view.count_movements(&self.ledger, txnums, |rows| {
             if rows > most {
                 return Ok(false);
             }
-            let rows = usize::try_from(rows).unwrap_or(usize::MAX);
-            self.view.count(rows.saturating_mul(ROW_BYTES))?;
+            self.count_merged(ctx, rows, ROW_BYTES)?;
             Ok::<_, ApiError>(true)
         })
     }
 
     /// How many transactions of the mempool pay or spend the ledger; `None` if that takes reading more than `most` rows.
-    /// Those that it takes count as read.
-    pub(crate) fn count_pending(&self, most: u64) -> Result<Option<u64>, ApiError> {
+    /// Those that it takes are charged, and count as read.
+    pub(crate) fn count_pending(&self, ctx: &Context<'_>, most: u64) -> Result<Option<u64>, ApiError> {
         self.view.count_pending(&self.ledger, |rows| {
             if rows > most {
                 return Ok(false);
             }
-            let rows = usize::try_from(rows).unwrap_or(usize::MAX);
-            self.view.count(rows.saturating_mul(SEQUENCE_BYTES))?;
+            self.count_merged(ctx, u32::try_from(rows).unwrap_or(u32::MAX), SEQUENCE_BYTES)?;
             Ok::<_, ApiError>(true)
         })
+    }
+
+    /// Charges so many rows of several scripts, each of so many bytes, before they are merged.
+    fn count_merged(&self, ctx: &Context<'_>, rows: u32, bytes: usize) -> Result<(), ApiError> {
+        costs::spend(ctx, costs::rows_in_a_row(rows))?;
+        let rows = usize::try_from(rows).unwrap_or(usize::MAX);
+        Ok(self.view.count(rows.saturating_mul(bytes))?)
     }
 
     /// The block that is asked for, or the newest, to which the mempool belongs.
@@ -288,9 +299,13 @@ impl Holdings {
                 Ok::<_, ApiError>((u64::from(height.to_u32()), Some(height)))
             }),
         )?;
-        let everything = self.view.txnums(Height::GENESIS..tip.next())?;
-        let counted = self.count_movements(&everything, limits(ctx)?.scan_rows)?;
-        let total = counted.map(|counted| counted.coinbases.into());
+        let total = if asks_for_total_count(ctx) {
+            let everything = self.view.txnums(Height::GENESIS..tip.next())?;
+            let counted = self.count_movements(ctx, &everything, limits(ctx)?.scan_rows)?;
+            counted.map(|counted| counted.coinbases.into())
+        } else {
+            None
+        };
         let hash = |position| Ok(Some(self.view.block_hash(height_at(position)?)?));
         Connection::new(&scope, page, total, hash, |_, height| {
             Ok(Block::new(&self.view, self.view.main_block(height)?))

@@ -29,10 +29,10 @@ pub(super) fn status_hash(
     let too_long = |count: u64| ApiError::limit_exceeded("scanRows", most.into(), count);
     let until = view.txnums(Height::GENESIS..at.height.next())?;
     let too_many = u64::from(most).saturating_add(1);
-    let counted = holdings.count_movements(&until, most)?;
+    let counted = holdings.count_movements(ctx, &until, most)?;
     let mut count = counted.map_or(too_many, |counted| counted.transactions.into());
     if pending && count <= most.into() {
-        let waiting = holdings.count_pending(most.into())?;
+        let waiting = holdings.count_pending(ctx, most.into())?;
         count = waiting.map_or(too_many, |waiting| count.saturating_add(waiting));
     }
     if count > most.into() {

@@ -29,10 +29,10 @@ impl LedgerTotalsObject {
         Ok(Self { holdings, at, totals, pending, scan_rows })
     }
 
-    fn counted(&self) -> Result<Option<Movements>, ApiError> {
+    fn counted(&self, ctx: &Context<'_>) -> Result<Option<Movements>, ApiError> {
         self.holdings.count_scripts()?;
         let until = self.holdings.view.txnums(Height::GENESIS..self.at.height.next())?;
-        self.holdings.count_movements(&until, self.scan_rows)
+        self.holdings.count_movements(ctx, &until, self.scan_rows)
     }
 
     fn block_of(&self, txnum: Option<TxNum>) -> Result<Option<Block>, ApiError> {
@@ -54,18 +54,18 @@ impl LedgerTotalsObject {
     /// The number of transactions that paid or spent the ledger. A transaction that does both, or involves several of
     /// its scripts, counts once. Null for a set whose histories are too long to merge: more than
     /// `server.limits.pages.scanRows` rows together.
-    async fn tx_count(&self) -> Option<Result<UInt53, ApiError>> {
-        self.counted().map(|counted| counted.map(|counted| counted.transactions.into())).transpose()
+    async fn tx_count(&self, ctx: &Context<'_>) -> Option<Result<UInt53, ApiError>> {
+        self.counted(ctx).map(|counted| counted.map(|counted| counted.transactions.into())).transpose()
     }
 
     /// The number of mempool transactions that pay or spend the ledger. A transaction that involves several of its
     /// scripts counts once. Except for `used`, no other field counts mempool transactions. 0 with `at`.
-    async fn mempool_tx_count(&self) -> Result<i32, ApiError> {
+    async fn mempool_tx_count(&self, ctx: &Context<'_>) -> Result<i32, ApiError> {
         if !self.pending {
             return Ok(0);
         }
         self.holdings.count_scripts()?;
-        let counted = self.holdings.count_pending(u64::MAX)?.unwrap_or_default();
+        let counted = self.holdings.count_pending(ctx, u64::MAX)?.unwrap_or_default();
         int(u32::try_from(counted).unwrap_or(u32::MAX))
     }
 
@@ -106,8 +106,8 @@ impl LedgerTotalsObject {
 
     /// The number of coinbases that paid the ledger. A coinbase that pays several of its scripts counts once. Null if
     /// `txCount` is null.
-    async fn mined_block_count(&self) -> Option<Result<i32, ApiError>> {
-        self.counted().and_then(|counted| counted.map(|counted| int(counted.coinbases)).transpose()).transpose()
+    async fn mined_block_count(&self, ctx: &Context<'_>) -> Option<Result<i32, ApiError>> {
+        self.counted(ctx).and_then(|counted| counted.map(|counted| int(counted.coinbases)).transpose()).transpose()
     }
 
     /// A hash that changes with every change of the ledger's transactions, so that a client that polls sees whether there is

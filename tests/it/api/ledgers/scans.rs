@@ -3,7 +3,7 @@
 use bitcoin::hashes::{Hash, sha256};
 use bitcoin::{Network, OutPoint, ScriptBuf, TxOut, Witness};
 use btcgraph::limits::Limits;
-use btcgraph::sim::{Owner, Rng, ScriptKind, SimChain};
+use btcgraph::sim::{Owner, Reward, Rng, ScriptKind, SimChain, Template};
 use serde_json::{Value, json};
 
 use super::expected::{Scripts, Truth, UTXO, hostile_chain, known_scripts, name, set};
@@ -146,6 +146,48 @@ fn an_answer_reads_no_more_than_it_may_however_often_it_asks() {
         assert_eq!(refusal["code"], json!("QUERY_LIMIT_EXCEEDED"), "{field}");
         assert_eq!(refusal["which"], json!("transactionBytes"), "{field}: {refusal}");
     }
+}
+
+#[test]
+fn a_page_of_a_set_merges_its_histories_only_for_the_total_count() {
+    let mut chain = SimChain::new(108);
+    let (miner, other) = (SimChain::miner(), Owner::new(ScriptKind::BareTrue, 1));
+    let reward = Some(Reward::to(other.script_pubkey()));
+    chain.mine_template(Template { reward, ..Template::default() }).unwrap();
+    chain.mine_empty(200).unwrap();
+    let rows = 201;
+    let scripts = json!([miner, other].map(|owner| owner.script_pubkey().to_hex_string()));
+    let limits = Limits { transaction_bytes: 128 * (rows + 10), ..Limits::default() };
+    let api = Api::of_chain_within(&chain, limits);
+    for (list, row) in [("transactions", "net"), ("coinbaseBlocks", "height")] {
+        let document = |fields: &str| format!("{{ ledgerSet(of: {{ scripts: {scripts} }}) {{ {fields} }} }}");
+        let page = |fields: &str| format!("{list}(first: 1) {{ nodes {{ {row} }} {fields} }}");
+        let twice = |fields: &str| document(&format!("one: {0} two: {0}", page(fields)));
+        assert_eq!(api.data(&twice(""))["ledgerSet"]["two"]["nodes"].as_array().unwrap().len(), 1, "{list}");
+        assert_eq!(api.ask(&twice("totalCount"))["errors"][0]["extensions"]["which"], json!("transactionBytes"));
+        let alone = api.cost(&document(&page("")));
+        for (name, fields, fragment) in [
+            ("totalCount", "totalCount", String::new()),
+            ("all", "all: totalCount", String::new()),
+            ("totalCount", "... { totalCount }", String::new()),
+            ("totalCount", "...F", format!("fragment F on {} {{ totalCount }}", connection_of(list))),
+        ] {
+            let counted = format!("{} {fragment}", document(&page(fields)));
+            assert_eq!(api.data(&counted)["ledgerSet"][list][name], json!(rows), "{counted}");
+            // the field itself, and 50 rows for 1
+            assert_eq!(api.cost(&counted), alone + 1 + 5, "{counted}");
+        }
+    }
+    // the histories of several are merged for each of these, too
+    let stats = |field: &str| format!("{{ ledgerSet(of: {{ scripts: {scripts} }}) {{ stats {{ {field} }} }} }}");
+    assert_eq!(["txCount", "minedBlockCount"].map(|field| api.cost(&stats(field))), [api.cost(&stats("used")) + 5; 2]);
+    let single = |field: &str| format!("{{ script(scriptPubKey: {}) {{ stats {{ {field} }} }} }}", scripts[0]);
+    assert_eq!(api.cost(&single("txCount")), api.cost(&single("used")), "the totals of one have it");
+}
+
+/// The type of a list of a ledger.
+fn connection_of(list: &str) -> &'static str {
+    if list == "coinbaseBlocks" { "BlockConnection" } else { "LedgerEntryConnection" }
 }
 
 #[test]
