@@ -290,10 +290,10 @@ impl ApiError {
     }
 
     /// A cursor on a row of the mempool, behind or in front of which rows have become confirmed since, in this block and
-    /// maybe others.
+    /// maybe others, or have returned from it.
     pub(crate) fn cursor_overtaken(block: BlockHash) -> Self {
-        let message = "a new block contains transactions of this list, so that this cursor would skip or repeat \
-                       some: restart from the first page";
+        let message = "a new block contains transactions of this list, or contained some until a reorg, so that this cursor would \
+                       skip or repeat some: restart from the first page";
         Self::orphaned_at(message, Some(TxState::Mempool), Some(block))
     }
 

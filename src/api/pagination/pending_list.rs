@@ -2,15 +2,16 @@
 //! in the order of its arrival.
 //!
 //! A confirmed row has a cursor as everywhere. That of a row of the mempool holds the txid and the number of arrival of
-//! its transaction, and the newest block at that time:
+//! its transaction, and of what the list was read from: the newest block, and the number of the newest event of the mempool:
 //!
 //! ```text
-//!   base64url( version u8 ‖ arrival u64 ‖ vout u32 ‖ txid 32 ‖ newest block 32 ‖ seal 8 )
+//!   base64url( version u8 ‖ arrival u64 ‖ vout u32 ‖ txid 32 ‖ newest block 32 ‖ newest event u64 ‖ seal 8 )
 //! ```
 //!
-//! A block moves rows from one part of the list to the other, past a row that still waits. So such a cursor is good only
-//! while its transaction waits where it did, that block is on the main chain, and no block on top of it holds a
-//! transaction of the list. Blocks that have nothing to do with the list change nothing.
+//! A block moves rows from one part of the list to the other, past a row that still waits; and if it leaves the chain, they
+//! return with new numbers of arrival, past that row again. So such a cursor is good only while its transaction waits where
+//! it did, that block is on the main chain, no block on top of it holds a transaction of the list, and none returned from one
+//! that left. Blocks that have nothing to do with the list change nothing.
 
 use std::ops::Range;
 
@@ -22,10 +23,10 @@ use super::page::{PageRequest, Walk};
 use crate::api::allowance::find_transaction;
 use crate::api::error::ApiError;
 use crate::api::types::enums::{SortOrder, TxState};
-use crate::view::{Entry, Tip, View};
+use crate::view::{Entry, View};
 
 /// Bytes of what such a cursor says.
-const LENGTH: usize = 8 + 4 + 32 + 32;
+const LENGTH: usize = 8 + 4 + 32 + 32 + 8;
 
 /// Where a row of the mempool stands among the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -68,7 +69,16 @@ pub(crate) struct PendingListWalk {
 struct PendingCursor {
     waiting: PendingRow,
     txid: Txid,
-    newest: BlockHash,
+    read_from: PendingListState,
+}
+
+/// What a mixed list was read from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PendingListState {
+    /// The newest block.
+    pub(crate) newest: BlockHash,
+    /// The number of the newest event of the mempool.
+    pub(crate) event: u64,
 }
 
 impl PendingRow {
@@ -122,17 +132,18 @@ impl PageRequest<PendingListPlace> {
 
 impl Scope {
     /// The cursor of a row of a transaction of the mempool.
-    pub(crate) fn pending_cursor(&self, waiting: PendingRow, entry: &Entry, tip: Tip) -> String {
+    pub(crate) fn pending_cursor(&self, waiting: PendingRow, entry: &Entry, view: &View) -> String {
         let mut content = Vec::with_capacity(LENGTH);
         content.extend(waiting.arrival.to_be_bytes());
         content.extend(waiting.vout.to_be_bytes());
         content.extend(entry.txid.as_byte_array());
-        content.extend(tip.hash.as_byte_array());
+        content.extend(view.tip().hash.as_byte_array());
+        content.extend(view.mempool().sequence().to_be_bytes());
         self.sealed(&content)
     }
 
-    /// What a cursor of this mixed list points to. `overtaken` finds the first block on top of one that holds a
-    /// transaction of the list.
+    /// What a cursor of this mixed list points to. `overtaken` finds a block that holds a transaction of the list, or held one
+    /// that returned, since the list was read.
     ///
     /// Errors: as of [`place`](Scope::place); CURSOR_ORPHANED if the row is one of the mempool and the list around it is
     /// not what it was.
@@ -140,9 +151,9 @@ impl Scope {
         &self,
         given: GivenCursor<'_>,
         view: &View,
-        overtaken: impl FnOnce(BlockHash) -> Result<Option<BlockHash>, ApiError>,
+        overtaken: impl FnOnce(PendingListState) -> Result<Option<BlockHash>, ApiError>,
     ) -> Result<PendingListPlace, ApiError> {
-        let Some(PendingCursor { waiting, txid, newest }) = self.read_pending(given.text) else {
+        let Some(PendingCursor { waiting, txid, read_from }) = self.read_pending(given.text) else {
             return self.place(given, view).map(PendingListPlace::Confirmed);
         };
         if view.mempool().get(&txid).is_none_or(|entry| entry.sequence != waiting.arrival) {
@@ -152,8 +163,8 @@ impl Scope {
             let block = place.map(|place| view.block_hash(place.height)).transpose()?;
             return Err(ApiError::cursor_departed(state, block));
         }
-        on_main_chain(newest, view)?;
-        match overtaken(newest)? {
+        on_main_chain(read_from.newest, view)?;
+        match overtaken(read_from)? {
             Some(block) => Err(ApiError::cursor_overtaken(block)),
             None => Ok(PendingListPlace::Pending(waiting)),
         }
@@ -163,10 +174,14 @@ impl Scope {
         let content = self.opened(cursor)?;
         let (arrival, content) = content.split_first_chunk()?;
         let (vout, content) = content.split_first_chunk()?;
-        let (txid, newest) = content.split_first_chunk()?;
-        let newest = BlockHash::from_byte_array(newest.try_into().ok()?);
+        let (txid, content) = content.split_first_chunk()?;
+        let (newest, event) = content.split_first_chunk()?;
         let waiting = PendingRow { arrival: u64::from_be_bytes(*arrival), vout: u32::from_be_bytes(*vout) };
-        Some(PendingCursor { waiting, txid: Txid::from_byte_array(*txid), newest })
+        let read_from = PendingListState {
+            newest: BlockHash::from_byte_array(*newest),
+            event: u64::from_be_bytes(event.try_into().ok()?),
+        };
+        Some(PendingCursor { waiting, txid: Txid::from_byte_array(*txid), read_from })
     }
 }
 
@@ -190,11 +205,12 @@ mod tests {
             bytes.extend(vout.to_be_bytes());
             bytes.extend(content);
             bytes.extend(content);
+            bytes.extend(position.to_be_bytes());
             let cursor = scope.sealed(&bytes);
             let held = PendingCursor {
                 waiting: PendingRow { arrival: position, vout },
                 txid: Txid::from_byte_array(content),
-                newest: BlockHash::from_byte_array(content),
+                read_from: PendingListState { newest: BlockHash::from_byte_array(content), event: position },
             };
             prop_assert_eq!(scope.read_pending(&cursor), Some(held));
             prop_assert_eq!(Scope::new("utxos", "Address:b".to_owned()).read_pending(&cursor), None);

@@ -196,6 +196,19 @@ impl Api {
 
     /// The same, seen at this moment, in seconds since 1970.
     pub(crate) fn arrive_at<'t>(&mut self, first_seen: u64, transactions: impl IntoIterator<Item = &'t Transaction>) {
+        self.add(first_seen, Cause::New, transactions);
+    }
+
+    /// Takes transactions of a block that left the chain into the mempool, and publishes that.
+    pub(crate) fn return_from<'t>(
+        &mut self,
+        block: BlockHash,
+        transactions: impl IntoIterator<Item = &'t Transaction>,
+    ) {
+        self.add(MOMENT, Cause::Returned { block }, transactions);
+    }
+
+    fn add<'t>(&mut self, first_seen: u64, cause: Cause, transactions: impl IntoIterator<Item = &'t Transaction>) {
         for transaction in transactions {
             let txid = transaction.compute_txid();
             for input in &transaction.input {
@@ -210,7 +223,7 @@ impl Api {
                 prevouts,
                 first_seen,
                 height: self.view().tip().height,
-                cause: Cause::New,
+                cause,
             };
             self.mempool.add(arrival).unwrap();
         }

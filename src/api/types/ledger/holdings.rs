@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use async_graphql::{Context, Interface};
+use bitcoin::BlockHash;
 use bitcoin::hashes::{Hash, sha256};
 
 use super::address::Address;
@@ -22,7 +23,7 @@ use crate::api::error::ApiError;
 use crate::api::pagination::connection::{Connection, asks_for_total_count};
 use crate::api::pagination::cursor::{GivenCursor, Scope};
 use crate::api::pagination::page::{PageArgs, height_at};
-use crate::api::pagination::pending_list::{ListPosition, PendingListPlace};
+use crate::api::pagination::pending_list::{ListPosition, PendingListPlace, PendingListState};
 use crate::api::types::block::{Block, BlockAt, BlockRangeInput};
 use crate::api::types::enums::{SeriesGroupEnum, SortOrder};
 use crate::chain::Height;
@@ -254,13 +255,31 @@ impl Holdings {
         scope: &Scope,
         given: GivenCursor<'_>,
     ) -> Result<PendingListPlace, ApiError> {
-        scope.pending_list_place(given, &self.view, |newest| {
+        scope.pending_list_place(given, &self.view, |PendingListState { newest, event }| {
             self.count_scripts()?;
             let Some(newest) = self.view.block(newest)? else { return Ok(None) };
             let since = self.view.txnums(newest.height.next()..self.view.tip().height.next())?;
-            let first = self.view.movements(&self.ledger, &since, true)?.next().transpose()?;
-            Ok(first.map(|movement| self.view.block_hash_of(movement.txnum)).transpose()?)
+            match self.view.movements(&self.ledger, &since, true)?.next().transpose()? {
+                Some(movement) => Ok(Some(self.view.block_hash_of(movement.txnum)?)),
+                None => self.returned_from(newest.height, event),
+            }
         })
+    }
+
+    /// A block above this height from which a transaction of the ledger returned to the mempool after this event.
+    fn returned_from(&self, height: Height, event: u64) -> Result<Option<BlockHash>, ApiError> {
+        // seldom is there any, and without one nothing has to be looked for
+        let above = u64::from(height.next().to_u32()) << 32;
+        if self.view.stale_blocks(above..u64::MAX)?.next().transpose()?.is_none() {
+            return Ok(None);
+        }
+        for entry in self.view.arrivals(&self.ledger, &(event.saturating_add(1)..u64::MAX), true) {
+            self.view.count(SEQUENCE_BYTES)?;
+            if let Some(block) = entry.returned_from.as_deref() {
+                return Ok(Some(*block));
+            }
+        }
+        Ok(None)
     }
 
     /// The cursor of a row of such a list; `txnum` finds the transaction at a position of the chain.
@@ -277,7 +296,7 @@ impl Holdings {
             ListPosition::Pending(waiting) => {
                 let entry = self.view.mempool().by_sequence(waiting.arrival);
                 let entry = entry.ok_or_else(|| ApiError::internal("a row of the mempool has no transaction"))?;
-                Ok(scope.pending_cursor(waiting, entry, self.view.tip()))
+                Ok(scope.pending_cursor(waiting, entry, &self.view))
             }
         }
     }

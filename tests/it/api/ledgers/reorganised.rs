@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
-use btcgraph::sim::{Hostile, Rng, SimChain};
+use bitcoin::{BlockHash, Transaction};
+use btcgraph::sim::{Hostile, Owner, Rng, ScriptKind, SimChain};
 use serde_json::{Value, json};
 
 use super::expected::{ENTRY, Scripts, Truth, UTXO, follow, hostile_chain, known_scripts, set};
 use super::walk::List;
-use crate::support::api::Api;
+use crate::api::mempool::projected::{chain_with_coins, paying};
+use crate::support::api::{Api, branch};
 use crate::support::cut::{IndexForm, live_and_cut};
 
 /// A chain, its index, a set of most of its scripts, and what is fed so far.
@@ -112,4 +114,72 @@ fn a_moment_stays_the_block_that_it_was_at_the_first_page(kind: IndexForm) {
     let rows = list.forwards(api, 40, |api| api.connect(&hostile.mine(chain).unwrap()));
     assert_eq!(rows, whole);
     assert_ne!(list.all(api), whole, "asked anew it is the newest block");
+}
+
+/// A script that two unconfirmed transactions pay, of which a block had some until a reorg.
+struct Returned {
+    api: Api,
+    /// The lists of the script, and the page of each that ends with the newer transaction.
+    lists: [(List, &'static str); 3],
+    /// The cursors of these pages, from before the block.
+    cursors: Vec<Value>,
+    older: Transaction,
+    newer: Transaction,
+    /// The block that left.
+    block: BlockHash,
+}
+
+impl Returned {
+    fn new(has_older: bool) -> Self {
+        let (mut chain, coins) = chain_with_coins(2);
+        let [older, newer] = [coins[0], coins[1]].map(|coin| paying(coin, 1_000));
+        let mut api = Api::of_chain(&chain);
+        api.arrive([&older, &newer]);
+        let script = Owner::new(ScriptKind::BareTrue, 1).script_pubkey().to_hex_string();
+        let list = |field, arguments: &str, row| {
+            List::new(format!("script(scriptPubKey: \"{script}\")"), field, arguments, row)
+        };
+        let lists = [
+            (list("transactions", "", "transaction { txid }"), "first: 1"),
+            (list("transactions", "order: ASC", "transaction { txid }"), "last: 1"),
+            (list("utxos", "", "outpoint { txid }"), "first: 1"),
+        ];
+        let cursors = lists.iter().map(|(list, page)| list.page(&api, page).end).collect();
+        let parent = chain.tip();
+        let mined = if has_older { vec![older.clone()] } else { Vec::new() };
+        let left = branch(&mut chain, parent, 1, &mined);
+        api.change(0, left.iter().map(Arc::as_ref));
+        api.change(1, branch(&mut chain, parent, 2, &[]).iter().map(Arc::as_ref));
+        let block = left[0].block_hash();
+        api.return_from(block, &mined);
+        Self { api, lists, cursors, older, newer, block }
+    }
+}
+
+fn txid(row: &Value) -> &Value {
+    row.pointer("/transaction/txid").or_else(|| row.pointer("/outpoint/txid")).unwrap()
+}
+
+#[test]
+fn a_cursor_of_the_mempool_is_refused_once_a_reorg_returns_others_of_its_list() {
+    let Returned { mut api, lists, cursors, older, newer, block } = Returned::new(true);
+    for ((list, _), cursor) in lists.iter().zip(&cursors) {
+        let response = api.ask(&list.document(&format!("first: 1, after: {cursor}")));
+        let expected = json!({ "code": "CURSOR_ORPHANED", "state": "MEMPOOL", "block": block.to_string() });
+        assert_eq!(response["errors"][0]["extensions"], expected, "{list:?}: {response}");
+    }
+    // what is read from the first page on has all of them, in their new order
+    let rows = lists[0].0.forwards(&mut api, 1, |_| ());
+    let txids = [&older, &newer].map(|transaction| json!(transaction.compute_txid().to_string()));
+    assert_eq!([txid(&rows[0]), txid(&rows[1])], [&txids[0], &txids[1]]);
+}
+
+#[test]
+fn a_cursor_of_the_mempool_outlives_a_reorg_of_blocks_without_its_list() {
+    let Returned { api, lists, cursors, older, .. } = Returned::new(false);
+    for ((list, _), cursor) in lists.iter().zip(&cursors) {
+        let rows = list.page(&api, &format!("first: 1, after: {cursor}")).rows;
+        let expected = if list.arguments.is_empty() { Some(json!(older.compute_txid().to_string())) } else { None };
+        assert_eq!(rows.first().map(txid), expected.as_ref(), "{list:?}");
+    }
 }
