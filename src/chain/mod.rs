@@ -46,4 +46,4 @@ pub use script::ScriptType;
 pub use secrets::hidden;
 pub use sigops::{adjusted_vsize, may_count_for_more, policy_weight, sigop_cost};
 pub use time::median_time_past;
-pub use transaction_parts::{OutputPart, TransactionParts};
+pub use transaction_parts::{OutputPart, TransactionParts, impossible_outpoint};

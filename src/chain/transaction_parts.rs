@@ -5,7 +5,7 @@ use std::ops::{Deref, Range};
 use std::sync::OnceLock;
 
 use bitcoin::consensus::deserialize;
-use bitcoin::{Amount, Script, TxOut, Txid};
+use bitcoin::{Amount, OutPoint, Script, TxOut, Txid};
 
 use super::raw::{MAX_BLOCK_SIZE, RawOutput, RawTransaction, first_script_sig};
 
@@ -45,6 +45,14 @@ impl OutputPart<'_> {
     pub fn to_tx_out(&self) -> TxOut {
         TxOut { value: self.value, script_pubkey: self.script_pubkey.to_owned() }
     }
+}
+
+/// The first outpoint of a transaction with an index, 2^31 or above, that no output has: a block has room for fewer outputs. That
+/// of a coinbase, which spends none, has such an index, too.
+#[must_use]
+pub fn impossible_outpoint(parts: &bitcoin::Transaction) -> Option<OutPoint> {
+    let mut outpoints = parts.input.iter().map(|input| input.previous_output);
+    outpoints.find(|outpoint| i32::try_from(outpoint.vout).is_err())
 }
 
 impl TransactionParts {

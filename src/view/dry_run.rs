@@ -170,7 +170,29 @@ impl View {
     }
 }
 
-/// The outpoints that a transaction spends, in the order of its inputs; none for a coinbase.
+/// The outpoints that a transaction spends, in the order of its inputs; none for a coinbase. A null one of any other transaction is
+/// one that no transaction has (`bad-txns-prevout-null` of Bitcoin Core).
 fn outpoints(parts: &bitcoin::Transaction) -> impl Iterator<Item = OutPoint> {
-    parts.input.iter().map(|input| input.previous_output).filter(|outpoint| !outpoint.is_null())
+    let is_coinbase = parts.is_coinbase();
+    parts.input.iter().map(|input| input.previous_output).filter(move |_| !is_coinbase)
+}
+
+#[cfg(test)]
+mod tests {
+    use bitcoin::hashes::Hash;
+    use bitcoin::{TxIn, absolute, transaction};
+
+    use super::*;
+
+    #[test]
+    fn a_null_outpoint_is_spent_by_all_but_a_coinbase() {
+        let spends = |spent: &[OutPoint]| {
+            let input = spent.iter().map(|spent| TxIn { previous_output: *spent, ..TxIn::default() }).collect();
+            let (version, lock_time) = (transaction::Version::TWO, absolute::LockTime::ZERO);
+            outpoints(&bitcoin::Transaction { version, lock_time, input, output: Vec::new() }).collect::<Vec<_>>()
+        };
+        let (known, null) = (OutPoint { txid: Txid::from_byte_array([7; 32]), vout: 0 }, OutPoint::null());
+        assert!(spends(&[null]).is_empty());
+        assert_eq!([spends(&[known, null]), spends(&[null, null])], [[known, null], [null, null]]);
+    }
 }

@@ -2,10 +2,11 @@
 
 use bitcoin::consensus::encode;
 use bitcoin::psbt::Error;
-use bitcoin::{Amount, Psbt};
+use bitcoin::{Amount, OutPoint, Psbt};
 
 use super::off_curve::OnCurve;
 use super::text::decode;
+use crate::chain::impossible_outpoint;
 use crate::chain::reason::shortened;
 
 /// Why a text is not a PSBT of version 0.
@@ -43,6 +44,12 @@ pub enum PsbtError {
     /// More coins than there can be.
     #[error("the outputs of the PSBT exceed the coin supply")]
     OutputValue,
+    /// An input of the unsigned transaction that spends an output which no transaction can have.
+    #[error("the PSBT spends {outpoint}, and no output has an index above {}", i32::MAX)]
+    Outpoint {
+        /// The output.
+        outpoint: OutPoint,
+    },
     /// The bytes end within the PSBT.
     #[error("the PSBT ends early, after {bytes} bytes: it is cut, or a length in it is too large")]
     UnexpectedEnd {
@@ -81,6 +88,9 @@ pub fn parse_psbt(text: &str) -> Result<(Psbt, Vec<u8>), PsbtError> {
     let paid = psbt.unsigned_tx.output.iter().try_fold(Amount::ZERO, |sum, output| sum.checked_add(output.value));
     if paid.is_none_or(|paid| paid > Amount::MAX_MONEY) {
         return Err(PsbtError::OutputValue);
+    }
+    if let Some(outpoint) = impossible_outpoint(&psbt.unsigned_tx) {
+        return Err(PsbtError::Outpoint { outpoint });
     }
     Ok((psbt, bytes))
 }

@@ -1,6 +1,6 @@
 use bitcoin::hex::DisplayHex;
 use bitcoin::transaction::Version;
-use bitcoin::{Amount, Psbt, PublicKey, Sequence, TxOut};
+use bitcoin::{Amount, OutPoint, Psbt, PublicKey, Sequence, TxOut};
 use miniscript::{Miniscript, Segwitv0};
 use proptest::prelude::*;
 
@@ -47,6 +47,20 @@ fn invalid_psbts_are_refused() {
     let kinds: Vec<_> = kinds.collect();
     assert_eq!(kinds[..5], ["magic", "malformed", "malformed", "malformed", "key"]);
     assert!(kinds.len() == 15 && kinds[5..].iter().all(|kind| *kind == "malformed"), "{kinds:?}");
+}
+
+#[test]
+fn a_psbt_that_spends_an_index_that_no_output_has_is_refused() {
+    let (mut psbt, _) = parse_psbt(vectors("valid")[0]).unwrap();
+    let txid = psbt.unsigned_tx.input[0].previous_output.txid;
+    for outpoint in [OutPoint { txid, vout: 0x8000_0000 }, OutPoint::null()] {
+        psbt.unsigned_tx.input[0].previous_output = outpoint;
+        psbt.inputs[0].non_witness_utxo = None;
+        let refused = parse_psbt(&psbt.serialize().to_lower_hex_string()).unwrap_err();
+        assert_eq!(refused, PsbtError::Outpoint { outpoint });
+        let message = format!("the PSBT spends {outpoint}, and no output has an index above 2147483647");
+        assert_eq!(refused.to_string(), message);
+    }
 }
 
 #[test]

@@ -8,8 +8,8 @@ use bitcoin::{Amount, Txid, Wtxid};
 
 use crate::api::error::ApiError;
 use crate::api::scalars::{Hex, Sats};
-use crate::chain::Feerate;
 use crate::chain::raw::RawTransaction;
+use crate::chain::{Feerate, impossible_outpoint};
 use crate::limits::PACKAGE_SIZE;
 use crate::view::MaxFees;
 
@@ -30,12 +30,15 @@ pub(crate) struct Submission {
 }
 
 impl Submission {
-    /// The transaction of these bytes. Errors: why they are none, and where.
+    /// The transaction of these bytes. Errors: why they are none, and where; or an outpoint that no transaction can spend.
     pub(crate) fn read(hex: Hex) -> Result<Self, String> {
         let raw = hex.into_bytes();
         // it names the place, and refuses what nodes do: a witness without inputs
         RawTransaction::parse_whole(&raw).map_err(|error| error.to_string())?;
         let parts: bitcoin::Transaction = deserialize(&raw).map_err(|error| error.to_string())?;
+        if let Some(outpoint) = impossible_outpoint(&parts).filter(|_| !parts.is_coinbase()) {
+            return Err(format!("it spends {outpoint}, and no output has an index above {}", i32::MAX));
+        }
         Ok(Self { txid: parts.compute_txid(), wtxid: parts.compute_wtxid(), parts: Arc::new(parts), raw })
     }
 
@@ -76,7 +79,10 @@ pub(crate) fn max_feerate(sat_per_vb: Option<f64>) -> Result<Option<Feerate>, Ap
 
 #[cfg(test)]
 mod tests {
+    use bitcoin::consensus::serialize;
+    use bitcoin::hashes::Hash;
     use bitcoin::hex::FromHex;
+    use bitcoin::{OutPoint, TxIn, TxOut};
 
     use super::*;
 
@@ -103,6 +109,24 @@ mod tests {
             ),
         ] {
             assert_eq!(refusal(text).as_deref(), Some(why), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_index_that_no_output_has_is_refused_but_in_a_coinbase() {
+        let transaction = |spent: &[OutPoint]| bitcoin::Transaction {
+            version: bitcoin::transaction::Version::TWO,
+            lock_time: bitcoin::absolute::LockTime::ZERO,
+            input: spent.iter().map(|spent| TxIn { previous_output: *spent, ..TxIn::default() }).collect(),
+            output: vec![TxOut { value: Amount::ZERO, script_pubkey: bitcoin::ScriptBuf::new() }],
+        };
+        let refusal = |spent: &[OutPoint]| Submission::read(Hex::new(serialize(&transaction(spent)))).err();
+        let with_index = |vout| OutPoint { txid: Txid::from_byte_array([0xaa; 32]), vout };
+        let (last, null) = (with_index(0x7fff_ffff), OutPoint::null());
+        assert_eq!([refusal(&[last]), refusal(&[null])], [None, None]);
+        for spent in [with_index(0x8000_0000), with_index(u32::MAX), null] {
+            let expected = format!("it spends {spent}, and no output has an index above 2147483647");
+            assert_eq!(refusal(&[last, spent]), Some(expected), "{spent}");
         }
     }
 

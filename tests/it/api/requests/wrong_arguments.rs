@@ -27,7 +27,29 @@ fn an_error_names_the_argument_the_value_and_the_rule() {
     let (chain, coins) = chain_with_coins(2);
     let api = Api::of_chain_within(&chain, Limits::default());
     let first = coins[0].txid;
+    // a transaction whose last input spends an output that no transaction can have
+    let spending = |inputs: &str, txid: &str, vout: &str| {
+        format!("02000000{inputs}{}{vout}00ffffffff01{}", txid.repeat(32), "00".repeat(13))
+    };
+    let huge = spending("01", "aa", "feffffff");
+    let null = spending(&format!("02{}0000000000ffffffff", "aa".repeat(32)), "00", "ffffffff");
+    let spends = |txid: &str, vout: u32| {
+        format!("spends {}:{vout}, and no output has an index above 2147483647", txid.repeat(32))
+    };
+    let [huge_fault, null_fault] = [spends("aa", 4_294_967_294), spends("00", 4_294_967_295)]
+        .map(|spends| format!("does not decode as a transaction: it {spends}"));
+    let psbt_fault = format!("does not decode: the PSBT {}", spends("aa", 4_294_967_294));
     for (document, argument, fault) in [
+        (format!("decodeTransaction(hex: \"{huge}\") {{ missingInputs {{ vout }} }}"), "hex", &*huge_fault),
+        (format!("decodeTransaction(hex: \"{null}\") {{ isResolved }}"), "hex", &*null_fault),
+        (format!("testTransactions(hexes: [\"{huge}\"]) {{ allowed }}"), "hexes[0]", &*huge_fault),
+        (
+            format!(
+                "decodePsbt(psbt: \"70736274ff01003c{huge}000000\") {{ inputs {{ nodes {{ outpoint {{ txid }} }} }} }}"
+            ),
+            "psbt",
+            &*psbt_fault,
+        ),
         ("feeEstimate(targetBlocks: 0) { feeRate }".to_owned(), "targetBlocks", "is 0, and it must be 1 to 1008"),
         ("feeEstimate(targetBlocks: -1) { feeRate }".to_owned(), "targetBlocks", "is -1, and it must be 1 to 1008"),
         (
