@@ -133,7 +133,8 @@ impl BlockRangeInput {
     }
 
     /// The time from its start to its end: of blocks, from the median time past of the first to that of the last, or to now if
-    /// that is the tip. Without a range, so many seconds up to now. `None` for a range without blocks, or in the future.
+    /// that is the tip. Without a range, so many seconds up to now. `None` for a range without blocks, or in the future. A time up
+    /// to now lasts no longer than a moment.
     ///
     /// Errors: BAD_USER_INPUT for an end before its start, and as [`BlockRangeInput::heights`].
     pub(crate) fn time(
@@ -142,16 +143,26 @@ impl BlockRangeInput {
         seconds: u32,
         view: &View,
     ) -> Result<Option<(DateTime, DateTime)>, ApiError> {
+        let has_end = range.is_some_and(|range| range.has_end());
+        let up_to_now = || view.read_set().depends_on(Dependency::External);
         let (from, to) = match Self::given_time(range, seconds) {
-            Some((from, to)) if range.is_some_and(|range| range.has_end()) && from.to_unix() > to.to_unix() => {
-                return Err(out_of_order(name, from, to));
+            Some((from, to)) if has_end && from.to_unix() > to.to_unix() => return Err(out_of_order(name, from, to)),
+            Some(given) => {
+                if !has_end {
+                    up_to_now();
+                }
+                given
             }
-            Some(given) => given,
             None => {
                 let blocks = Self::heights(name, range, view)?;
                 let Some(last) = blocks.end.previous().filter(|last| *last >= blocks.start) else { return Ok(None) };
                 let from = DateTime::from_unix(view.main_block(blocks.start)?.row.median_time);
-                let end = if last == view.tip().height { None } else { Some(view.main_block(last)?.row.median_time) };
+                let end = if last == view.tip().height {
+                    up_to_now();
+                    None
+                } else {
+                    Some(view.main_block(last)?.row.median_time)
+                };
                 TimeRange { from: Some(from), to: end.map(DateTime::from_unix) }.ends_within(seconds)
             }
         };

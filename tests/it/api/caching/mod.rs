@@ -173,6 +173,19 @@ fn what_is_asked_in_earnest_lasts_as_long_as_it_can(form: IndexForm) {
         ("{ block(height: 1000) { hash } }", 2),
         ("{ block(height: 1) { hash } server { softwareVersion } }", 3),
         ("{ mempool { stats { txPerSecond } } }", 3),
+        // up to now, or to a given time
+        ("{ mempool { history { startAt } } }", 3),
+        ("{ mempool { feeTrackRecord { targetBlocks } } }", 3),
+        ("{ mempool { history(range: { times: {} }) { startAt } } }", 3),
+        (
+            "{ mempool { history(range: { times: { from: \"2020-01-01T00:00:00Z\", to: \"2020-01-02T00:00:00Z\" } }) { startAt } } }",
+            2,
+        ),
+        (
+            "{ mempool { feeTrackRecord(range: { times: { to: \"2020-01-02T00:00:00Z\" } }) { targetBlocks } } }",
+            2,
+        ),
+        ("{ mempool { history(range: { heights: { from: 99, to: 100 } }) { startAt } } }", 2),
     ] {
         let (_, lasts) = ask(&history.api, &runtime, document).unwrap();
         assert_eq!(kind(lasts), lasting, "{document}: {lasts:?}");
