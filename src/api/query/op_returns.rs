@@ -17,7 +17,7 @@ use crate::api::scalars::Hex;
 use crate::api::types::block::BlockRangeInput;
 use crate::api::types::enums::SortOrder;
 use crate::api::types::transaction::{Output, SCAN_BYTES, begins_with};
-use crate::view::{IndexError, OpReturnPosition, SHORTEST_DATA, TxNum};
+use crate::view::{Dependency, IndexError, OpReturnPosition, SHORTEST_DATA, TxNum};
 
 /// Bits of the number of an output in its transaction.
 const VOUT_BITS: u32 = 24;
@@ -51,6 +51,8 @@ impl OpReturnQuery {
         }
         let (view, limits) = (self.0.view(ctx)?, limits(ctx)?);
         let scope = Scope::new("opReturns", "Query".to_owned()).filtered(format!("{order:?} {range:?} {prefix:?}"));
+        // where such a page ends is for the server's settings to say
+        view.read_set().depends_on(Dependency::Chain);
         let txnums = view.txnums(BlockRangeInput::heights("range", range, &view)?)?;
         let request = args.read(&scope, &view, limits)?;
         let walk = request.walk(position_of(txnums.start, 0)..position_of(txnums.end, 0), order);

@@ -16,7 +16,7 @@ use crate::api::scalars::{Txid, UInt53, Wtxid};
 use crate::api::types::block::BlockRangeInput;
 use crate::api::types::enums::SortOrder;
 use crate::api::types::transaction::{OutPointInput, Output, Transaction, TransactionFilter, filtered};
-use crate::view::{TxNum, View};
+use crate::view::{Dependency, TxNum, View};
 
 /// Finds transactions.
 pub(crate) struct TransactionQuery(pub(crate) QueryRoot);
@@ -61,6 +61,8 @@ impl TransactionQuery {
         let held_by = |position| Ok(Some(view.block_hash_of(txnum_at(position)?)?));
         let positions = txnums.start.0.into()..txnums.end.0.into();
         if let Some(filter) = TransactionFilter::checked(filter)? {
+            // where such a page ends is for the server's settings to say
+            view.read_set().depends_on(Dependency::Chain);
             let (scope, limits) = (scope.filtered(format!("{order:?} {range:?} {filter:?}")), limits(ctx)?);
             let request = args.read(&scope, &view, limits)?;
             let page = filtered(ctx, &request, positions, order, limits, |position| {

@@ -24,7 +24,7 @@ use crate::api::types::enums::SortOrder;
 use crate::api::types::mempool::feerate;
 use crate::api::types::transaction::{OutPointObject, Output};
 use crate::chain::Height;
-use crate::view::{self, Coin, Entry, OutputPosition, View, mature_at};
+use crate::view::{self, Coin, Dependency, Entry, OutputPosition, View, mature_at};
 
 /// Bytes of transactions that one page reads while it looks for what was unspent once.
 const SCAN_BYTES: usize = 8 << 20;
@@ -443,6 +443,8 @@ impl Holdings {
         at: &view::Block,
         scan_rows: u32,
     ) -> Result<Page<Coin>, ApiError> {
+        // where such a page ends is for the server's settings to say
+        self.view.read_set().depends_on(Dependency::Chain);
         let walk = request.walk(self.confirmed_positions(filter, at)?, SortOrder::Desc);
         let candidates = self.view.coins_at(&self.ledger, at, &output_positions(&walk.positions), walk.ascending)?;
         let bytes = Cell::new(0_usize);

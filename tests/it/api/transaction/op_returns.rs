@@ -1,7 +1,9 @@
 //! OP_RETURN outputs by the beginning of their data.
 
+use async_graphql::{Executor, Request};
 use bitcoin::script::PushBytesBuf;
 use bitcoin::{Amount, ScriptBuf, TxOut};
+use btcgraph::api::{Freshness, ReadSet};
 use btcgraph::index::OptionalTables;
 use btcgraph::sim::{Owner, ScriptKind};
 use serde_json::{Value, json};
@@ -81,6 +83,25 @@ fn op_returns_are_found_by_the_beginning_of_their_data_with_their_table() {
         assert_eq!(answer["errors"][0]["message"], format!("prefix has {size}: give at least 3"));
         assert_eq!(answer["errors"][0]["extensions"]["code"], "BAD_USER_INPUT");
     }
+}
+
+#[test]
+fn a_page_of_op_returns_lasts_no_longer_than_the_tip() {
+    let (chain, _) = chain_with_coins(1);
+    let mut api = Api::of_chain(&chain);
+    api.switch_tables(OptionalTables { op_returns: true, ..OptionalTables::default() }, u32::MAX);
+    let freshness = |document: &str| {
+        let reads = ReadSet::default();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let response = runtime.block_on(api.schema.execute(Request::new(document).data(reads.clone())));
+        assert!(response.errors.is_empty(), "{:?}", response.errors);
+        reads.freshness(3)
+    };
+    let range = "range: { heights: { to: 20 } }";
+    assert_eq!(freshness(&format!("{{ blocks({range}) {{ totalCount }} }}")), Freshness::Immutable);
+    // where such a page ends is for the settings to say
+    let page = format!("{{ opReturns(prefix: \"6f6d6e69\", {range}) {{ nodes {{ vout }} }} }}");
+    assert_eq!(freshness(&page), Freshness::UntilNextTip(chain.tip()));
 }
 
 #[test]
