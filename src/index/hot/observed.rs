@@ -20,7 +20,12 @@ use super::tables::stale_blocks;
 use super::update::{Tip, Update};
 use crate::chain::Height;
 
-/// How many observations of each kind the index keeps.
+/// How many rows a call deletes at most beside as many as it adds. So a block does not wait for all that is beyond a limit that was
+/// lowered, and its transaction does not outgrow the cache: the next calls delete the rest.
+const DELETED_AT_ONCE: u64 = 4_000;
+
+/// How many observations of each kind the index keeps. What is beyond a limit that was lowered is deleted little by little, with
+/// what is recorded from then on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ObservedLimits {
     /// Transactions that left the mempool without being mined.
@@ -59,7 +64,7 @@ pub struct Observations {
 }
 
 impl Update<'_> {
-    /// Stores observations of the mempool, and deletes the oldest rows beyond the limits.
+    /// Stores observations of the mempool, and deletes the oldest rows beyond the limits, some at a time.
     pub fn observe(&mut self, observations: &Observations) -> Result<(), IndexError> {
         self.with_tables(|tables, limits| {
             for (txid, row) in &observations.mempool {
@@ -71,11 +76,11 @@ impl Update<'_> {
             for (number, row) in &observations.departed {
                 tables.departed.insert(&number.to_be_bytes(), row.as_slice())?;
             }
-            keep_last(&mut tables.departed, limits.departed)?;
+            keep_last(&mut tables.departed, limits.departed, observations.departed.len())?;
             if let Some((minute, row)) = &observations.mempool_sample {
                 tables.mempool_samples.insert(&minute.to_be_bytes(), row.as_slice())?;
             }
-            keep_last(&mut tables.mempool_samples, limits.mempool_samples)
+            keep_last(&mut tables.mempool_samples, limits.mempool_samples, 1)
         })
     }
 
@@ -95,12 +100,14 @@ impl Update<'_> {
     ) -> Result<(), IndexError> {
         let first = self.first_txnum(height)?;
         self.with_tables(|tables, limits| {
+            let mut added = 0;
             for (index, seconds) in seen {
                 let txnum = TxNum(first.0.saturating_add(index));
                 let seconds = u32::try_from(seconds).unwrap_or(u32::MAX);
                 tables.first_seen.insert(&txnum.to_key(), &seconds.to_be_bytes())?;
+                added += 1;
             }
-            keep_last(&mut tables.first_seen, limits.first_seen)
+            keep_last(&mut tables.first_seen, limits.first_seen, added)
         })
     }
 
@@ -112,7 +119,7 @@ impl Update<'_> {
             if tables.block_observed.get(&key)?.is_none() {
                 tables.block_observed.insert(&key, observed.encode().as_slice())?;
             }
-            keep_last(&mut tables.block_observed, limits.blocks)
+            keep_last(&mut tables.block_observed, limits.blocks, 1)
         })
     }
 
@@ -127,7 +134,7 @@ impl Update<'_> {
             for key in reorg.block_keys() {
                 tables.reorg_blocks.insert(&key, &number)?;
             }
-            while tables.reorgs.len()? > limits.reorgs {
+            for _ in 0..excess(tables.reorgs.len()?, limits.reorgs, 1) {
                 let Some((number, oldest)) = oldest(&tables.reorgs)? else { break };
                 for key in oldest.block_keys() {
                     let still = tables.reorg_blocks.get(&key)?.is_some_and(|at| *at.value() == number);
@@ -184,12 +191,19 @@ fn oldest(
     reorgs.first()?.map(|(key, row)| Ok((*key.value(), Reorg::decode(row.value())?))).transpose()
 }
 
-/// Deletes the first rows of a table until it has at most `rows`.
+/// How many rows a call deletes that has added so many to a table, which has `rows` now.
+fn excess(rows: u64, limit: u64, added: usize) -> u64 {
+    let most = DELETED_AT_ONCE.saturating_add(u64::try_from(added).unwrap_or(u64::MAX));
+    rows.saturating_sub(limit).min(most)
+}
+
+/// Deletes the first rows of a table beyond `limit`, some at a time. So many were added.
 fn keep_last<const N: usize, V: redb::Value + 'static>(
     table: &mut Table<'_, &'static [u8; N], V>,
-    rows: u64,
+    limit: u64,
+    added: usize,
 ) -> Result<(), IndexError> {
-    for _ in rows..table.len()? {
+    for _ in 0..excess(table.len()?, limit, added) {
         table.pop_first()?;
     }
     Ok(())

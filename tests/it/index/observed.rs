@@ -1,7 +1,8 @@
 //! Observations of a running server: kept up to their limits, and never part of the chain.
 
+use bitcoin::constants::genesis_block;
 use bitcoin::hashes::Hash;
-use bitcoin::{BlockHash, Txid};
+use bitcoin::{BlockHash, Network, Txid};
 use btcgraph::chain::Height;
 use btcgraph::index::{
     DeadTransaction, Index, IndexError, IndexOptions, Observations, ObservedBlock, ObservedLimits, Reorg, ReorgOutcome,
@@ -157,6 +158,39 @@ fn a_first_seen_time_is_deleted_with_its_block() {
     assert_eq!(all(&indexed), [None, Some(9), Some(1_000), Some(11)], "the three of the newest transactions are kept");
     let refused = indexed.index.update().unwrap().record_first_seen(12.into(), [(0, 1)]);
     assert!(matches!(refused, Err(IndexError::Corrupt { .. })), "{refused:?}");
+}
+
+#[test]
+fn a_lowered_limit_is_reached_by_bounded_deletions() {
+    /// The rows that a call deletes at most beside those that it adds.
+    const MOST: usize = 4_000;
+    let (many, few) = (20_000_u32, 10);
+    let mut indexed = Indexed::of([&genesis_block(Network::Regtest)], 1);
+    let mut update = indexed.index.update().unwrap();
+    // the rows do not depend on those of transactions
+    update.record_first_seen(Height::GENESIS, (0..many).map(|index| (index, 7))).unwrap();
+    update.commit().unwrap();
+    let Indexed { index, directory } = indexed;
+    drop(index);
+    let observed = ObservedLimits { first_seen: few, ..ObservedLimits::default() };
+    let mut index = Index::open(&IndexOptions { observed, ..options(directory.path()) }).unwrap();
+
+    let rows = |index: &Index| {
+        let snapshot = index.snapshot().unwrap();
+        snapshot.first_seen_within(TxNum(0)..TxNum(u32::MAX)).unwrap().map(|row| row.unwrap().0).collect::<Vec<_>>()
+    };
+    let mut before = rows(&index).len();
+    assert_eq!(before, 20_000);
+    for at in many..many + 5 {
+        let mut update = index.update().unwrap();
+        update.record_first_seen(Height::GENESIS, [(at, 8)]).unwrap();
+        update.commit().unwrap();
+        let left = rows(&index).len();
+        assert!(left < before && before - left <= MOST, "{left} of {before} are left");
+        before = left;
+    }
+    // the newest
+    assert_eq!(rows(&index), (many - 5..many + 5).map(TxNum).collect::<Vec<_>>());
 }
 
 #[test]
