@@ -1,4 +1,4 @@
-//! Decides which generations are merged, and puts what was built of them into force.
+//! Decides which generations are merged or built again, and puts what was built of them into force.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,6 +9,8 @@ use std::sync::Arc;
 use super::adopt::new_name;
 use super::error::IndexError;
 use super::frozen::{DerivedFile, DerivedName, DueMerge, Generation, GenerationRange, InForce};
+use super::hot::sweep::SweepCursor;
+use super::hot::tables::meta;
 use super::hot::tip_record::write_generations;
 use super::open::{Index, cache_of_generation, deriving_directory, file, flush_directory, generations_directory};
 use super::optional::RowContext;
@@ -36,14 +38,16 @@ impl Index {
 
     /// The generations that are to be merged next: five that follow each other and of which the oldest has no more
     /// transactions than the others together; of several such, those with the fewest transactions. So the number of
-    /// generations grows with the logarithm of the chain, and each transaction is written again about as often. `None` also
-    /// while a table of one of them is to be built, or the blocks from which the tables are built cannot be read.
+    /// generations grows with the logarithm of the chain, and each transaction is written again about as often. If there are none,
+    /// the oldest generation that a reorganisation shortened, which is built again and can be merged and published then. `None`
+    /// also while a table of one of them is to be built, or the blocks that this reads cannot be read.
     ///
     /// Errors: storage errors; the system has no random bytes.
     pub fn due_merge(&self) -> Result<Option<DueMerge>, IndexError> {
         let size = |in_force: &InForce| in_force.is_whole().then_some(in_force.end.0 - in_force.first().0);
-        let Some(run) = due(&self.generations.iter().map(size).collect::<Vec<_>>()) else { return Ok(None) };
-        self.merge_of(run)
+        let sizes: Vec<_> = self.generations.iter().map(size).collect();
+        let shortened = || sizes.iter().position(Option::is_none).map(|at| at..at + 1);
+        due(&sizes).or_else(shortened).map_or(Ok(None), |run| self.build_of(run))
     }
 
     /// A merge of the generations at these places, at least two, counted from the oldest. `None` while a table of one of them
@@ -51,16 +55,23 @@ impl Index {
     ///
     /// Errors: as [`Index::due_merge`].
     pub fn merge_of(&self, run: Range<usize>) -> Result<Option<DueMerge>, IndexError> {
-        let generations = Arc::clone(&self.generations);
-        let members = generations.places(&run);
-        let [first, .., last] = members else { return Ok(None) };
-        if !members.iter().all(InForce::is_whole) {
+        let members = self.generations.places(&run);
+        if members.len() < 2 || !members.iter().all(InForce::is_whole) {
             return Ok(None);
         }
+        self.build_of(run)
+    }
+
+    /// What is to be built of the generations at these places. `None` while it cannot be.
+    fn build_of(&self, run: Range<usize>) -> Result<Option<DueMerge>, IndexError> {
+        let generations = Arc::clone(&self.generations);
+        let members = generations.places(&run);
+        let Some((first, last)) = members.first().zip(members.last()) else { return Ok(None) };
         let own = first.generation.range();
         let range = GenerationRange { first: own.first, last: last.last, txnums: (own.txnums.0, last.end) };
         let tables = self.tables_on()?;
-        let may_be_built = tables.is_empty() || generations.raw().may_have(last.last.height);
+        let reads_blocks = !tables.is_empty() || !members.iter().all(InForce::is_whole);
+        let may_be_built = !reads_blocks || generations.raw().may_have(last.last.height);
         if !may_be_built || members.iter().any(|of| tables.iter().any(|table| of.lacks(*table).is_some())) {
             return Ok(None);
         }
@@ -78,7 +89,8 @@ impl Index {
     }
 
     /// Puts a generation that was built of others into force in their place, in a durable commit. Their files are removed when
-    /// their last reader drops them. A crash before the commit leaves the index as it was.
+    /// their last reader drops them. If one of them was shortened, live rows of its outputs are shadowed then ([`Index::sweep`]). A
+    /// crash before the commit leaves the index as it was.
     ///
     /// Errors: storage errors.
     pub fn replace_merged(&mut self, due: &DueMerge) -> Result<MergeOutcome, IndexError> {
@@ -100,9 +112,18 @@ impl Index {
         let before = Arc::clone(&self.generations);
         let mut update = self.update()?;
         let generations = Arc::new(update.generations.with_merged(&run, newest));
-        update.with_tables(|tables, _| write_generations(tables, &generations))?;
+        let shadows = !before.places(&run).iter().all(InForce::is_whole);
+        update.with_tables(|tables, _| {
+            if shadows {
+                tables.meta.insert(meta::SHADOWED, [].as_slice())?;
+            }
+            write_generations(tables, &generations)
+        })?;
         update.generations = generations;
         update.commit()?;
+        if shadows {
+            self.sweep_cursor = SweepCursor::default();
+        }
         for in_force in before.places(&run) {
             in_force.generation.retire();
             in_force.derived.values().for_each(|file| file.retire());

@@ -109,6 +109,10 @@ impl SyncLoop<'_> {
             }
         }
         self.merger.retry.succeed();
+        // live rows of a generation that was built again
+        if self.follow.index.has_shadowed_rows()? {
+            self.freezer.sweep_again();
+        }
         self.publish_chain()?;
         let range = due.range();
         info!(

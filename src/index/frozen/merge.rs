@@ -1,8 +1,8 @@
 //! Merges generations that follow each other into one: reads their entries in the order of each packed table. The rows are
 //! those that packing the same blocks at once makes.
 //!
-//! All of each generation counts. One that a reorganisation shortened is not merged: it has no rows of the outputs that are unspent
-//! again, and the value of such an output stands in no table of generations.
+//! Of a generation that a reorganisation shortened only what lies below its end is read, and the outputs that are unspent again
+//! are read from the bytes of its blocks (`shortened.rs`). So it becomes whole when it is built again, alone.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use super::super::error::IndexError;
+use super::super::hot::tables::block_hashes::BlockPlace;
 use super::super::hot::tables::history::split_key as split_history_key;
 use super::super::hot::tables::{
     block_hashes, block_starts, overwritten, p2pk, payouts, spends as live_spends, unspent,
@@ -27,6 +28,7 @@ use super::generations::{Generations, InForce, is_removed};
 use super::merged_entries::MergedEntries;
 use super::pack::difference;
 use super::page::PackedRow;
+use super::shortened::{RowSources, state_at_end, unspent_again};
 use super::spenders::Spenders;
 use super::tables::filters::{FilterPacker, Filtered};
 use super::tables::spends::OutputState;
@@ -39,7 +41,7 @@ const SORT: usize = 64 << 20;
 /// Bytes of the temporary file for these hashes that a transaction takes.
 const SORT_BYTES: u64 = 14;
 
-/// Generations that are to be merged.
+/// Generations that are to be merged, or one that a reorganisation shortened and that is to be built again.
 pub struct DueMerge {
     /// All in force.
     pub(in crate::index) generations: Arc<Generations>,
@@ -65,7 +67,7 @@ impl DueMerge {
         self.range
     }
 
-    /// How many generations are merged.
+    /// How many generations are merged; 1 if a shortened one is built again.
     #[must_use]
     pub fn count(&self) -> usize {
         self.run.len()
@@ -89,7 +91,7 @@ impl DueMerge {
     /// nothing of it is left.
     ///
     /// Errors: [`IndexError::Corrupt`] if rows are missing or contradict each other; [`IndexError::RawUnavailable`] if a block
-    /// cannot be read for an optional table; `Interrupted` once `stop` is raised; `File`; storage errors.
+    /// cannot be read for an optional table or a shortened generation; `Interrupted` once `stop` is raised; `File`; storage errors.
     pub fn build(&self, stop: &Arc<AtomicBool>, watch: &mut dyn FnMut(&str, BuildProgress)) -> Result<(), IndexError> {
         self.build_files(stop, watch).inspect_err(|_| self.discard())
     }
@@ -135,7 +137,8 @@ impl DueMerge {
     /// Checks that the blocks can be read from which optional tables are built, by the first and the last: a node deletes the
     /// lowest. Without them the merge would be in vain.
     fn check_blocks(&self) -> Result<(), IndexError> {
-        let [first, .., last] = self.members() else { return Ok(()) };
+        let members = self.members();
+        let Some((first, last)) = members.first().zip(members.last()) else { return Ok(()) };
         with_block(&first.generation, self.generations.raw(), self.range.first, |_| {})?;
         with_block(&last.generation, self.generations.raw(), self.range.last.height, |_| {})
     }
@@ -143,15 +146,21 @@ impl DueMerge {
     /// Builds the generation alone.
     fn merge(&self, stop: &Arc<AtomicBool>) -> Result<(), IndexError> {
         let (range, context) = (self.range, self.context);
+        let directory = self.path.parent().unwrap_or(Path::new("."));
+        let sources = RowSources { raw: self.generations.raw(), salt: context.salt, directory, stop };
+        // first of all, because blocks that cannot be read make the rest vain
+        let unspent_again = self.members().iter().map(|in_force| unspent_again(in_force, sources));
+        let unspent_again = unspent_again.collect::<Result<_, _>>()?;
         let mut merging = Merging {
             members: self.members(),
+            unspent_again,
             range,
             cut_bits: range.cut_bits(),
             context,
             builder: GenerationBuilder::create(&self.path)?.stopped_by(Arc::clone(stop)),
         };
         merging.blocks()?;
-        merging.transactions(self.path.parent().unwrap_or(Path::new(".")))?;
+        merging.transactions(directory)?;
         merging.spends()?;
         merging.outputs()?;
         merging.history()?;
@@ -164,6 +173,8 @@ impl DueMerge {
 /// Generations on their way into one.
 struct Merging<'a> {
     members: &'a [InForce],
+    /// The rows of `unspent` that each of them lacks.
+    unspent_again: Vec<PackedEntries<unspent::UnspentKeyBytes, unspent::UnspentValue>>,
     range: GenerationRange,
     cut_bits: CutBits,
     context: RowContext,
@@ -181,9 +192,12 @@ impl Merging<'_> {
                 Ok((super::super::hot::tables::blocks::key(height), blocks::encode(&row)))
             });
             self.builder.append_all(blocks::TABLE, rows, Vec::as_slice)?;
-            self.builder.append_all(block_starts::TABLE, generation.scan_block_starts()?, |row| row)?;
+            let starts = counting(in_force, generation.scan_block_starts()?, |of, key, _| is_below(of, *key));
+            self.builder.append_all(block_starts::TABLE, starts, |row| row)?;
         }
-        let hashes = self.merged(Generation::scan_block_hashes)?;
+        let hashes = self.merged(Generation::scan_block_hashes, |of, _, place| {
+            BlockPlace::decode(place).map_or(true, |place| place.height <= of.last.height)
+        })?;
         self.builder.append_all(block_hashes::TABLE, rows(hashes), |row| row)
     }
 
@@ -194,7 +208,7 @@ impl Merging<'_> {
         let (mut packer, mut ready) = (txids::TxidPacker::new(first), Vec::new());
         let (salt, cut_bits) = (self.context.salt, self.cut_bits);
         for in_force in self.members {
-            for row in in_force.generation.scan_txids()? {
+            for row in counting(in_force, in_force.generation.scan_txids()?, |of, key, _| is_below(of, *key)) {
                 let (txnum, txid) = row?;
                 let hash = cut_bits.cut(salt.txid_prefix(&txid)).to_key();
                 hashes.push(&[&hash, &txnum]).map_err(IndexError::Sorting)?;
@@ -220,7 +234,7 @@ impl Merging<'_> {
 
         let (mut packer, mut ready) = (positions::PositionPacker::new(first), Vec::new());
         for in_force in self.members {
-            for row in in_force.generation.scan_positions()? {
+            for row in counting(in_force, in_force.generation.scan_positions()?, |of, key, _| is_below(of, *key)) {
                 ready.extend(packer.push(&row?.1));
                 self.builder.append_if_full(positions::TABLE, &mut ready, Vec::as_slice)?;
             }
@@ -231,7 +245,7 @@ impl Merging<'_> {
 
     /// What became of the outputs, and the spends of outputs of older generations.
     fn spends(&mut self) -> Result<(), IndexError> {
-        let late = self.merged(Generation::scan_late_spends)?;
+        let late = self.merged(Generation::scan_late_spends, |of, _, spender| is_point_below(of, spender))?;
         let mut late = Spenders::new("late_spends", rows(late));
         let first = live_spends::tx_point(self.range.txnums.0, Position::ZERO);
         let mut filter = FilterPacker::new(Filtered::LateSpends, &self.range, self.context.salt);
@@ -248,8 +262,9 @@ impl Merging<'_> {
         let (mut packer, mut ready) = (spends::SpendPacker::default(), Vec::new());
         let (mut current, mut states) = (None, Vec::new());
         for in_force in self.members {
-            for row in in_force.generation.scan_spends()? {
+            for row in counting(in_force, in_force.generation.scan_spends()?, |of, key, _| is_point_below(of, key)) {
                 let (outpoint, state) = row?;
+                let state = state_at_end(in_force, state);
                 let txnum = live_spends::split_tx_point(&outpoint).0;
                 if let Some(before) = current.replace(txnum).filter(|before| *before != txnum) {
                     push_states(&mut packer, before, &mut states, &mut ready)?;
@@ -268,17 +283,24 @@ impl Merging<'_> {
 
     /// The outputs that are unspent behind all of them, and those that were overwritten (BIP30).
     fn outputs(&mut self) -> Result<(), IndexError> {
-        let found = self.merged(Generation::scan_unspent)?;
-        let members = self.members;
-        let unspent = found.filter_map(|row| {
+        let (members, again) = (self.members, std::mem::take(&mut self.unspent_again));
+        let mut sources = Vec::with_capacity(2 * members.len());
+        for (in_force, again) in members.iter().zip(again) {
+            let own = counting(in_force, in_force.generation.scan_unspent()?, |of, key, _| {
+                is_point_below(of, &unspent::outpoint(key))
+            });
+            sources.extend([own, again]);
+        }
+        let unspent = MergedEntries::new(sources).filter_map(|row| {
             row.and_then(|(at, key, value)| {
-                let is_gone = is_removed(&members[at + 1..], unspent::split_key(&key))?;
+                // two sources are of one generation
+                let is_gone = is_removed(&members[at / 2 + 1..], unspent::split_key(&key))?;
                 Ok((!is_gone).then_some((key, value)))
             })
             .transpose()
         });
         self.builder.append_all(unspent::TABLE, unspent, |row| row)?;
-        let overwritten = self.merged(Generation::scan_overwritten)?;
+        let overwritten = self.merged(Generation::scan_overwritten, |of, _, later| is_below(of, *later))?;
         self.builder.append_all(overwritten::TABLE, rows(overwritten), |row| row)
     }
 
@@ -286,7 +308,7 @@ impl Merging<'_> {
         let (mut packer, mut ready) = (history::HistoryPacker::default(), Vec::new());
         let mut begun = None;
         let mut filter = FilterPacker::new(Filtered::Scripts, &self.range, self.context.salt);
-        for entry in self.merged(Generation::scan_history_steps)? {
+        for entry in self.merged(Generation::scan_history_steps, |of, key, _| split_history_key(key).1 < of.end)? {
             let (_, key, [before, after]) = entry?;
             let (script, txnum) = split_history_key(&key);
             if begun.replace(script) != Some(script) {
@@ -306,9 +328,9 @@ impl Merging<'_> {
 
     /// Coinbases that pay scripts, and P2PK scripts.
     fn scripts(&mut self) -> Result<(), IndexError> {
-        let found = self.merged(Generation::scan_payouts)?;
+        let found = self.merged(Generation::scan_payouts, |of, key, ()| payouts::split_key(key).1 <= of.last.height)?;
         self.builder.append_all(payouts::TABLE, rows(found), |()| ())?;
-        let found = self.merged(Generation::scan_p2pk)?;
+        let found = self.merged(Generation::scan_p2pk, |of, _, first| is_below(of, *first))?;
         let mut before = None;
         // the earliest transaction that paid the script counts
         let first = rows(found).filter(|row| match row {
@@ -318,14 +340,38 @@ impl Merging<'_> {
         self.builder.append_all(p2pk::TABLE, first, |row| row)
     }
 
-    /// The entries of one table of all members.
-    fn merged<K: Ord, V>(
+    /// The entries of one table of all members, as far as they count.
+    fn merged<K: Ord + 'static, V: 'static>(
         &self,
         scan: impl Fn(&Generation) -> Result<PackedEntries<K, V>, IndexError>,
+        counts: fn(&InForce, &K, &V) -> bool,
     ) -> Result<MergedEntries<K, V>, IndexError> {
-        let scanned = self.members.iter().map(|in_force| scan(&in_force.generation));
-        Ok(MergedEntries::new(scanned.collect::<Result<_, _>>()?))
+        let scanned = self.members.iter().map(|of| Ok(counting(of, scan(&of.generation)?, counts)));
+        Ok(MergedEntries::new(scanned.collect::<Result<_, IndexError>>()?))
     }
+}
+
+/// The entries of a table of a generation of which `counts` says that they lie below its end.
+fn counting<K: 'static, V: 'static>(
+    in_force: &InForce,
+    entries: PackedEntries<K, V>,
+    counts: fn(&InForce, &K, &V) -> bool,
+) -> PackedEntries<K, V> {
+    if in_force.is_whole() {
+        return entries;
+    }
+    let of = in_force.clone();
+    Box::new(entries.filter(move |entry| entry.as_ref().map_or(true, |(key, value)| counts(&of, key, value))))
+}
+
+/// Whether the transaction of this key counts.
+fn is_below(in_force: &InForce, txnum: [u8; 4]) -> bool {
+    TxNum::from_key(txnum) < in_force.end
+}
+
+/// Whether the transaction of an output or input counts.
+fn is_point_below(in_force: &InForce, point: &live_spends::TxPoint) -> bool {
+    live_spends::split_tx_point(point).0 < in_force.end
 }
 
 /// Entries without their sources.

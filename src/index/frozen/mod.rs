@@ -30,6 +30,7 @@ mod parallel;
 mod recent;
 mod record_runs;
 mod retirable;
+mod shortened;
 mod spenders;
 mod table;
 pub(super) mod tables;

@@ -19,5 +19,6 @@ mod op_returns;
 mod prefetched;
 mod raw_storage;
 mod read_together;
+mod shortened;
 mod table_bytes;
 pub(crate) mod wtxids;

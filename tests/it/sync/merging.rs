@@ -49,11 +49,14 @@ fn few_generations_are_left_of_many_that_following_adds() {
         }
     }
     assert!(most <= 9, "{most}");
-    // through merged generations
+    // through merged generations; one that is shortened is built again
     for depth in [5, 40] {
         let length = depth + 6;
         followed.sim.with(|world| world.change_chain(|chain| hostile.branch(chain, depth, length))).unwrap().unwrap();
-        followed.assert_agrees();
+        let frozen = followed.assert_agrees();
+        assert_eq!(ends(&followed).last().copied(), frozen);
+        assert!(!followed.indexed.index.has_shadowed_rows().unwrap());
+        assert_eq!(files(followed.indexed.directory.path()), ends(&followed).len());
     }
 }
 

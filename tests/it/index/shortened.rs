@@ -1,0 +1,127 @@
+//! Generations that a reorganisation shortened: their files alone lack outputs that are unspent again, until they are built again.
+
+use std::sync::Arc;
+
+use bitcoin::Block;
+use btcgraph::chain::Height;
+use btcgraph::index::{DueMerge, IndexError, MergeOutcome};
+
+use super::generations::open;
+use crate::support::agree::assert_agrees;
+use crate::support::frozen::{BlockBytes, frozen};
+use crate::support::hostile::repeated_coinbases;
+use crate::support::indexed::Indexed;
+use crate::support::model::Model;
+
+fn at(height: u32) -> usize {
+    usize::try_from(height).unwrap()
+}
+
+fn built(indexed: &Indexed) -> DueMerge {
+    let due = indexed.index.due_merge().unwrap().unwrap();
+    assert_eq!(due.count(), 1);
+    due.build(&Arc::default(), &mut |_, _| {}).unwrap();
+    due
+}
+
+fn build_again(indexed: &mut Indexed) {
+    let due = built(indexed);
+    assert!(matches!(indexed.index.replace_merged(&due).unwrap(), MergeOutcome::InForce));
+}
+
+/// The rows of the live table of unspent outputs.
+fn live_unspent(indexed: &Indexed) -> u64 {
+    let tables = indexed.index.snapshot().unwrap().tables().unwrap();
+    tables.iter().find(|table| table.name == "unspent").unwrap().rows
+}
+
+fn agrees(indexed: &Indexed, blocks: &[&Block]) {
+    assert_agrees(&indexed.index.snapshot().unwrap(), &Model::of(blocks.iter().copied()));
+    indexed.verified();
+}
+
+#[test]
+fn a_generation_that_is_built_again_has_the_rows_that_packing_its_blocks_makes() {
+    // coinbases that come again overwrite outputs within a generation and across its end
+    let blocks = repeated_coinbases(101, 60);
+    let blocks: Vec<_> = blocks.iter().map(Arc::as_ref).collect();
+    let tip = u32::try_from(blocks.len()).unwrap() - 1;
+    let live = Indexed::of(blocks.iter().copied(), 50);
+    let live = live.index.snapshot().unwrap();
+    let (ends, mut restored) = ([12, tip / 2, tip], 0);
+    for last in [tip - 8, tip - 65, tip / 2 + 1, tip / 2 - 90, 4] {
+        let mut indexed = frozen(&blocks, &ends);
+        indexed.disconnect_to(last + 1);
+        let first = ends.iter().rev().find(|end| **end < last).map_or(0, |end| end + 1);
+        let due = built(&indexed);
+        let packed = indexed.directory.path().join("packed");
+        assert_eq!(live.pack(Height::from(first)..=Height::from(last), &packed).unwrap(), due.range());
+        let merged = open(&indexed.index.merging_path());
+        assert_eq!(merged.checksums().unwrap(), open(&packed).checksums().unwrap(), "up to height {last}");
+        drop(merged);
+
+        // no block is live: only outputs that are unspent again are
+        restored += live_unspent(&indexed);
+        assert!(matches!(indexed.index.replace_merged(&due).unwrap(), MergeOutcome::InForce));
+        drop(due);
+        agrees(&indexed, &blocks[..=at(last)]);
+        assert!(indexed.index.due_merge().unwrap().is_none());
+        while indexed.index.sweep(100).unwrap() {}
+        assert_eq!(live_unspent(&indexed), 0);
+        indexed.connect(blocks[at(last) + 1..].iter().copied(), 7);
+        agrees(&indexed, &blocks);
+        indexed.disconnect_to(last - 1);
+        agrees(&indexed, &blocks[..at(last) - 1]);
+    }
+    assert!(restored > 20, "{restored}");
+}
+
+#[test]
+fn blocks_come_and_go_while_a_generation_is_built_again() {
+    let blocks = repeated_coinbases(103, 60);
+    let blocks: Vec<_> = blocks.iter().map(Arc::as_ref).collect();
+    let tip = u32::try_from(blocks.len()).unwrap() - 1;
+    let mut indexed = frozen(&blocks, &[40, tip - 10]);
+    indexed.disconnect_to(tip - 30);
+    indexed.connect(blocks[at(tip - 30)..at(tip - 20)].iter().copied(), 1);
+    let due = built(&indexed);
+    // some outputs that are unspent again are spent before it is in force
+    indexed.connect(blocks[at(tip - 20)..].iter().copied(), 4);
+    assert!(matches!(indexed.index.replace_merged(&due).unwrap(), MergeOutcome::InForce));
+    agrees(&indexed, &blocks);
+    for left in [tip - 5, tip - 30, tip - 33] {
+        // with shadowed rows, and without
+        indexed.disconnect_to(left);
+        agrees(&indexed, &blocks[..at(left)]);
+        while indexed.index.sweep(50).unwrap() {}
+        agrees(&indexed, &blocks[..at(left)]);
+    }
+    // it is shortened again meanwhile
+    let due = built(&indexed);
+    indexed.disconnect_to(tip - 35);
+    assert!(matches!(indexed.index.replace_merged(&due).unwrap(), MergeOutcome::NotNeeded));
+    assert!(!indexed.index.merging_path().exists());
+    build_again(&mut indexed);
+    indexed.connect(blocks[at(tip - 35)..].iter().copied(), 9);
+    agrees(&indexed, &blocks);
+}
+
+#[test]
+fn a_generation_is_not_built_again_without_its_blocks() {
+    let blocks = repeated_coinbases(104, 40);
+    let blocks: Vec<_> = blocks.iter().map(Arc::as_ref).collect();
+    let tip = u32::try_from(blocks.len()).unwrap() - 1;
+    let mut indexed = frozen(&blocks, &[40, tip]);
+    indexed.disconnect_to(tip - 20);
+    let Indexed { index, directory } = indexed;
+    drop(index);
+    // without a node
+    let indexed = Indexed::within(directory);
+    assert!(indexed.index.due_merge().unwrap().is_none());
+    // with a node that has pruned them
+    indexed.index.set_raw_blocks(Arc::new(BlockBytes::of([])));
+    let due = indexed.index.due_merge().unwrap().unwrap();
+    let built = due.build(&Arc::default(), &mut |_, _| {});
+    assert!(matches!(built, Err(IndexError::RawUnavailable { .. })), "{built:?}");
+    assert!(!indexed.index.merging_path().exists());
+}
