@@ -1,15 +1,15 @@
 //! A manifest: the objects of one cut of the chain, and what a joiner checks before it downloads them.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use bitcoin::{BlockHash, Network};
 use serde::{Deserialize, Serialize};
 
 use super::error::FleetError;
 use super::names::{ContentHash, ManifestName, hex};
-use crate::chain::network;
-use crate::index::{PackedFormat, Salt};
+use crate::chain::{Height, network};
+use crate::index::{IndexError, PackedFormat, Salt};
 
 /// The format of manifests. Raised with every change that an older program must not pass over.
 pub(super) const MANIFEST_FORMAT: u32 = 1;
@@ -46,13 +46,13 @@ pub struct Manifest {
 pub struct PublishedGeneration {
     /// The height of its lowest block.
     pub first: u32,
-    /// The height of its highest block that counts.
+    /// The height of its highest block.
     pub last: u32,
     /// The hash of that block.
     pub hash: BlockHash,
     /// The number of transactions in the chain up to that block.
     pub transactions: u32,
-    /// The name of its file without the build: the file may have higher blocks that do not count.
+    /// The name of its file without the build.
     pub stem: String,
     /// The size of its file.
     pub bytes: u64,
@@ -86,6 +86,12 @@ impl PublishedGeneration {
     /// The content of its checksums.
     pub(super) fn checksums(&self) -> Option<ContentHash> {
         self.checksums.parse().ok()
+    }
+
+    /// Whether its file has higher blocks, which a reorganisation disconnected: the file is named `<first>-<last>-<hash>`.
+    fn is_shortened(&self) -> bool {
+        let last = self.stem.split('-').nth(1).and_then(|last| last.parse::<u32>().ok());
+        last.is_some_and(|last| last > self.last)
     }
 }
 
@@ -180,7 +186,8 @@ impl Manifest {
 
     /// Checks that it is of this network, and that this program reads its generations.
     ///
-    /// Errors: [`FleetError::WrongNetwork`]; [`FleetError::Index`] with the version that is not read.
+    /// Errors: [`FleetError::WrongNetwork`]; [`FleetError::Index`] with the version that is not read, or of a generation that a
+    /// reorganisation shortened.
     pub(super) fn check_use(&self, name: &ManifestName, network: Network) -> Result<(), FleetError> {
         let expected = network::name(network);
         if self.network != expected || self.genesis != network::genesis_hash(network) {
@@ -191,6 +198,10 @@ impl Manifest {
         for generation in &self.generations {
             let format = PackedFormat { file: generation.file_format, tables: generation.tables.clone() };
             format.check(Path::new(&name.object()))?;
+            if generation.is_shortened() {
+                let (path, last) = (PathBuf::from(name.object()), Height::from(generation.last));
+                return Err(IndexError::Shortened { path, last }.into());
+            }
         }
         Ok(())
     }
@@ -273,11 +284,14 @@ mod tests {
     }
 
     #[test]
-    fn tables_that_are_not_read_are_named() {
+    fn tables_and_generations_that_are_not_read_are_named() {
         let error = refusal(|manifest| {
             manifest.generations[1].tables.insert("txids".to_owned(), 9);
         });
         assert!(error.contains("has version 9 of table `txids`"), "{error}");
+        // what a program before wrote after a reorganisation
+        let error = refusal(|manifest| manifest.generations[0].stem = "0-12-ab".to_owned());
+        assert!(error.contains("disconnected the blocks above height 9 of a generation"), "{error}");
         let error = refusal(|manifest| manifest.generations[0].file_format = 99);
         assert!(error.contains("has index format 99"), "{error}");
     }

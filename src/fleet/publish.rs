@@ -36,12 +36,14 @@ const KNOWN_SUFFIXES: [&str; 2] = [".json", ".sums"];
 pub struct PublishedCut {
     /// The network, as the settings spell it.
     pub network: String,
-    /// The generations in force, the oldest first.
+    /// The generations in force up to the cut, the oldest first.
     pub files: Vec<CutFile>,
     /// The outputs that are unspent after the highest block.
     pub utxo_count: u64,
     /// Their value in sat.
     pub utxo_value: u64,
+    /// The height of the highest frozen block, if a reorganisation shortened a generation, so that the cut is lower.
+    pub left_out: Option<u32>,
 }
 
 /// A generation in force.
@@ -50,7 +52,7 @@ pub struct PublishedCut {
 pub struct CutFile {
     /// Its file.
     pub path: PathBuf,
-    /// The height of its highest block that counts.
+    /// The height of its highest block.
     pub height: u32,
     /// The hash of that block.
     pub hash: BlockHash,
@@ -63,7 +65,7 @@ impl PublishedCut {
     ///
     /// Errors: a path cannot be made absolute.
     pub fn new(network: Network, frozen: FrozenFiles) -> Result<Self, FleetError> {
-        let FrozenFiles { generations, utxo_count, utxo_value } = frozen;
+        let FrozenFiles { generations, utxo_count, utxo_value, left_out } = frozen;
         let files = generations.into_iter().map(|generation| {
             let path = generation.path;
             Ok(CutFile {
@@ -74,7 +76,8 @@ impl PublishedCut {
             })
         });
         let files = files.collect::<Result<_, FleetError>>()?;
-        Ok(Self { network: network::name(network).to_owned(), files, utxo_count, utxo_value })
+        let left_out = left_out.map(|frozen| frozen.height.to_u32());
+        Ok(Self { network: network::name(network).to_owned(), files, utxo_count, utxo_value, left_out })
     }
 }
 

@@ -187,6 +187,17 @@ pub enum IndexError {
     /// An operation needs generations that are still being downloaded.
     #[error("the frozen blocks are not all on this machine yet: wait until the download is complete")]
     Downloading,
+    /// A generation that a reorganisation shortened, so that its file alone is no part of another index.
+    #[error(
+        "{path}: a reorganisation disconnected the blocks above height {last} of a generation, whose file lacks outputs that are \
+         unspent again. It can be published and joined once `serve` or `import` has built it again", path = path.display()
+    )]
+    Shortened {
+        /// The file, or the manifest that names it.
+        path: PathBuf,
+        /// Its highest block that counts.
+        last: Height,
+    },
     /// redb failed.
     #[error("the index database failed: {0}. Check the disk and the system's log, then run `btcgraph verify`")]
     Storage(#[source] Box<redb::Error>),

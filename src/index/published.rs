@@ -4,6 +4,9 @@
 //! ```text
 //!   Snapshot::frozen_files ─► paths, ends ─► (fleet: objects in a store) ─► paths, ends ─► Index::join
 //! ```
+//!
+//! Only generations of which all blocks count are an index by themselves. Of one that a reorganisation shortened, the live tables
+//! have the outputs that disconnected blocks had spent, and no file has them: the files end before it, and joining refuses it.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -22,25 +25,27 @@ use super::raw::RawSources;
 use super::snapshot::Snapshot;
 use crate::chain::Height;
 
-/// The frozen blocks of an index.
+/// The frozen blocks of an index whose files are an index by themselves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FrozenFiles {
-    /// The generations in force, the oldest first; at least one.
+    /// The generations in force below the first that a reorganisation shortened, the oldest first; at least one.
     pub generations: Vec<FrozenFile>,
     /// The outputs that are unspent right above them.
     pub utxo_count: u64,
     /// Their value in sat.
     pub utxo_value: u64,
+    /// The highest frozen block, if a reorganisation shortened a generation above them.
+    pub left_out: Option<Tip>,
 }
 
-/// A generation in force, up to its end.
+/// A generation in force.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FrozenFile {
     /// Its file, which never changes.
     pub path: PathBuf,
-    /// Its highest block that counts. The file may have higher ones, which a reorganisation disconnected.
+    /// Its highest block.
     pub last: Tip,
-    /// The number after its last transaction that counts.
+    /// The number after its last transaction.
     pub end: TxNum,
 }
 
@@ -53,24 +58,28 @@ pub struct JoinedFile {
     pub partial: Option<Arc<dyn PartialFile>>,
     /// Distinguishes its name from that of another file with the same blocks.
     pub build: u32,
-    /// Its highest block that counts.
+    /// Its highest block.
     pub last: Tip,
-    /// The number after its last transaction that counts.
+    /// The number after its last transaction.
     pub end: TxNum,
 }
 
 impl Snapshot {
-    /// Its frozen blocks as files, `None` if no blocks are frozen.
+    /// Its frozen blocks as files, up to the first generation that a reorganisation shortened; `None` if no blocks are frozen.
     ///
-    /// Errors: storage errors; [`IndexError::Downloading`].
+    /// Errors: storage errors; [`IndexError::Downloading`]; [`IndexError::Shortened`] if that is the oldest generation.
     pub fn frozen_files(&self) -> Result<Option<FrozenFiles>, IndexError> {
-        let Some(cut) = self.frozen() else { return Ok(None) };
+        let Some(frozen) = self.frozen() else { return Ok(None) };
         if self.generations.are_partial() {
             return Err(IndexError::Downloading);
         }
+        let whole = || self.generations.iter().take_while(|in_force| in_force.is_whole());
+        let Some(cut) = whole().last().map(|newest| newest.last) else {
+            return self.generations.iter().next().map_or(Ok(None), |oldest| Err(shortened(oldest)));
+        };
         let missing = || IndexError::corrupt("blocks", format!("the row at height {} is missing", cut.height));
         let totals = self.block(cut.height)?.ok_or_else(missing)?.running;
-        let generations = self.generations.iter().map(|in_force| FrozenFile {
+        let generations = whole().map(|in_force| FrozenFile {
             path: in_force.generation.path().to_path_buf(),
             last: in_force.last,
             end: in_force.end,
@@ -79,6 +88,7 @@ impl Snapshot {
             generations: generations.collect(),
             utxo_count: totals.utxo_count,
             utxo_value: totals.utxo_value,
+            left_out: (cut != frozen).then_some(frozen),
         }))
     }
 
@@ -94,7 +104,8 @@ impl Index {
     /// before the commit leaves the index without blocks, and [`Index::take_back`] finds the files.
     ///
     /// Errors: [`IndexError::NotNext`] if the index has blocks; [`IndexError::Corrupt`] if the files do not follow each other
-    /// from the genesis block on; as [`Generation::open`]; a file cannot be moved; storage errors.
+    /// from the genesis block on; [`IndexError::Shortened`] if not all blocks of one are to count; as [`Generation::open`]; a
+    /// file cannot be moved; storage errors.
     pub fn join(&mut self, files: &[JoinedFile]) -> Result<Tip, IndexError> {
         let (snapshot, network, salt) = (self.snapshot()?, self.network, self.salt);
         if let Some(tip) = snapshot.tip() {
@@ -115,6 +126,9 @@ impl Index {
         // checked where they are, so that a refused file stays there
         let checked = files.iter().enumerate().map(|(at, joined)| in_force(at, &joined.path, joined));
         let checked = checked.collect::<Result<Vec<_>, _>>()?;
+        if let Some(not_whole) = checked.iter().find(|in_force| !in_force.is_whole()) {
+            return Err(shortened(not_whole));
+        }
         let last = checked.last().map(|last| last.last);
         let last = last.ok_or_else(|| IndexError::corrupt("meta", "there are no generations to join"))?;
         let names: Vec<_> = checked.iter().map(|in_force| in_force.name.clone()).collect();
@@ -179,4 +193,9 @@ impl Index {
     pub fn is_partial(&self) -> bool {
         self.generations.are_partial()
     }
+}
+
+/// The error that a generation was shortened.
+fn shortened(in_force: &InForce) -> IndexError {
+    IndexError::Shortened { path: in_force.generation.path().to_path_buf(), last: in_force.last.height }
 }

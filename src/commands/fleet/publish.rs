@@ -90,6 +90,14 @@ async fn publish(
     };
     let published = with_current_files(async || {
         let (cut, is_served) = cut_of(settings).await?;
+        if let Some(frozen) = cut.left_out {
+            let height = cut.files.last().map(|file| file.height);
+            warn!(
+                height,
+                frozen,
+                "publishing up to this height: a reorganisation shortened the generation above it, which `serve` and `import` build again"
+            );
+        }
         Ok(fleet::publish(store, &cut, &options(is_served)).await)
     });
     let PublishOutcome { manifest, is_new, objects, bytes, retired } = published.await??;

@@ -1,10 +1,12 @@
-//! Generations that a reorganisation shortened: their files alone lack outputs that are unspent again, until they are built again.
+//! Generations that a reorganisation shortened: their files alone lack outputs that are unspent again, so that they are neither
+//! published nor joined until they are built again.
 
+use std::fs;
 use std::sync::Arc;
 
 use bitcoin::Block;
 use btcgraph::chain::Height;
-use btcgraph::index::{DueMerge, IndexError, MergeOutcome};
+use btcgraph::index::{DueMerge, IndexError, JoinedFile, MergeOutcome, Tip, TxNum};
 
 use super::generations::open;
 use crate::support::agree::assert_agrees;
@@ -124,4 +126,72 @@ fn a_generation_is_not_built_again_without_its_blocks() {
     let built = due.build(&Arc::default(), &mut |_, _| {});
     assert!(matches!(built, Err(IndexError::RawUnavailable { .. })), "{built:?}");
     assert!(!indexed.index.merging_path().exists());
+}
+
+/// The files of the generations of an index as they can be joined, each copied into the directory of another, with the number of
+/// transactions in the chain up to its end.
+fn copied(from: &Indexed, to: &Indexed) -> Vec<JoinedFile> {
+    let snapshot = from.index.snapshot().unwrap();
+    let frozen = snapshot.frozen().unwrap();
+    let files = snapshot.generation_files();
+    let (mut joined, count) = (Vec::new(), files.len());
+    for (number, file) in (0..).zip(&files) {
+        let path = to.directory.path().join(format!("copy-{number}"));
+        fs::copy(file, &path).unwrap();
+        let last = if joined.len() + 1 == count { frozen } else { open(&path).range().last };
+        let transactions = snapshot.block(last.height).unwrap().unwrap().running.transactions;
+        let end = TxNum(u32::try_from(transactions).unwrap());
+        joined.push(JoinedFile { path, partial: None, build: number, last, end });
+    }
+    joined
+}
+
+#[test]
+fn files_end_before_a_generation_that_a_reorganisation_shortened() {
+    let blocks = repeated_coinbases(105, 60);
+    let blocks: Vec<_> = blocks.iter().map(Arc::as_ref).collect();
+    let tip = u32::try_from(blocks.len()).unwrap() - 1;
+    let mut indexed = frozen(&blocks, &[40, tip - 20, tip]);
+    let files = |indexed: &Indexed| indexed.index.snapshot().unwrap().frozen_files();
+    let ends = |indexed: &Indexed| -> (Vec<u32>, Option<Tip>) {
+        let files = files(indexed).unwrap().unwrap();
+        let row = indexed.index.snapshot().unwrap().block(files.generations.last().unwrap().last.height);
+        let totals = row.unwrap().unwrap().running;
+        assert_eq!((files.utxo_count, files.utxo_value), (totals.utxo_count, totals.utxo_value));
+        (files.generations.iter().map(|file| file.last.height.to_u32()).collect(), files.left_out)
+    };
+    assert_eq!(ends(&indexed), (vec![40, tip - 20, tip], None));
+    indexed.disconnect_to(tip - 30);
+    indexed.connect(blocks[at(tip - 30)..].iter().copied(), 6);
+    let shortened = indexed.index.snapshot().unwrap().frozen().unwrap();
+    assert_eq!((shortened.height, ends(&indexed)), (Height::from(tip - 31), (vec![40], Some(shortened))));
+
+    // joining them all is refused, and nothing is moved
+    let mut other = Indexed::empty();
+    other.index.set_raw_blocks(Arc::new(BlockBytes::of(blocks.iter().copied())));
+    let all = copied(&indexed, &other);
+    let refused = other.index.join(&all).unwrap_err();
+    assert!(matches!(refused, IndexError::Shortened { last, .. } if last == shortened.height), "{refused}");
+    assert!(all.iter().all(|file| file.path.exists()));
+    assert_eq!(other.index.join(&all[..1]).unwrap().height, Height::from(40));
+    other.connect(blocks[41..].iter().copied(), 6);
+    agrees(&other, &blocks);
+
+    // once it is built again all of them can be joined, and what is unspent again is spent
+    build_again(&mut indexed);
+    assert_eq!(ends(&indexed), (vec![40, tip - 31], None));
+    let mut other = Indexed::empty();
+    other.index.set_raw_blocks(Arc::new(BlockBytes::of(blocks.iter().copied())));
+    let all = copied(&indexed, &other);
+    assert_eq!(other.index.join(&all).unwrap(), shortened);
+    agrees(&other, &blocks[..at(tip - 30)]);
+    other.connect(blocks[at(tip - 30)..].iter().copied(), 6);
+    agrees(&other, &blocks);
+
+    // nothing can be published while the oldest is shortened
+    indexed.disconnect_to(30);
+    let refused = files(&indexed).unwrap_err();
+    assert!(matches!(refused, IndexError::Shortened { last, .. } if last == Height::from(29)), "{refused}");
+    build_again(&mut indexed);
+    assert_eq!(ends(&indexed), (vec![29], None));
 }

@@ -3,13 +3,16 @@
 use std::fs;
 use std::time::Duration;
 
+use bitcoin::Transaction;
 use btcgraph::fleet::JoinedNote;
+use btcgraph::sim::{Hostile, Mining, Payment, SimChain, Spendable, World};
 use serde_json::json;
 
 use super::stage::{Stage, run, salted};
 use crate::support::bitcoind::wait_for;
 use crate::support::program::btcgraph;
 use crate::support::test_process::TestProcess;
+use crate::sync::freezing::hostile_chain;
 
 #[test]
 fn a_joined_index_has_the_rows_of_the_publisher() {
@@ -132,16 +135,83 @@ fn joining_without_a_node_ends_with_the_published_blocks() {
 }
 
 #[test]
-fn a_generation_that_a_reorganisation_shortened_is_joined_up_to_its_end() {
-    let stage = Stage::start(60);
-    // into the second generation
-    let mut hostile = btcgraph::sim::Hostile::new(5);
-    stage.node.with(|world| world.change_chain(|chain| hostile.branch(chain, 9, 11))).unwrap().unwrap();
+fn an_output_that_is_unspent_again_is_spent_after_joining() {
+    let mut chain = SimChain::new(72);
+    chain.mine_empty(120).unwrap();
+    let stage = Stage::of_chain(chain);
+    let mine = |transactions: Vec<Transaction>| {
+        stage.node.with(|world| world.mine_exactly(transactions, Mining::default())).unwrap().unwrap();
+    };
+    let pay = |tx: &Transaction| {
+        let coin = Spendable::of(tx, 0, SimChain::miner()).unwrap();
+        Payment::of([coin]).change(SimChain::miner(), 2).sign().unwrap()
+    };
+    // an output that is created and spent in the second generation
+    let coinbase = stage.node.with(|world| world.chain().active_blocks().nth(1).unwrap().txdata[0].clone()).unwrap();
+    let created = pay(&coinbase);
+    let spent = pay(&created);
+    mine(vec![created]);
+    stage.mine(9);
+    mine(vec![spent.clone()]);
+    stage.mine(9);
     stage.import(&[]).assert_success();
-    stage.mine(20);
+    let published = stage.publish();
+    assert_eq!(published.logged("published", "height"), json!(135), "{}", published.stderr);
+    // the block that spends it leaves the chain, and the generation cannot be built again
+    let empty = |world: &mut World| world.reorg(12, 13, Vec::new(), &Mining::default());
+    stage.node.with(empty).unwrap().unwrap();
+    let merging = stage.publisher.path().join("regtest/index.merging");
+    fs::create_dir_all(merging.join("something")).unwrap();
     stage.import(&[]).assert_success();
+    let published = stage.publish();
+    assert_eq!(published.logged("published", "height"), json!(115), "{}", published.stderr);
+    let message = "publishing up to this height: a reorganisation shortened the generation above it, which `serve` and \
+                   `import` build again";
+    assert_eq!(published.logged(message, "frozen"), json!(128));
+    let (joined, below) = stage.join(&[]);
+    joined.assert_success();
+    assert_eq!(stage.rows(below.path()), stage.rows(stage.publisher.path()));
+
+    fs::remove_dir_all(&merging).unwrap();
+    stage.import(&[]).assert_success();
+    let published = stage.publish();
+    assert_eq!(published.logged("published", "height"), json!(128), "{}", published.stderr);
+    let (joined, whole) = stage.join(&[]);
+    joined.assert_success();
+    assert_eq!(joined.logged("joined: the index has the published blocks", "height"), json!("128"));
+    assert_eq!(stage.rows(whole.path()), stage.rows(stage.publisher.path()));
+    // another block spends it
+    mine(vec![spent]);
+    stage.import(&[]).assert_success();
+    for directory in [&below, &whole] {
+        run(stage.program(directory.path(), &["import"])).assert_success();
+        assert_eq!(stage.rows(directory.path()), stage.rows(stage.publisher.path()));
+    }
+}
+
+#[test]
+fn hostile_blocks_are_joined_and_followed_after_a_reorganisation() {
+    let (chain, mut hostile) = hostile_chain(73, 130);
+    let stage = Stage::of_chain(chain);
+    let mut change = |change: &dyn Fn(&mut SimChain, &mut Hostile)| {
+        stage.node.with(|world| world.change_chain(|chain| change(chain, &mut hostile))).unwrap();
+        stage.import(&[]).assert_success();
+    };
+    let mine = |chain: &mut SimChain, hostile: &mut Hostile| {
+        for _ in 0..20 {
+            hostile.mine(chain).unwrap();
+        }
+    };
+    change(&mine);
+    // into the second generation, and on
+    change(&|chain, hostile| drop(hostile.branch(chain, 13, 14).unwrap()));
     stage.publish().assert_success();
     let (joined, directory) = stage.join(&[]);
     joined.assert_success();
     assert_eq!(stage.rows(directory.path()), stage.rows(stage.publisher.path()));
+    for _ in 0..2 {
+        change(&mine);
+        run(stage.program(directory.path(), &["import"])).assert_success();
+        assert_eq!(stage.rows(directory.path()), stage.rows(stage.publisher.path()));
+    }
 }
