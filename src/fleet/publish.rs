@@ -166,7 +166,7 @@ pub async fn publish(
     }
     let kept = store.read(&name.object(), super::manifest::MOST_BYTES).await?;
     Manifest::decode(&name, &kept)?;
-    let retired = retire(store, &publisher, options.keep).await?;
+    let retired = retire(store, &name, options.keep).await?;
     forget_others(directory, &cut.files);
     Ok(PublishOutcome { manifest: name, is_new, objects, bytes: uploaded, retired })
 }

@@ -38,17 +38,19 @@ pub(super) fn manifests_in(listed: &[ListedObject]) -> Vec<(ManifestName, i64)> 
     names
 }
 
-/// Removes the manifests of a publisher but the newest, and objects that no manifest has named for `keep`.
+/// Removes the manifests of the publisher of the newest one but this and those right before it, and objects that no manifest has
+/// named for `keep`.
 ///
 /// Errors: the store fails.
-pub(super) async fn retire(store: &FleetStore, publisher: &str, keep: Duration) -> Result<Retired, FleetError> {
+pub(super) async fn retire(store: &FleetStore, newest: &ManifestName, keep: Duration) -> Result<Retired, FleetError> {
     let mut retired = Retired::default();
-    let mut own = manifests_in(&store.list(MANIFESTS).await?);
-    own.retain(|(name, _)| name.publisher == publisher);
+    let mut others = manifests_in(&store.list(MANIFESTS).await?);
+    // after a reorganisation the newest may be lower than others, of blocks that left the chain
+    others.retain(|(name, _)| name.publisher == newest.publisher && name != newest);
     // by height, and of the same height the one that was written last
-    own.sort_by(|(a, a_written), (b, b_written)| (a.height, a_written).cmp(&(b.height, b_written)));
-    own.truncate(own.len().saturating_sub(KEPT_MANIFESTS));
-    for (name, _) in own {
+    others.sort_by(|(a, a_written), (b, b_written)| (a.height, a_written).cmp(&(b.height, b_written)));
+    others.truncate(others.len().saturating_sub(KEPT_MANIFESTS - 1));
+    for (name, _) in others {
         let content = match store.read(&name.object(), MOST_BYTES).await {
             Err(FleetError::Gone { .. }) => continue,
             content => content?,

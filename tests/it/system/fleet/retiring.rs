@@ -43,6 +43,27 @@ fn superseded_manifests_and_then_unnamed_objects_are_removed() {
 }
 
 #[test]
+fn a_manifest_below_those_of_blocks_that_left_the_chain_is_not_retired() {
+    let stage = Stage::start(40);
+    let name = stage.publish_here(3_600).manifest;
+    let manifest = |name: &btcgraph::fleet::ManifestName| stage.store.path().join("manifests").join(name.to_string());
+    let mut left = Vec::new();
+    for height in [100, 101] {
+        let mut higher = name.clone();
+        higher.height = height;
+        fs::copy(manifest(&name), manifest(&higher)).unwrap();
+        left.push(higher);
+    }
+    stage.mine(15);
+    stage.import(&[]).assert_success();
+    let newest = stage.publish_here(3_600);
+    assert!(newest.manifest.height < 100 && newest.retired.manifests == 2, "{newest:?}");
+    let stays: Vec<_> = [&name, &newest.manifest, &left[0], &left[1]].map(|name| manifest(name).exists()).into();
+    assert_eq!(stays, [false, true, false, true]);
+    stage.join(&[]).0.assert_success();
+}
+
+#[test]
 fn an_object_stays_while_a_retired_manifest_has_named_it_lately() {
     let stage = Stage::start(40);
     let first = stage.publish_here(3_600).manifest;
