@@ -78,15 +78,12 @@ impl Index {
             }
             Ok(update)
         });
-        match prepared {
-            // a commit that fails may be on the disk nevertheless, and names the file: it keeps its name
-            Ok(update) => update.commit()?,
-            Err(error) => {
-                // the caller still has its file then; if not, an unnamed file in the directory is harmless
-                let _ = fs::rename(&placed, path);
-                return Err(error);
-            }
-        }
+        let update = prepared.inspect_err(|_| {
+            // the caller still has its file then; if not, an unnamed file in the directory is harmless
+            let _ = fs::rename(&placed, path);
+        })?;
+        // a commit that fails may be on the disk nevertheless, and names the file: it keeps its name
+        update.commit()?;
         self.sweep_cursor = SweepCursor::default();
         Ok(range.last)
     }

@@ -2,8 +2,9 @@
 //!
 //! ```text
 //!   commit_non_durable ──► visible in snapshots ──► flush_soon ── delay ──► thread flushes ──► durable
-//!                              ▲                                    │ cancelled by another update
-//!                              └──────── the next commit ◄──────────┘
+//!                              ▲                          ▲         │ cancelled by another update
+//!                              │                          └─────────┤ which is dropped
+//!                              └──────── the next commit ◄──────────┘ or committed
 //!   commit ────────────────────────────────────────────────────────────────────────────────► durable
 //! ```
 //!
@@ -20,6 +21,7 @@ use redb::Database;
 
 use super::super::error::IndexError;
 use super::super::open::Index;
+use super::update::Update;
 
 /// The pause between a commit and its flush, in which subscribers of the change have the machine to themselves.
 const DELAY: Duration = Duration::from_millis(500);
@@ -70,8 +72,9 @@ impl FlushState {
 
 impl Index {
     /// Makes all commits durable after a short delay, on a thread of its own. An update that begins before the flush
-    /// cancels it, and its durable commit or the next flush replaces it; an update that begins later waits for it. No
-    /// commit waits longer than a second for its flush.
+    /// cancels it, and its durable commit or the next flush replaces it; if it is dropped, the flush is started again. An
+    /// update that begins later waits for it. Apart from the time that updates are under way, no commit waits longer than a
+    /// second for its flush.
     ///
     /// Errors: those of the previous flush, as [`super::super::Update::commit`].
     pub fn flush_soon(&mut self) -> Result<(), IndexError> {
@@ -109,6 +112,18 @@ impl Index {
     pub fn ensure_flushing(&mut self) -> Result<(), IndexError> {
         let is_running = self.flushing.thread.as_ref().is_some_and(|flush| !flush.thread.is_finished());
         if is_running { Ok(()) } else { self.flush_soon() }
+    }
+}
+
+impl Drop for Update<'_> {
+    /// Starts the flush again that the update has cancelled, unless it was committed.
+    fn drop(&mut self) {
+        if self.abort()
+            && let Err(error) = self.index.flush_soon()
+        {
+            // the next flush tries it again, and returns the error
+            tracing::debug!(%error, "cannot flush the changes before an update that is dropped");
+        }
     }
 }
 

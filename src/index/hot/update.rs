@@ -119,12 +119,14 @@ impl<'txn> Tables<'txn> {
     }
 }
 
-/// Changes that become visible together, or, if the update is dropped without [`Update::commit`], not at all.
+/// Changes that become visible together, or, if the update is dropped without [`Update::commit`], not at all. While it is there,
+/// no earlier commit becomes durable.
 pub struct Update<'i> {
     pub(in crate::index) index: &'i mut Index,
     /// Those of the index after the changes made so far.
     pub(in crate::index) generations: Arc<Generations>,
-    transaction: WriteTransaction,
+    /// `None` once it is committed.
+    transaction: Option<WriteTransaction>,
     tip: Option<Tip>,
     /// Rows written into tables whose keys are hashes: each may change a page of its own.
     scattered_rows: u64,
@@ -155,7 +157,7 @@ impl<'i> Update<'i> {
         Ok(Self {
             generations: Arc::clone(&index.generations),
             index,
-            transaction,
+            transaction: Some(transaction),
             tip,
             scattered_rows: 0,
             block_bytes: 0,
@@ -195,7 +197,8 @@ impl<'i> Update<'i> {
     fn connect_run(&mut self, run: &[ParsedBlock], known: Known<'_>) -> Result<(), IndexError> {
         let prefetched = known.prefetched.filter(|rows| rows.is_true_on(self.tip, &self.generations));
         let known = Known { prefetched, ..known };
-        let mut tables = Tables::open(&self.transaction, Arc::clone(&self.generations))?;
+        let transaction = self.transaction.as_ref().ok_or(IndexError::Broken)?;
+        let mut tables = Tables::open(transaction, Arc::clone(&self.generations))?;
         let (before, mut times) = self.recent(&tables)?;
         let first = next_txnum(&before)?;
         let (mut next, mut tip) = (first, self.tip);
@@ -271,7 +274,7 @@ impl<'i> Update<'i> {
     }
 
     pub(in crate::index) fn tables(&self) -> Result<Tables<'_>, IndexError> {
-        Tables::open(&self.transaction, Arc::clone(&self.generations))
+        Tables::open(self.transaction.as_ref().ok_or(IndexError::Broken)?, Arc::clone(&self.generations))
     }
 
     /// Stands on the highest block of these generations from now on.
@@ -308,7 +311,8 @@ impl<'i> Update<'i> {
 
     fn disconnect_tip(&mut self) -> Result<Option<Tip>, IndexError> {
         let Some(tip) = self.tip else { return Ok(None) };
-        let mut tables = Tables::open(&self.transaction, Arc::clone(&self.generations))?;
+        let transaction = self.transaction.as_ref().ok_or(IndexError::Broken)?;
+        let mut tables = Tables::open(transaction, Arc::clone(&self.generations))?;
         if self.generations.last() == Some(tip) {
             sweep_all(&mut tables)?;
         }
@@ -396,15 +400,16 @@ impl<'i> Update<'i> {
         if self.broken {
             return Err(IndexError::Broken);
         }
-        self.transaction.set_durability(durability)?;
+        let mut transaction = self.transaction.take().ok_or(IndexError::Broken)?;
+        transaction.set_durability(durability)?;
         let began = Instant::now();
-        self.transaction.commit()?;
-        let index = self.index;
-        self.raw_changes.apply(self.generations.raw().own());
+        transaction.commit()?;
+        let index = &mut *self.index;
+        std::mem::take(&mut self.raw_changes).apply(self.generations.raw().own());
         if !Arc::ptr_eq(&index.generations, &self.generations) {
             self.generations.keep_filters(filter_bytes(index.all_cache_bytes));
         }
-        index.generations = self.generations;
+        index.generations = Arc::clone(&self.generations);
         index.metrics.count(began.elapsed(), self.counts);
         index.starts_are_committed = true;
         match durability {
@@ -412,6 +417,11 @@ impl<'i> Update<'i> {
             _ => index.flushing.mark_durable(),
         }
         Ok(())
+    }
+
+    /// Discards the changes. Returns whether there were any to discard: the update was not committed.
+    pub(super) fn abort(&mut self) -> bool {
+        self.transaction.take().is_some()
     }
 
     /// The totals of the chain, and the times of its last 11 blocks, oldest first.

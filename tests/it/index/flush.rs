@@ -42,6 +42,16 @@ fn tip(index: &Index) -> Option<Tip> {
     index.snapshot().unwrap().tip()
 }
 
+/// Waits until a crash would lose nothing, while nothing else writes to the index.
+#[track_caller]
+fn assert_becomes_durable(indexed: &Indexed) {
+    let (seen, deadline) = (tip(&indexed.index), Instant::now() + Duration::from_mins(1));
+    while after_a_crash(indexed) != seen {
+        assert!(Instant::now() < deadline, "the commit does not become durable");
+        thread::sleep(Duration::from_millis(50));
+    }
+}
+
 #[test]
 fn readers_see_a_commit_at_once_and_a_flush_makes_it_durable() {
     let (blocks, mut indexed) = blocks_and_index(21, 20);
@@ -59,11 +69,7 @@ fn a_commit_becomes_durable_soon_by_itself() {
     let (blocks, mut indexed) = blocks_and_index(21, 20);
     connect_non_durable(&mut indexed.index, &blocks[20]);
     indexed.index.flush_soon().unwrap();
-    let (seen, deadline) = (tip(&indexed.index), Instant::now() + Duration::from_mins(1));
-    while after_a_crash(&indexed) != seen {
-        assert!(Instant::now() < deadline, "the commit does not become durable");
-        thread::sleep(Duration::from_millis(50));
-    }
+    assert_becomes_durable(&indexed);
     indexed.index.ensure_flushing().unwrap();
 }
 
@@ -102,6 +108,16 @@ fn a_dropped_update_keeps_earlier_commits_to_be_flushed() {
     assert_eq!(seen.map(|tip| tip.hash), Some(blocks[20].block_hash()));
     indexed.index.flush().unwrap();
     assert_eq!(after_a_crash(&indexed), seen);
+}
+
+#[test]
+fn a_dropped_update_starts_the_cancelled_flush_again() {
+    let (blocks, mut indexed) = blocks_and_index(21, 20);
+    connect_non_durable(&mut indexed.index, &blocks[20]);
+    indexed.index.flush_soon().unwrap();
+    drop(indexed.index.update().unwrap());
+    assert_becomes_durable(&indexed);
+    indexed.index.ensure_flushing().unwrap();
 }
 
 /// Connects a block that is announced before it is durable.
