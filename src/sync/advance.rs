@@ -96,6 +96,26 @@ impl ChainChange {
         Ok(())
     }
 
+    /// Disconnects blocks down to the fork point, or until the update is full. `before` is the chain with these blocks. Returns
+    /// whether the update is to be committed now.
+    fn disconnect(
+        &mut self,
+        update: &mut Update<'_>,
+        fork: Option<Tip>,
+        before: Option<&Snapshot>,
+    ) -> Result<bool, SyncError> {
+        let mut is_full = false;
+        while !is_full && update.tip() != fork {
+            let Some(tip) = update.disconnect()? else { break };
+            self.disconnected.push(tip);
+            is_full = update.is_full()?;
+        }
+        if !self.disconnected.is_empty() {
+            self.first_seen = freed_above(before, update.tip())?;
+        }
+        Ok(is_full)
+    }
+
     /// Only the first disconnected blocks.
     fn only_disconnected(mut self, blocks: usize) -> Self {
         self.disconnected.truncate(blocks);
@@ -240,17 +260,27 @@ impl SyncLoop<'_> {
         let mut update = self.follow.index.update()?;
         let mut record_writer =
             RecordWriter { is_enabled: self.mempool_sync.is_some(), is_started: false, fork: update.tip() };
-        while update.tip() != fork {
-            let Some(tip) = update.disconnect()? else { break };
-            change.disconnected.push(tip);
-            record_writer.fork = update.tip();
-            if update.is_full()? {
-                change.first_seen = freed_above(before.as_deref(), update.tip())?;
-                record_writer.write(&mut self.record, &mut update, &change)?;
-                // not published: queries see the shorter chain only if the node fails now
-                update.commit()?;
-                committed = change.disconnected.len();
-                update = self.follow.index.update()?;
+        loop {
+            let disconnected = change.disconnect(&mut update, fork, before.as_deref()).and_then(|is_full| {
+                record_writer.fork = update.tip();
+                if is_full {
+                    record_writer.write(&mut self.record, &mut update, &change)?;
+                }
+                Ok(is_full)
+            });
+            match disconnected {
+                Ok(false) => break,
+                Ok(true) => {
+                    // not published: queries see the shorter chain only if the rest fails
+                    update.commit()?;
+                    committed = change.disconnected.len();
+                    update = self.follow.index.update()?;
+                }
+                Err(error) => {
+                    drop(update);
+                    self.publish_change(change.only_disconnected(committed))?;
+                    return Err(error);
+                }
             }
         }
         let before = before.filter(|_| !change.disconnected.is_empty());
@@ -261,7 +291,6 @@ impl SyncLoop<'_> {
                 fork_height = lowest,
                 "the node disconnected blocks of the index's chain"
             );
-            change.first_seen = freed_above(before.as_deref(), fork)?;
         }
 
         let affected =

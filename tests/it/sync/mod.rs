@@ -12,5 +12,6 @@ pub(crate) mod histories;
 mod import_failures;
 mod import_resume;
 mod in_sync;
+mod interrupted;
 mod merging;
 mod real_chains;
