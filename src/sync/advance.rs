@@ -15,7 +15,7 @@ use super::freeze::CATCH_UP_SLICE;
 use super::mempool::{PreBlockState, now};
 use super::pipeline::{Pipeline, PipelineLimits};
 use super::prefetch::Prefetcher;
-use super::progress::{CatchUpProgress, FEW, are_few};
+use super::progress::{CatchUpProgress, FEW, are_few, is_shallow};
 use super::reorg::{Record, ReorgChange, first_seen_above};
 use crate::chain::Height;
 use crate::chain::network::genesis_hash;
@@ -96,24 +96,30 @@ impl ChainChange {
         Ok(())
     }
 
-    /// Disconnects blocks down to the fork point, or until the update is full. `before` is the chain with these blocks. Returns
-    /// whether the update is to be committed now.
+    /// Disconnects blocks down to the fork point, or, if the update may be committed in between, until it is full. `before` is
+    /// the chain with these blocks. Returns whether the update is to be committed now.
     fn disconnect(
         &mut self,
         update: &mut Update<'_>,
         fork: Option<Tip>,
         before: Option<&Snapshot>,
+        may_commit: bool,
     ) -> Result<bool, SyncError> {
         let mut is_full = false;
         while !is_full && update.tip() != fork {
             let Some(tip) = update.disconnect()? else { break };
             self.disconnected.push(tip);
-            is_full = update.is_full()?;
+            is_full = may_commit && update.is_full()?;
         }
         if !self.disconnected.is_empty() {
             self.first_seen = freed_above(before, update.tip())?;
         }
         Ok(is_full)
+    }
+
+    /// Whether the chain becomes shorter by it.
+    fn is_shorter(&self) -> bool {
+        self.connected.len() < self.disconnected.len()
     }
 
     /// Only the first disconnected blocks.
@@ -221,7 +227,7 @@ impl SyncLoop<'_> {
             refuse_to_shrink(node, tip, fork)?;
         }
         drop(chain);
-        self.advance(fork, hashes, &info)?;
+        self.advance(tip, fork, hashes, &info)?;
         Ok(RoundOutcome::Progressed)
     }
 
@@ -241,27 +247,56 @@ impl SyncLoop<'_> {
         Ok(hashes)
     }
 
-    /// Disconnects blocks down to the fork point and connects the blocks after it, in few commits. Blocks that were
-    /// connected before the node failed stay. A shorter chain is not published: unless a block connects, the
-    /// disconnections are rolled back until the next try.
-    fn advance(&mut self, fork: Option<Tip>, hashes: Vec<BlockHash>, info: &ChainInfo) -> Result<(), SyncError> {
+    /// Disconnects blocks from the tip down to the fork point and connects the blocks after it, in few commits.
+    ///
+    /// Nothing changes before the node has sent the first of these blocks; while it is waited for, earlier commits become
+    /// durable. Blocks that were connected before the node failed stay. A reorganisation of fewer than [`FEW`] blocks is not
+    /// committed or published while the chain is shorter than before: it is rolled back until the next try, unless that is all
+    /// that the node has. A deeper one takes several commits. They are published once a block connects, or if the rest fails;
+    /// after a crash the shorter chain is shown.
+    fn advance(
+        &mut self,
+        tip: Option<Tip>,
+        fork: Option<Tip>,
+        hashes: Vec<BlockHash>,
+        info: &ChainInfo,
+    ) -> Result<(), SyncError> {
         let _pause = self.prefetcher.as_ref().map(Prefetcher::pause);
         let mut rows = self.prefetcher.as_ref().and_then(Prefetcher::take_rows);
         let (limits, published) = (self.limits(), self.follow.published);
         // a few blocks are published before the disk has them
         let (shrinks, is_few) = (hashes.is_empty(), are_few(hashes.len()));
+        // a few blocks leave the chain in one commit, even if their pages exceed the cache, which writes some of them twice then
+        let is_deep = !is_shallow(tip, fork);
         // blocks that were mined while the server did not run are not observed
         let arrive_at = (is_few && published.state().mempool_in_sync).then(now);
         let mut progress = CatchUpProgress::new(fork, info.blocks, hashes.len());
+        let last = hashes.last().copied();
+        let mut batches = Pipeline::start(self.follow.node, hashes, self.follow.index.parser(), limits)?;
+
+        let before = self.chain.clone().filter(|_| tip != fork);
+        let affected =
+            self.mempool_sync.as_mut().filter(|mempool_sync| before.is_some() || mempool_sync.is_affected_by_blocks());
+        let mut pre_state = affected.map(|mempool_sync| mempool_sync.pre_block_state(before.as_deref()));
+        // a block that comes soon does not wait for a flush; but no update is under way before it comes, because that would keep
+        // earlier commits from becoming durable as long as the node does not answer
+        self.follow.index.delay_flush()?;
+        let first = match batches.next() {
+            Some(Err(error)) => {
+                progress.finish();
+                return Err(error);
+            }
+            first => first,
+        };
+
         let mut change = ChainChange::default();
         // the disconnected blocks of the commits that are not published yet
         let mut committed = 0;
-        let before = self.chain.clone();
         let mut update = self.follow.index.update()?;
         let mut record_writer =
             RecordWriter { is_enabled: self.mempool_sync.is_some(), is_started: false, fork: update.tip() };
         loop {
-            let disconnected = change.disconnect(&mut update, fork, before.as_deref()).and_then(|is_full| {
+            let disconnected = change.disconnect(&mut update, fork, before.as_deref(), is_deep).and_then(|is_full| {
                 record_writer.fork = update.tip();
                 if is_full {
                     record_writer.write(&mut self.record, &mut update, &change)?;
@@ -271,7 +306,6 @@ impl SyncLoop<'_> {
             match disconnected {
                 Ok(false) => break,
                 Ok(true) => {
-                    // not published: queries see the shorter chain only if the rest fails
                     update.commit()?;
                     committed = change.disconnected.len();
                     update = self.follow.index.update()?;
@@ -283,7 +317,6 @@ impl SyncLoop<'_> {
                 }
             }
         }
-        let before = before.filter(|_| !change.disconnected.is_empty());
         if !change.disconnected.is_empty() {
             let lowest = fork.map_or(0, |fork| fork.height.to_u32());
             info!(
@@ -293,16 +326,11 @@ impl SyncLoop<'_> {
             );
         }
 
-        let affected =
-            self.mempool_sync.as_mut().filter(|mempool_sync| before.is_some() || mempool_sync.is_affected_by_blocks());
-        let mut pre_state = affected.map(|mempool_sync| mempool_sync.pre_block_state(before.as_deref()));
-        let parser = update.parser();
         let mut since = Instant::now();
-        let last = hashes.last().copied();
         let mut result = Ok(());
         // whether the disk lacks space for as many blocks as disconnect: then nothing disconnects
         let mut lacks_space = false;
-        for batch in Pipeline::start(self.follow.node, hashes, parser, limits)? {
+        for batch in first.into_iter().chain(batches) {
             let batch = match batch {
                 Ok(_) if self.follow.node.stop().is_raised() => break,
                 Ok(batch) => batch,
@@ -314,7 +342,7 @@ impl SyncLoop<'_> {
             let fitting = blocks_that_fit(&update, &batch, &change, committed)?;
             let (batch, rest) = batch.split_at(fitting);
             if batch.is_empty() && !rest.is_empty() {
-                lacks_space = change.connected.len() < change.disconnected.len();
+                lacks_space = change.is_shorter();
                 if lacks_space || update.tip() == fork {
                     let needed = if change.disconnected.is_empty() { &rest[..1] } else { rest };
                     self.required_space = Some(update.required_space_for(needed)?);
@@ -336,7 +364,8 @@ impl SyncLoop<'_> {
             });
             // the last block is committed below, where it does not wait for the disk, however many pages it changes
             let is_last = update.tip().map(|tip| tip.hash) == last;
-            if !is_last && (since.elapsed() > COMMIT_INTERVAL || update.is_full()?) {
+            let may_commit = is_deep || !change.is_shorter();
+            if !is_last && may_commit && (since.elapsed() > COMMIT_INTERVAL || update.is_full()?) {
                 record_writer.write(&mut self.record, &mut update, &change)?;
                 update.commit()?;
                 self.publish_change(std::mem::take(&mut change))?;
@@ -354,7 +383,9 @@ impl SyncLoop<'_> {
                 break;
             }
         }
-        if (shrinks || update.tip() != fork) && !lacks_space {
+        // the node failed, and may send the rest at the next try
+        let is_cut_short = !is_deep && change.is_shorter() && update.tip().map(|tip| tip.hash) != last;
+        if shrinks || (update.tip() != fork && !lacks_space && !is_cut_short) {
             record_writer.write(&mut self.record, &mut update, &change)?;
             match self.follow.until {
                 // at the tip, clients wait for the block; disconnections must be durable, and so must a chain that ends

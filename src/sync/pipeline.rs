@@ -25,7 +25,7 @@ pub(super) struct PipelineLimits {
 }
 
 /// The blocks with these hashes, in order, in batches. It ends after the first error, which follows the blocks before
-/// it.
+/// it, if there are any.
 pub(super) struct Pipeline {
     batches: Receiver<Result<Vec<ParsedBlock>, SyncError>>,
 }
@@ -70,7 +70,8 @@ fn parse_all(
             }
             Err(error) => {
                 // a failed send means that the receiver was dropped, here and below
-                let _ = sender.send(Ok(batch)).and_then(|()| sender.send(Err(error)));
+                let sent = if batch.is_empty() { Ok(()) } else { sender.send(Ok(batch)) };
+                let _ = sent.and_then(|()| sender.send(Err(error)));
                 return;
             }
         }

@@ -13,12 +13,18 @@ use crate::view::IndexingSpeed;
 
 /// The interval between log lines.
 pub(super) const LOG_INTERVAL: Duration = Duration::from_secs(10);
-/// Fewer blocks than this are logged one by one, and do not count as catching up.
+/// Fewer blocks than this are logged one by one, do not count as catching up, and leave the chain in one commit.
 pub(super) const FEW: u32 = 12;
 
 /// Whether so many blocks are fewer than [`FEW`].
 pub(super) fn are_few(blocks: usize) -> bool {
     u32::try_from(blocks).is_ok_and(|blocks| blocks < FEW)
+}
+
+/// Whether fewer than [`FEW`] blocks are above the fork point, up to this tip.
+pub(super) fn is_shallow(tip: Option<Tip>, fork: Option<Tip>) -> bool {
+    let height = |tip: Option<Tip>| tip.map_or(0, |tip| tip.height.to_u32());
+    height(tip).saturating_sub(height(fork)) < FEW
 }
 
 /// The progress of one series of blocks.

@@ -1,4 +1,4 @@
-//! Withholds an index that lacks an announced block, so that no answer is older than an announcement.
+//! Withholds an index that lacks an announced block, so that no answer after a crash is older than an announcement.
 //!
 //! Clients receive a block before it is durable, and a crash may remove it from the index. A client that saw a
 //! confirmed payment must not see it unconfirmed after a restart. So if the index lacks the newest announced block, it
@@ -13,6 +13,9 @@
 //! Only in this case do queries depend on the node. The server waits for a node that is behind, as after a crash of its
 //! own, but not without a bound, since the node may be on another chain. [`SyncState::abandoned_block`] shows
 //! the block until the index reaches its height; the next start does not wait for it.
+//!
+//! A block that a reorganisation disconnected is not lost. It leaves the index in the commit of the blocks that replace it, unless
+//! the reorganisation is deep (`advance.rs`): after a crash in the middle of that the shorter chain is shown.
 
 use std::time::{Duration, Instant};
 

@@ -73,14 +73,28 @@ impl FlushState {
 impl Index {
     /// Makes all commits durable after a short delay, on a thread of its own. An update that begins before the flush
     /// cancels it, and its durable commit or the next flush replaces it; if it is dropped, the flush is started again. An
-    /// update that begins later waits for it. Apart from the time that updates are under way, no commit waits longer than a
-    /// second for its flush.
+    /// update that begins later waits for it. Apart from [delays](Index::delay_flush) and the time that updates are under way, no
+    /// commit waits longer than a second for its flush.
     ///
     /// Errors: those of the previous flush, as [`super::super::Update::commit`].
     pub fn flush_soon(&mut self) -> Result<(), IndexError> {
+        let is_recent = self.flushing.non_durable_since.is_some_and(|since| since.elapsed() < DELAY);
+        self.flush_after(if is_recent { DELAY } else { Duration::ZERO })
+    }
+
+    /// Delays a flush that has not begun, because an update that is about to begin would wait for it. Without an update all
+    /// commits become durable after the delay.
+    ///
+    /// Errors: as [`Index::flush_soon`].
+    pub fn delay_flush(&mut self) -> Result<(), IndexError> {
+        self.flush_after(DELAY)
+    }
+
+    fn flush_after(&mut self, delay: Duration) -> Result<(), IndexError> {
         self.flushing.finish()?;
-        let Some(since) = self.flushing.non_durable_since else { return Ok(()) };
-        let delay = if since.elapsed() < DELAY { DELAY } else { Duration::ZERO };
+        if self.flushing.non_durable_since.is_none() {
+            return Ok(());
+        }
         let ((cancel, cancelled), database) = (mpsc::channel(), Arc::clone(&self.database));
         let write = move || match cancelled.recv_timeout(delay) {
             Err(RecvTimeoutError::Timeout) => commit_empty(&database).map(|()| FlushEnd::Flushed),

@@ -137,27 +137,27 @@ fn removals_in_a_reorg_are_not_reported_as_returned() {
 #[test]
 fn a_reorg_in_many_commits_is_one_record_up_to_the_old_height() {
     let (sim, coins) = quiet();
-    // the cache is so small that every block is a commit
+    // the cache is so small that every disconnected block is a commit, as there are many
     let following = Following::with_options(&sim, How { cache_bytes: 1 << 14, ..How::default() });
     let [returns, moves, lost] = [0, 1, 2].map(|coin| send(&sim, &pay(&coins[coin], 5)));
     mine(&sim);
-    sim.with(|world| (0..5).try_for_each(|_| world.mine(Mining::default()).map(drop))).unwrap().unwrap();
+    sim.with(|world| (0..12).try_for_each(|_| world.mine(Mining::default()).map(drop))).unwrap().unwrap();
     let before = following.assert_catches_up(&sim);
-    let left: Vec<_> = (before.tip.height.to_u32() - 5..=before.tip.height.to_u32()).rev().collect();
+    let left: Vec<_> = (before.tip.height.to_u32() - 12..=before.tip.height.to_u32()).rev().collect();
     let left: Vec<_> = left.into_iter().map(|height| before.chain.block_hash(height.into()).unwrap()).collect();
     // the transaction that moves is in a block of a later commit
     let other = pay(&coins[2], 9);
     let branch = vec![vec![], vec![other.clone()], vec![], vec![], vec![], vec![], vec![pay(&coins[1], 5)]];
-    sim.with(|world| world.reorg(6, 9, branch, &Mining::default())).unwrap().unwrap();
+    sim.with(|world| world.reorg(13, 16, branch, &Mining::default())).unwrap().unwrap();
     let head = following.assert_catches_up(&sim);
     let (record, outcome) = finished(&following);
     assert_eq!((record.disconnected.clone(), record.fork.height.to_u32()), (left.clone(), 120));
-    let joined: Vec<_> = (121..=129_u32).map(|height| head.chain.block_hash(height.into()).unwrap()).collect();
-    assert!(record.connected.len() >= 6, "the record does not reach the old height: {}", record.connected.len());
+    let joined: Vec<_> = (121..=136_u32).map(|height| head.chain.block_hash(height.into()).unwrap()).collect();
+    assert!(record.connected.len() >= 13, "the record does not reach the old height: {}", record.connected.len());
     assert_eq!(record.connected[..], joined[..record.connected.len()]);
     assert_eq!((outcome.returned, outcome.is_whole), (vec![returns], true));
     let died: Vec<_> = outcome.died.into_iter().map(|dead| (dead.txid, dead.block, dead.conflicting)).collect();
-    assert_eq!(died, [(lost, left[5], vec![other.compute_txid()])]);
+    assert_eq!(died, [(lost, left[12], vec![other.compute_txid()])]);
     assert!(!head.chain.positions(&moves).unwrap().is_empty());
     following.stop();
 }

@@ -158,7 +158,8 @@ fn tip(height: u32, hash: BlockHash) -> Value {
     json!({ "height": height, "hash": hash.to_string() })
 }
 
-fn height_in(directory: &Path) -> u32 {
+/// The height of the index in this directory as the disk has it.
+pub(super) fn height_in(directory: &Path) -> u32 {
     // opened as a copy, or it would be closed cleanly
     let copy = tempfile::tempdir().unwrap();
     let path = copy.path().join("index.redb");

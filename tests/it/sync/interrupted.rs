@@ -1,22 +1,29 @@
-//! A node that fails while blocks are followed: what is published stays equal to the index.
+//! A node that fails while blocks are followed: what is published stays equal to the index, a shallow reorganisation shows no shorter
+//! chain, and what was announced becomes durable.
 
 use std::error::Error;
 use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
 
-use bitcoin::{Block, BlockHash};
+use bitcoin::{Block, BlockHash, Network};
 use btcgraph::chain::Height;
 use btcgraph::index::{Index, IndexError, IndexOptions, RawBlocks, Tip};
 use btcgraph::live::{ChainEvent, Event, Live};
 use btcgraph::mempool::MempoolLimits;
-use btcgraph::sim::SimChain;
-use btcgraph::sync::{Follow, FreezeBounds, PersistentMempool, SyncError, Wake, run};
+use btcgraph::node::{Auth, Node, NodeOptions, StopFlag};
+use btcgraph::sim::{SimChain, SimNode, SimNodeOptions, World};
+use btcgraph::sync::{Follow, FreezeBounds, PersistentMempool, SyncError, Until, Wake, run};
 use btcgraph::view::Published;
 
+use super::announced::height_in;
 use super::freezing::{FrozenFollower, hostile_chain};
+use crate::support::bitcoind::wait_for;
 use crate::support::following;
 use crate::support::frozen::BlockBytes;
 use crate::support::indexed::{Indexed, options};
 
+const PATIENCE: Duration = Duration::from_mins(1);
 /// The height of the first chain, of which the five newest blocks are live.
 const TIP: u32 = 120;
 const BOUNDS: FreezeBounds = FreezeBounds { depth: 5, every: 20 };
@@ -85,6 +92,11 @@ impl Reorganised {
         assert_eq!(Some(tip), self.followed.indexed.index.snapshot().unwrap().tip());
         tip
     }
+
+    /// The tip of the first chain.
+    fn first_tip(&self) -> Tip {
+        Tip { height: TIP.into(), hash: self.blocks.last().unwrap().block_hash() }
+    }
 }
 
 /// The heights of disconnected and connected blocks.
@@ -122,4 +134,98 @@ fn what_a_deep_reorg_committed_before_it_failed_is_published() {
     let recorded = head.chain.reorgs(0..u64::MAX).unwrap().flat_map(|row| row.unwrap().1.disconnected);
     let left: Vec<_> = stage.blocks[106..].iter().rev().map(|block| block.block_hash()).collect();
     assert_eq!(recorded.collect::<Vec<_>>(), left);
+}
+
+#[test]
+fn a_shallow_reorg_that_fails_changes_nothing() {
+    let mut stage = Reorganised::by(8, Some(114));
+    let mut events = stage.live.subscribe();
+    let mut received = || changes(std::iter::from_fn(|| events.try_recv().ok()));
+    assert_unavailable(stage.try_to_follow());
+    assert_eq!(stage.tip(), stage.first_tip());
+    assert_eq!(received(), (Vec::new(), Vec::new()));
+
+    *stage.lacking.missing.lock().unwrap() = None;
+    stage.try_to_follow().unwrap();
+    assert_eq!(received(), ((113..=TIP).rev().collect(), (113..=TIP + 2).collect()));
+}
+
+/// A client that retries for so long.
+fn client(sim: &SimNode, patience: Duration) -> Node {
+    let auth = Auth::UserPassword { user: "user".into(), password: "password".into() };
+    let mut options = NodeOptions::new(Network::Regtest, sim.url(), auth);
+    options.retry.patience = patience;
+    Node::connect(options).unwrap()
+}
+
+/// Whether the node sends blocks.
+fn serve_blocks(sim: &SimNode, is_serving: bool) {
+    for method in ["block", "getblock"] {
+        sim.override_response(method, (!is_serving).then_some((503, "Work queue depth exceeded")));
+    }
+}
+
+#[test]
+fn a_block_is_not_disconnected_before_another_is_there() {
+    let mut stage = Reorganised::by(1, None);
+    stage.followed.node = client(&stage.followed.sim, Duration::ZERO);
+    let mut events = stage.live.subscribe();
+    serve_blocks(&stage.followed.sim, false);
+    let error = stage.try_to_follow().unwrap_err();
+    assert!(matches!(error, SyncError::Node(_)), "{error}");
+    assert_eq!(stage.tip(), stage.first_tip());
+    // nor is it after a crash
+    stage.followed.restart();
+    assert_eq!(stage.tip(), stage.first_tip());
+
+    serve_blocks(&stage.followed.sim, true);
+    stage.try_to_follow().unwrap();
+    let received = changes(std::iter::from_fn(|| events.try_recv().ok()));
+    assert_eq!(received, (vec![TIP], (TIP..=TIP + 2).collect()));
+}
+
+/// Raises the flag when the test ends, also if it fails.
+struct RaisedAtTheEnd<'f>(&'f StopFlag);
+
+impl Drop for RaisedAtTheEnd<'_> {
+    fn drop(&mut self) {
+        self.0.raise();
+    }
+}
+
+#[test]
+fn a_block_becomes_durable_while_the_next_one_is_awaited() {
+    let mut chain = SimChain::new(84);
+    chain.mine_empty(20).unwrap();
+    let sim = SimNode::start(Arc::new(Mutex::new(World::new(chain))), SimNodeOptions::default()).unwrap();
+    let mine = || drop(sim.with(|world| world.change_chain(|chain| chain.mine(Vec::new()))).unwrap().unwrap());
+    let Indexed { mut index, directory } = Indexed::empty();
+    let (published, live, wake, stop) = (Published::default(), Live::default(), Wake::default(), StopFlag::new());
+    // it is asked again and again for longer than the test waits
+    let node = client(&sim, 10 * PATIENCE).with_stop(stop.clone());
+    let tip = || published.head().map(|head| head.tip.height.to_u32());
+    let wait_for_tip = |height| wait_for("the tip", PATIENCE, || (tip() == Some(height)).then_some(()));
+    thread::scope(|scope| {
+        let _stops = RaisedAtTheEnd(&stop);
+        let running = scope.spawn(|| {
+            let follow = following::follow(&node, &mut index, &published, &live, &wake);
+            // the next block is there before the one before is durable
+            run(Follow { until: Until::Stopped, poll: Duration::from_millis(10), ..follow })
+        });
+        wait_for_tip(20);
+        mine();
+        wait_for_tip(21);
+        serve_blocks(&sim, false);
+        let requests = sim.calls("block");
+        mine();
+        wait_for("the request for the block", PATIENCE, || (sim.calls("block") > requests).then_some(()));
+        wait_for("the disk to have the block before it", PATIENCE, || {
+            (height_in(directory.path()) == 21).then_some(())
+        });
+        assert_eq!(tip(), Some(21));
+        serve_blocks(&sim, true);
+        wait_for_tip(22);
+        stop.raise();
+        running.join().unwrap().unwrap();
+    });
 }
