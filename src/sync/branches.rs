@@ -259,13 +259,26 @@ impl SyncLoop<'_> {
         let Some((fork, branch)) = self.path_to_fork(&chain, hash)? else { return Ok(Some(Vec::new())) };
         drop(chain);
         let node = self.follow.node;
+        let is_in_time =
+            || if node.stop().is_raised() { Err(NodeError::Stopped) } else { Ok(began.elapsed() < TIME_LIMIT) };
+        // fetched before the update, because no earlier commit becomes durable while one is under way
+        let mut bodies = Vec::new();
+        for hash in branch {
+            if !is_in_time()? {
+                return Ok(None);
+            }
+            match node.block(&hash) {
+                Ok(bytes) => bodies.push((hash, bytes)),
+                Err(NodeError::BlockNotFound { .. } | NodeError::Pruned { .. }) => break,
+                Err(error) => return Err(error.into()),
+            }
+        }
+        if bodies.is_empty() {
+            return Ok(Some(Vec::new()));
+        }
         let mut dropped = self.follow.index.update()?;
         let goes_on = |dropped: &Update<'_>, more: &[ParsedBlock]| -> Result<bool, SyncError> {
-            if node.stop().is_raised() {
-                return Err(NodeError::Stopped.into());
-            }
-            let is_in_time = began.elapsed() < TIME_LIMIT;
-            Ok(is_in_time && !dropped.is_full()? && dropped.required_space_for(more)?.is_free())
+            Ok(is_in_time()? && !dropped.is_full()? && dropped.required_space_for(more)?.is_free())
         };
         while dropped.tip() != Some(fork) {
             if !goes_on(&dropped, &[])? || dropped.disconnect()?.is_none() {
@@ -273,12 +286,7 @@ impl SyncLoop<'_> {
             }
         }
         let (parser, mut height, mut blocks) = (dropped.parser(), fork.height, Vec::new());
-        for hash in branch {
-            let bytes = match node.block(&hash) {
-                Ok(bytes) => bytes,
-                Err(NodeError::BlockNotFound { .. } | NodeError::Pruned { .. }) => break,
-                Err(error) => return Err(error.into()),
-            };
+        for (hash, bytes) in bodies {
             let block = parser.parse(hash, bytes)?;
             if !goes_on(&dropped, std::slice::from_ref(&block))? {
                 return Ok(None);
