@@ -12,6 +12,7 @@ use super::error::SyncError;
 use super::follow::{Follow, RoundOutcome, SyncLoop, Until};
 use super::fork::{fork_point, refuse_to_shrink, skip_common};
 use super::freeze::CATCH_UP_SLICE;
+use super::import::check_kept;
 use super::mempool::{PreBlockState, now};
 use super::pipeline::{Pipeline, PipelineLimits};
 use super::prefetch::Prefetcher;
@@ -204,18 +205,15 @@ impl SyncLoop<'_> {
             self.release_if_invalid(tip)?;
             return Ok(RoundOutcome::InSync);
         }
-        if tip.is_none()
-            && let Some(kept_from) = info.prune_height.filter(|kept_from| *kept_from > Height::GENESIS)
-        {
-            return Err(SyncError::BlocksPruned { kept_from });
-        }
-        if tip.is_none()
-            && let Some(freezing) = self.follow.freezing.clone()
-            && let Some(last) = freezing.bounds.due(info.blocks, None)
-        {
-            drop(chain);
-            self.import(&freezing, last, info.size_on_disk)?;
-            return Ok(RoundOutcome::Progressed);
+        if tip.is_none() {
+            if let Some(freezing) = self.follow.freezing.clone()
+                && let Some(last) = freezing.bounds.due(info.blocks, None)
+            {
+                drop(chain);
+                self.import(&freezing, last, &info)?;
+                return Ok(RoundOutcome::Progressed);
+            }
+            check_kept(&info, Height::GENESIS)?;
         }
         let mut fork = fork_point(node, &chain)?;
         let mut hashes = self.hashes_after(fork, &info)?;

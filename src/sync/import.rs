@@ -12,15 +12,26 @@ use super::freeze::Freezing;
 use super::import_progress::BulkImportProgress;
 use crate::chain::{Height, network, wide};
 use crate::index::{FreshStart, Import, ImportEstimate, ImportOptions, Index, IndexError, RawStorage, Tip};
-use crate::node::{BlockSource, BlockSourceStatus, NodeError};
+use crate::node::{BlockSource, BlockSourceStatus, ChainInfo, NodeError};
 use crate::view::SyncState;
 
+/// Checks that the node has kept all blocks from this height on.
+///
+/// Errors: [`SyncError::BlocksPruned`].
+pub(super) fn check_kept(info: &ChainInfo, next: Height) -> Result<(), SyncError> {
+    match info.prune_height {
+        Some(kept_from) if kept_from > next => Err(SyncError::BlocksPruned { kept_from }),
+        _ => Ok(()),
+    }
+}
+
 impl SyncLoop<'_> {
-    /// Imports the blocks up to this height into the empty index. An import that was interrupted is continued. The node's blocks
-    /// and undo data have `node_bytes` bytes.
+    /// Imports the blocks up to this height into the empty index. An import that was interrupted is continued. `info` is the state
+    /// of the node's chain.
     ///
-    /// Errors: the node fails; [`IndexError::ImportSpace`], `ImportMemory`; the index cannot be written; the service stops.
-    pub(super) fn import(&mut self, freezing: &Freezing, last: Height, node_bytes: u64) -> Result<(), SyncError> {
+    /// Errors: the node fails; [`SyncError::BlocksPruned`] if the import needs more blocks than the node has;
+    /// [`IndexError::ImportSpace`], `ImportMemory`; the index cannot be written; the service stops.
+    pub(super) fn import(&mut self, freezing: &Freezing, last: Height, info: &ChainInfo) -> Result<(), SyncError> {
         let node = self.follow.node;
         let building = self.follow.index.building_path();
         match self.follow.index.last_block_of(&building) {
@@ -40,16 +51,19 @@ impl SyncLoop<'_> {
             // there is none, or it is not complete
             Err(_) => {}
         }
+        if !building.exists() {
+            check_kept(info, Height::GENESIS)?;
+        }
         let hashes = node.active_hashes(last)?;
         let count = hashes.len();
         let mut progress = BulkImportProgress::new(count);
         let source =
             BlockSource::choose(node, freezing.blocks_dir.as_deref(), hashes, &mut |scan| progress.scanned(scan))?;
         // with undo data the estimate is a seventh too large
-        let raw_bytes = source.bytes().unwrap_or(node_bytes);
+        let raw_bytes = source.bytes().unwrap_or(info.size_on_disk);
         let raw = (wide(count), raw_bytes);
         let options = self.import_options(freezing, source.transactions()?, raw, &source.status())?;
-        let mut import = self.begin_import(&options)?;
+        let mut import = self.begin_import(&options, info)?;
         if !import.has_all_blocks() {
             let read = self.read_blocks(&mut import, &source, freezing, &mut progress);
             if read.is_err() {
@@ -82,17 +96,23 @@ impl SyncLoop<'_> {
     }
 
     /// An import at the newest checkpoint, if the chain of the node has all its blocks.
-    fn begin_import(&self, options: &ImportOptions) -> Result<Import, SyncError> {
+    ///
+    /// Errors: [`SyncError::BlocksPruned`] if it needs blocks that the node has deleted. A checkpoint stays for another node.
+    fn begin_import(&self, options: &ImportOptions, info: &ChainInfo) -> Result<Import, SyncError> {
         let import = Import::begin(options.clone())?;
         match import.fresh_start() {
             None | Some(FreshStart::NoCheckpoint) => {}
             Some(reason) => warn!(%reason, "the import that was interrupted starts again"),
+        }
+        if !import.has_all_blocks() {
+            check_kept(info, import.next_height())?;
         }
         let Some(tip) = import.tip() else { return Ok(import) };
         if self.follow.node.block_hash(tip.height)? == Some(tip.hash) {
             info!(height = %tip.height, "continuing the import that was interrupted");
             return Ok(import);
         }
+        check_kept(info, Height::GENESIS)?;
         warn!(height = %tip.height, hash = %tip.hash, "the node disconnected a block of the import that was interrupted: it starts again");
         drop(import);
         Import::discard(options)?;

@@ -3,20 +3,29 @@
 
 use std::ffi::OsString;
 use std::fs::{self, OpenOptions};
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
+use btcgraph::chain::Height;
+use btcgraph::index::{Import, ImportOptions, ImportPhase, IndexError, RawStorage};
 use btcgraph::sim::blkfile::BlockFiles;
-use btcgraph::sim::{SimChain, SimNode, SimNodeOptions, World};
+use btcgraph::sim::{Hostile, SimChain, SimNode, SimNodeOptions, World};
+use btcgraph::sync::FreezeBounds;
 use serde_json::json;
 
+use crate::index::generations::serialized;
 use crate::node::block_source::{SCATTERED, chain_of};
+use crate::support::agree::assert_agrees;
 use crate::support::bitcoind::{RealNode, wait_for};
 use crate::support::gate::Gate;
+use crate::support::indexed::Indexed;
+use crate::support::model::Model;
 use crate::support::program::{btcgraph, login, run};
 use crate::sync::faults::may_mount;
+use crate::sync::freezing::FrozenFollower;
 
 const PATIENCE: Duration = Duration::from_mins(1);
 
@@ -289,4 +298,49 @@ fn an_import_from_a_node_that_prunes_continues_with_another() {
     let mut verify = btcgraph(directory.path(), &["verify", "--blocks", "5"]);
     let verdict = ends(verify.args(login(&whole)), 0);
     assert!(verdict.contains("everything agrees"), "{verdict}");
+}
+
+/// It was killed between its last block and the end; the node deleted blocks before the next start.
+#[test]
+fn an_import_that_has_all_blocks_ends_after_the_node_pruned() {
+    let (mut chain, mut hostile) = (SimChain::new(86).keeping(60), Hostile::new(86));
+    for _ in 0..50 {
+        hostile.mine(&mut chain).unwrap();
+    }
+    let mut blocks: Vec<_> = chain.active_blocks().cloned().collect();
+    let mut followed = FrozenFollower::start(chain, FreezeBounds { depth: 5, every: 20 });
+    for _ in 0..100 {
+        let mined = followed.sim.with(|world| world.change_chain(|chain| hostile.mine(chain)));
+        blocks.push(mined.unwrap().unwrap());
+    }
+    assert!(followed.node.chain_info().unwrap().prune_height > Some(Height::GENESIS));
+    let imported = serialized(&blocks[..blocks.len() - 5]);
+    for interrupted_in in [Some(ImportPhase::Outputs), None] {
+        followed.indexed = Indexed::empty();
+        let Indexed { index, directory } = &mut followed.indexed;
+        index.set_raw_storage(RawStorage::Index).unwrap();
+        // a checkpoint as often as possible
+        let options = ImportOptions {
+            checkpoint_interval: Duration::ZERO,
+            raw_files: Some(index.raw_files()),
+            ..index.import_options(directory.path().join("temporary/import-regtest"), 1 << 20, 1, 30_000)
+        };
+        let mut import = Import::begin(options.clone()).unwrap();
+        import.push(&imported).unwrap();
+        let finished = import.finish(&mut |progress| match interrupted_in {
+            Some(phase) if phase == progress.phase => ControlFlow::Break(()),
+            _ => ControlFlow::Continue(()),
+        });
+        if interrupted_in.is_some() {
+            assert!(matches!(finished, Err(IndexError::Interrupted)));
+            assert!(Import::begin(options).unwrap().has_all_blocks());
+        } else {
+            assert!(finished.unwrap().is_some());
+        }
+        followed.restart();
+        followed.catch_up();
+        let snapshot = followed.indexed.index.snapshot().unwrap();
+        assert_eq!(snapshot.raw_progress(Height::GENESIS).unwrap().first_missing, None);
+        assert_agrees(&snapshot, &Model::of(blocks.iter().map(AsRef::as_ref)));
+    }
 }
