@@ -54,8 +54,8 @@ pub enum SyncError {
     DiskShortage(DiskShortage),
     /// The setting asks to store the bytes of frozen blocks in a node that deletes them.
     #[error(
-        "index.raw_transactions is `node`, but the node prunes and would delete the bytes of frozen blocks. Set it to `index` \
-         or `auto`, with which btcgraph stores copies of them, or follow a node that does not prune"
+        "index.raw_transactions is `node`, but the node prunes and would delete the bytes of frozen blocks. Set it to `index`, \
+         with which btcgraph stores copies of them, or follow a node that does not prune"
     )]
     NodePrunes,
     /// An empty index needs blocks that the node has deleted.

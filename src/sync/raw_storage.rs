@@ -19,6 +19,9 @@ use crate::node::ChainInfo;
 
 /// What a failure to move bytes means.
 const CANNOT_MOVE: &str = "cannot move the bytes of frozen blocks to where index.raw_transactions says";
+/// Why copies stay although the node is to have the bytes.
+const KEEPS_COPIES: &str = "the node prunes, so the raw files of the index stay: set index.raw_transactions to `index`, or follow \
+                            a node that does not prune";
 /// The longest time between two records of the progress.
 const STEP_TIME: Duration = Duration::from_secs(10);
 /// The most blocks between two records of the progress.
@@ -37,6 +40,8 @@ pub(super) struct RawMover {
     pub(super) storage: Option<RawStorage>,
     /// The lowest height from which the node has all blocks.
     kept_from: Height,
+    /// Whether the node deletes old blocks.
+    is_node_pruning: bool,
     job: Option<BackgroundJob<RawStep>>,
     pub(super) retry: Retry,
     /// When a line about the progress was logged last; `None` if nothing is under way.
@@ -77,6 +82,7 @@ impl SyncLoop<'_> {
     /// Errors: [`SyncError::NodePrunes`]; the index cannot be read or written.
     pub(super) fn choose_raw_storage(&mut self, info: &ChainInfo) -> Result<(), SyncError> {
         self.raw_mover.kept_from = info.prune_height.unwrap_or_default();
+        self.raw_mover.is_node_pruning = info.pruned;
         let Some(freezing) = self.follow.freezing.as_ref().filter(|_| self.raw_mover.storage.is_none()) else {
             return Ok(());
         };
@@ -88,10 +94,12 @@ impl SyncLoop<'_> {
             None if info.pruned && !has_frozen => RawStorage::Index,
             None => RawStorage::Node,
         };
+        // an earlier choice of the node stays, unless there are copies that it would remove
+        let takes_effect = recorded != Some(chosen) || self.follow.index.raw_files().bytes() > 0;
+        if wanted == Some(RawStorage::Node) && info.pruned && takes_effect {
+            return Err(SyncError::NodePrunes);
+        }
         if recorded != Some(chosen) {
-            if wanted == Some(RawStorage::Node) && info.pruned {
-                return Err(SyncError::NodePrunes);
-            }
             self.follow.index.set_raw_storage(chosen)?;
         }
         info!(
@@ -182,9 +190,18 @@ impl SyncLoop<'_> {
             self.raw_mover.is_tidy = true;
             return Ok(());
         }
-        let from = index.read_back_block()?.map_or(Height::GENESIS, Height::next);
-        let frozen = chain.frozen().filter(|frozen| from <= frozen.height);
+        let read_back = index.read_back_block()?;
         let progress = chain.raw_progress(Height::GENESIS)?;
+        if self.raw_mover.is_node_pruning && progress.stored_bytes > 0 {
+            // it may have deleted since what was read back, which is read again once a node does not prune
+            if read_back.is_some() {
+                index.set_raw_storage(RawStorage::Node)?;
+            }
+            self.raw_mover.retry.postpone(&KEEPS_COPIES, CANNOT_MOVE);
+            return Ok(());
+        }
+        let from = read_back.map_or(Height::GENESIS, Height::next);
+        let frozen = chain.frozen().filter(|frozen| from <= frozen.height);
         let Some(frozen) = frozen.filter(|_| progress.stored_bytes > 0) else {
             index.remove_raw_files()?;
             self.raw_mover.is_tidy = true;

@@ -181,7 +181,8 @@ impl RawFiles {
     }
 
     /// The bytes of all named blocks.
-    pub(in crate::index) fn bytes(&self) -> u64 {
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
         self.named().bytes
     }
 

@@ -12,7 +12,7 @@ use bitcoin::Block;
 use bitcoin::consensus::encode::serialize_hex;
 use bitcoin::consensus::serialize;
 use btcgraph::chain::Height;
-use btcgraph::index::{ImportOptions, Index, IndexError, IndexOptions, RawFiles, RawStorage, TxNum};
+use btcgraph::index::{ImportOptions, Index, IndexError, IndexOptions, RawFiles, RawStorage, Tip, TxNum};
 use btcgraph::sim::{Hostile, Rng, SimChain};
 use btcgraph::sync::{FreezeBounds, SyncError};
 use serde_json::{Value, json};
@@ -292,6 +292,34 @@ fn a_node_that_prunes_is_followed_with_copies_of_its_blocks() {
     let error = followed.try_to_catch_up().unwrap_err();
     assert!(matches!(error, SyncError::BlocksPruned { kept_from } if Some(kept_from) == info.prune_height), "{error}");
     assert_eq!(followed.indexed.index.raw_storage().unwrap(), Some(RawStorage::Index));
+}
+
+#[test]
+fn raw_files_stay_when_the_node_begins_to_prune() {
+    let (mut chain, mut hostile) = (SimChain::new(82).keeping(155), Hostile::new(82));
+    for _ in 0..150 {
+        hostile.mine(&mut chain).unwrap();
+    }
+    let mut followed = follower(chain, Some(RawStorage::Index));
+    followed.catch_up();
+    let half = Tip { height: 70.into(), hash: followed.blocks()[70].block_hash() };
+    followed.indexed.index.set_raw_storage(RawStorage::Node).unwrap();
+    followed.indexed.index.record_read_back(half).unwrap();
+    mine(&followed, &mut hostile, 50);
+    assert_eq!(followed.node.chain_info().unwrap().prune_height, Some(Height::from(46)));
+
+    // the blocks above are read back from the node, those below are here alone
+    followed.restart();
+    followed.raw_transactions = None;
+    followed.catch_up();
+    assert!(!raw_files(followed.indexed.directory.path()).is_empty());
+    let index = &followed.indexed.index;
+    assert!(index.snapshot().unwrap().transaction(TxNum(5)).is_ok());
+    assert_eq!(index.read_back_block().unwrap(), None, "another node may lack what this one returned");
+    followed.restart();
+    followed.raw_transactions = Some(RawStorage::Node);
+    let error = followed.try_to_catch_up().unwrap_err();
+    assert!(matches!(error, SyncError::NodePrunes), "{error}");
 }
 
 fn submit(real: &RealNode, blocks: &[Arc<Block>]) {
