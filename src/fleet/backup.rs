@@ -9,7 +9,8 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use bitcoin::BlockHash;
@@ -18,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::error::FleetError;
 use super::files::{copy_file, flush, lock, write_whole};
+use super::names::ContentHash;
 use super::progress::TransferProgress;
 
 /// The format of the list.
@@ -29,6 +31,8 @@ pub(super) const FROZEN: &str = "index.frozen";
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BackupSource {
+    /// The file of the index.
+    pub index: PathBuf,
     /// The network, as the settings spell it.
     pub network: String,
     /// The height and the hash of the tip, `None` in an empty index.
@@ -100,11 +104,63 @@ fn is_file_name(name: &str) -> bool {
     !name.starts_with('.') && !name.is_empty() && name.bytes().all(is_plain)
 }
 
+/// Whether it names a copy of the live tables.
+fn is_copy_of_live_tables(name: &str) -> bool {
+    let sum = name.strip_prefix("index-").and_then(|rest| rest.strip_suffix(".redb"));
+    sum.is_some_and(|sum| sum.parse::<ContentHash>().is_ok())
+}
+
+/// Refuses a directory in which a backup would mix with the files of this index.
+///
+/// Errors: [`FleetError::Backup`]; a path cannot be resolved.
+pub fn check_backup_directory(index: &Path, to: &Path) -> Result<(), FleetError> {
+    let resolved = |path: &Path| resolve(path).map_err(FleetError::of_file("resolve", path));
+    let own = resolved(index.parent().unwrap_or(index))?;
+    // it may be a link to another disk
+    let own_frozen = resolved(&index.with_extension("frozen"))?;
+    for directory in [to.to_path_buf(), to.join(FROZEN)] {
+        let directory = resolved(&directory)?;
+        let is_own = match directory.strip_prefix(&own) {
+            // all that is named `index.…` beside an index belongs to it
+            Ok(below) => below
+                .components()
+                .next()
+                .is_none_or(|first| first.as_os_str().as_encoded_bytes().starts_with(b"index.")),
+            Err(_) => directory.starts_with(&own_frozen),
+        };
+        if is_own {
+            let index = index.display();
+            let reason = format!(
+                "the files of the index {index} are in it; set --to to another directory, best on another disk"
+            );
+            return Err(FleetError::Backup { path: to.to_path_buf(), reason });
+        }
+    }
+    Ok(())
+}
+
+/// The path without links and `..`, as far as it exists.
+fn resolve(path: &Path) -> io::Result<PathBuf> {
+    let mut resolved = PathBuf::new();
+    for component in std::path::absolute(path)?.components() {
+        if component == Component::ParentDir {
+            resolved.pop();
+            continue;
+        }
+        resolved.push(component);
+        if let Ok(real) = fs::canonicalize(&resolved) {
+            resolved = real;
+        }
+    }
+    Ok(resolved)
+}
+
 /// Writes a backup of these files to a directory, or brings the one up to date that is there. Blocks.
 ///
-/// Errors: [`FleetError::Backup`] if the directory has one of another network; a file cannot be read or written;
-/// [`FleetError::Stopped`]. The backup before stays whole.
+/// Errors: [`FleetError::Backup`] if the directory has one of another network, or is one of the index; a file cannot be read
+/// or written; [`FleetError::Stopped`]. The backup before stays whole.
 pub fn back_up(source: &BackupSource, to: &Path, stop: &CancellationToken) -> Result<BackupOutcome, FleetError> {
+    check_backup_directory(&source.index, to)?;
     let frozen = to.join(FROZEN);
     fs::create_dir_all(&frozen).map_err(FleetError::of_file("make the directory", &frozen))?;
     let _lock = lock(to)?;
@@ -162,26 +218,98 @@ pub fn back_up(source: &BackupSource, to: &Path, stop: &CancellationToken) -> Re
         serde_json::to_vec_pretty(&list).map_err(|error| FleetError::of_file("write", &path)(error.into()))?;
     write_whole(&path, &content)?;
     flush(to)?;
-    remove_unlisted(to, &list);
+    remove_unlisted(to, known.keys(), &list);
     Ok(outcome)
 }
 
-/// Removes files of the backup before. What cannot be removed stays, and does no harm.
-fn remove_unlisted(to: &Path, list: &BackupList) {
-    let is_listed = |name: &str| list.index.name == name || list.frozen.iter().any(|file| file.name == name);
-    for directory in [to.to_path_buf(), to.join(FROZEN)] {
-        for entry in fs::read_dir(&directory).into_iter().flatten().flatten() {
-            let name = entry.file_name().to_string_lossy().into_owned();
-            if entry.path().extension().is_some_and(|extension| extension == "redb") && !is_listed(&name) {
-                let _ = fs::remove_file(entry.path());
-            }
+/// Removes what only backups before have: these files of `index.frozen`, and copies of the live tables. Other files are not of
+/// a backup, and stay. What cannot be removed stays, too, and does no harm.
+fn remove_unlisted<'n>(to: &Path, frozen_before: impl Iterator<Item = &'n String>, list: &BackupList) {
+    for entry in fs::read_dir(to).into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if is_copy_of_live_tables(&name) && name != list.index.name {
+            let _ = fs::remove_file(entry.path());
         }
+    }
+    for name in frozen_before.filter(|name| list.frozen.iter().all(|file| file.name != **name)) {
+        let _ = fs::remove_file(to.join(FROZEN).join(name));
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// An index in a directory, whose generations have their names as content.
+    fn index_in(directory: &Path, generations: &[&str]) -> BackupSource {
+        let (index, frozen) = (directory.join("index.redb"), directory.join(FROZEN));
+        fs::create_dir_all(&frozen).unwrap();
+        let copy = index.with_extension("copying");
+        fs::write(&index, "index").unwrap();
+        fs::write(&copy, generations.concat()).unwrap();
+        let generations: Vec<_> = generations.iter().map(|name| frozen.join(name)).collect();
+        for path in &generations {
+            fs::write(path, path.file_name().unwrap().as_encoded_bytes()).unwrap();
+        }
+        BackupSource { index, network: "regtest".to_owned(), tip: None, copy, generations, optional: Vec::new() }
+    }
+
+    fn names_in(directory: &Path) -> Vec<String> {
+        let entries = fs::read_dir(directory).unwrap();
+        let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn only_files_of_the_backup_before_are_removed() {
+        let (own, backup) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let (to, frozen) = (backup.path(), backup.path().join(FROZEN));
+        fs::create_dir(&frozen).unwrap();
+        for path in [to.join("index.redb"), to.join("x.redb"), frozen.join("x.redb"), frozen.join("0-9-cd-1.redb")] {
+            fs::write(path, "by hand").unwrap();
+        }
+        let copies = || names_in(to).into_iter().filter(|name| is_copy_of_live_tables(name)).collect::<Vec<_>>();
+        let mut before = Vec::new();
+        for generations in [["0-9-ab-1.redb", "10-19-ab-1.redb"], ["0-9-ab-1.redb", "10-19-ab-2.redb"]] {
+            let source = index_in(own.path(), &generations);
+            back_up(&source, to, &CancellationToken::new()).unwrap();
+            assert_eq!(
+                names_in(&frozen),
+                [&["0-9-ab-1.redb", "0-9-cd-1.redb"], &generations[1..], &["x.redb"]].concat()
+            );
+            assert!(["index.redb", "x.redb"].iter().all(|name| to.join(name).exists()));
+            assert!(copies().len() == 1 && copies() != before, "{:?}", copies());
+            before = copies();
+        }
+    }
+
+    #[test]
+    fn directories_with_files_of_the_index_are_refused() {
+        let own = tempfile::tempdir().unwrap();
+        let source = index_in(own.path(), &["0-9-ab-1.redb"]);
+        let link = tempfile::tempdir().unwrap();
+        std::os::unix::fs::symlink(own.path(), link.path().join("own")).unwrap();
+        std::os::unix::fs::symlink(own.path().join(FROZEN), link.path().join(FROZEN)).unwrap();
+        let before = (names_in(own.path()), names_in(&own.path().join(FROZEN)));
+        let beside = own.path().with_extension("absent");
+        for to in [
+            own.path().to_path_buf(),
+            own.path().join(FROZEN),
+            own.path().join("index.restoring/new"),
+            beside.join("..").join(own.path().file_name().unwrap()),
+            link.path().join("own"),
+            // its own index.frozen is that of the index
+            link.path().to_path_buf(),
+        ] {
+            let error = back_up(&source, &to, &CancellationToken::new()).unwrap_err();
+            assert!(matches!(&error, FleetError::Backup { path, .. } if *path == to), "{error}");
+            assert!(error.to_string().contains("set --to to another directory"), "{error}");
+            assert_eq!((names_in(own.path()), names_in(&own.path().join(FROZEN))), before, "{}", to.display());
+        }
+        assert!(!beside.exists());
+        back_up(&source, &own.path().join("backup"), &CancellationToken::new()).unwrap();
+    }
 
     #[test]
     fn a_backup_names_only_files_within_it() {

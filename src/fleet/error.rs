@@ -178,8 +178,8 @@ pub enum FleetError {
         /// What to do.
         remedy: &'static str,
     },
-    /// A directory has no backup that can be used.
-    #[error("{path} has no backup that can be used: {reason}", path = path.display())]
+    /// A directory cannot be that of a backup, or the one that is there cannot be used.
+    #[error("{path} cannot be used as a backup: {reason}", path = path.display())]
     Backup {
         /// The directory.
         path: PathBuf,

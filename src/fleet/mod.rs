@@ -37,7 +37,7 @@ mod store;
 mod store_health;
 mod upload;
 
-pub use backup::{BackupOutcome, BackupSource, back_up};
+pub use backup::{BackupOutcome, BackupSource, back_up, check_backup_directory};
 pub use error::FleetError;
 pub use join::{JoinOptions, JoinOutcome, OnChain, join};
 pub use joined::{JoinedNote, TxidCheck};

@@ -59,6 +59,8 @@ pub(in crate::commands) async fn run(
 ) -> Result<(), Failure> {
     let BackupArguments { to } = arguments;
     refuse_wrong_blocks(settings)?;
+    // before the live tables are copied, which takes a while
+    fleet::check_backup_directory(&settings.index_file(), &to)?;
     let written = with_current_files(async || {
         let source = source_of(settings, &stop).await?;
         let (to, to_stop) = (to.clone(), stop.clone());
@@ -145,13 +147,15 @@ fn copy(
     let absolute = |path: &Path| -> Result<PathBuf, Failure> {
         std::path::absolute(path).or_exit(Exit::Index, format!("cannot resolve the path {}", path.display()))
     };
-    let path = absolute(&Index::copying_path(&settings.index_file()))?;
+    let index = absolute(&settings.index_file())?;
+    let path = Index::copying_path(&index);
     snapshot.copy_to(&path, &mut |rows| {
         progress(rows);
         if stop.is_cancelled() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     })?;
     let all = |paths: Vec<PathBuf>| paths.iter().map(|path| absolute(path)).collect::<Result<Vec<_>, _>>();
     Ok(BackupSource {
+        index,
         network: network::name(settings.network).to_owned(),
         tip: snapshot.tip().map(|tip| (tip.height.to_u32(), tip.hash)),
         copy: path,

@@ -105,6 +105,19 @@ fn a_backup_that_is_killed_leaves_the_one_before() {
 }
 
 #[test]
+fn the_directory_of_the_index_is_no_place_for_its_backup() {
+    let stage = Stage::start(40);
+    let own = stage.publisher.path().join("regtest");
+    let before = stage.rows(stage.publisher.path());
+    let refused = back_up(&stage, &own);
+    assert_eq!(refused.code, Some(1), "{}", refused.stderr);
+    let reason = format!("{} cannot be used as a backup: the files of the index", own.display());
+    assert!(refused.stderr.contains(&reason), "{}", refused.stderr);
+    assert!(!refused.stderr.contains("copies it") && !own.join("backup.json").exists());
+    assert_eq!(stage.rows(stage.publisher.path()), before);
+}
+
+#[test]
 fn damaged_foreign_and_absent_backups_are_refused() {
     let stage = Stage::start(40);
     let backup = tempfile::tempdir().unwrap();
