@@ -26,6 +26,8 @@ use super::progress::TransferProgress;
 const BACKUP_FORMAT: u32 = 1;
 const LIST: &str = "backup.json";
 pub(super) const FROZEN: &str = "index.frozen";
+/// The ends of the names in `index.frozen` of what is being copied, and of a copy that waits for the others.
+const UNFINISHED: [&str; 2] = [".new", ".copied"];
 
 /// The files of an index at one moment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -110,6 +112,16 @@ fn is_copy_of_live_tables(name: &str) -> bool {
     sum.is_some_and(|sum| sum.parse::<ContentHash>().is_ok())
 }
 
+/// Whether it names what an interrupted backup left of a generation or its optional tables.
+fn is_unfinished(name: &str) -> bool {
+    let Some(stem) = UNFINISHED.iter().find_map(|end| name.strip_suffix(end)) else { return false };
+    let mut parts = stem.splitn(4, '-');
+    let mut has = |is_digit: fn(&u8) -> bool| {
+        parts.next().is_some_and(|part| !part.is_empty() && part.bytes().all(|byte| is_digit(&byte)))
+    };
+    has(u8::is_ascii_digit) && has(u8::is_ascii_digit) && has(u8::is_ascii_hexdigit) && parts.next().is_some()
+}
+
 /// Refuses a directory in which a backup would mix with the files of this index.
 ///
 /// Errors: [`FleetError::Backup`]; a path cannot be resolved.
@@ -164,6 +176,7 @@ pub fn back_up(source: &BackupSource, to: &Path, stop: &CancellationToken) -> Re
     let frozen = to.join(FROZEN);
     fs::create_dir_all(&frozen).map_err(FleetError::of_file("make the directory", &frozen))?;
     let _lock = lock(to)?;
+    remove_unfinished(&frozen);
     let before = BackupList::read(to)?;
     if let Some(before) = before.as_ref().filter(|before| before.network != source.network) {
         let reason = format!("it is one of network {}, and this index is of {}", before.network, source.network);
@@ -190,10 +203,15 @@ pub fn back_up(source: &BackupSource, to: &Path, stop: &CancellationToken) -> Re
     let all = wanted.iter().map(|(_, _, bytes, _)| bytes).sum::<u64>() + copy_bytes;
     let progress = Arc::new(TransferProgress::new("copying", all));
     let mut outcome = BackupOutcome { copied: 1, bytes: copy_bytes };
+    let mut copied = Vec::new();
     for (path, name, bytes, is_optional) in wanted {
         let target = frozen.join(&name);
-        match copy_file(path, &target, &progress, stop) {
-            Ok(sum) => listed.push(BackupFile { name, bytes, sha256: sum.to_string() }),
+        let waiting = target.with_extension("copied");
+        match copy_file(path, &waiting, &progress, stop) {
+            Ok(sum) => {
+                copied.push((waiting, target));
+                listed.push(BackupFile { name, bytes, sha256: sum.to_string() });
+            }
             // removed meanwhile
             Err(FleetError::File { ref source, .. })
                 if is_optional && source.kind() == std::io::ErrorKind::NotFound =>
@@ -209,6 +227,10 @@ pub fn back_up(source: &BackupSource, to: &Path, stop: &CancellationToken) -> Re
     let index = BackupFile { name: format!("index-{sum}.redb"), bytes: copy_bytes, sha256: sum.to_string() };
     let path = to.join(&index.name);
     fs::rename(&unnamed, &path).map_err(FleetError::of_file("write", &path))?;
+    // only now, because a generation that no list has stays for ever once it is merged
+    for (waiting, target) in copied {
+        fs::rename(&waiting, &target).map_err(FleetError::of_file("write", &target))?;
+    }
     flush(&frozen)?;
     flush(to)?;
     let (network, tip) = (source.network.clone(), source.tip);
@@ -220,6 +242,15 @@ pub fn back_up(source: &BackupSource, to: &Path, stop: &CancellationToken) -> Re
     flush(to)?;
     remove_unlisted(to, known.keys(), &list);
     Ok(outcome)
+}
+
+/// Removes what an interrupted backup left. What cannot be removed stays, and does no harm.
+fn remove_unfinished(frozen: &Path) {
+    for entry in fs::read_dir(frozen).into_iter().flatten().flatten() {
+        if is_unfinished(&entry.file_name().to_string_lossy()) {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
 }
 
 /// Removes what only backups before have: these files of `index.frozen`, and copies of the live tables. Other files are not of
@@ -282,6 +313,32 @@ mod tests {
             assert!(copies().len() == 1 && copies() != before, "{:?}", copies());
             before = copies();
         }
+    }
+
+    #[test]
+    fn what_an_interrupted_backup_left_is_removed() {
+        let (own, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let frozen = to.path().join(FROZEN);
+        fs::create_dir(&frozen).unwrap();
+        for name in ["0-9-ab-1.new", "0-9-ab-1.wtxids-2.new", "10-19-cd-1.copied", "x.new", "0-9-by-hand.new"] {
+            fs::write(frozen.join(name), "").unwrap();
+        }
+        // of one that ends before its list is written
+        let stopped = CancellationToken::new();
+        stopped.cancel();
+        back_up(&index_in(own.path(), &["0-9-ab-2.redb"]), to.path(), &stopped).unwrap_err();
+        assert_eq!(names_in(&frozen), ["0-9-ab-2.new", "0-9-by-hand.new", "x.new"]);
+        let mut source = index_in(own.path(), &["0-9-ab-3.redb", "10-19-ab-3.redb"]);
+        fs::remove_file(&source.copy).unwrap();
+        fs::create_dir(&source.copy).unwrap();
+        back_up(&source, to.path(), &CancellationToken::new()).unwrap_err();
+        assert_eq!(names_in(&frozen), ["0-9-ab-3.copied", "0-9-by-hand.new", "10-19-ab-3.copied", "x.new"]);
+        // before the next one the first generation is merged
+        fs::remove_dir(&source.copy).unwrap();
+        fs::write(&source.copy, "").unwrap();
+        source.generations.remove(0);
+        back_up(&source, to.path(), &CancellationToken::new()).unwrap();
+        assert_eq!(names_in(&frozen), ["0-9-by-hand.new", "10-19-ab-3.redb", "x.new"]);
     }
 
     #[test]
