@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::error::FleetError;
 use super::files::{copy_file, flush, lock, write_whole};
+use super::joined::JoinedNote;
 use super::names::ContentHash;
 use super::progress::TransferProgress;
 
@@ -66,6 +67,9 @@ pub(super) struct BackupList {
     pub(super) index: BackupFile,
     /// In `index.frozen`.
     pub(super) frozen: Vec<BackupFile>,
+    /// What was known of the index if it was joined.
+    #[serde(default)]
+    pub(super) joined: Option<JoinedNote>,
 }
 
 #[derive(Clone, Serialize, Deserialize)]
@@ -234,7 +238,9 @@ pub fn back_up(source: &BackupSource, to: &Path, stop: &CancellationToken) -> Re
     flush(&frozen)?;
     flush(to)?;
     let (network, tip) = (source.network.clone(), source.tip);
-    let list = BackupList { format: BACKUP_FORMAT, network, tip, index, frozen: listed };
+    // as late as possible, because a comparison of the txids may end meanwhile
+    let joined = JoinedNote::read(&source.index);
+    let list = BackupList { format: BACKUP_FORMAT, network, tip, index, frozen: listed, joined };
     let path = to.join(LIST);
     let content =
         serde_json::to_vec_pretty(&list).map_err(|error| FleetError::of_file("write", &path)(error.into()))?;

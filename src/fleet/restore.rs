@@ -37,8 +37,6 @@ pub fn restore(
             return Err(FleetError::Existing { path });
         }
     }
-    // of another index that was in this place
-    JoinedNote::remove(index)?;
     let none = || FleetError::Backup { path: from.to_path_buf(), reason: "there is no backup.json in it".to_owned() };
     let list = BackupList::read(from)?.ok_or_else(none)?;
     let expected = network::name(network);
@@ -67,14 +65,62 @@ pub fn restore(
         fs::rename(path, target).map_err(FleetError::of_file("write", target))?;
     }
     flush(&frozen)?;
-    // last, because it names the others
-    fs::rename(&copied_index, index).map_err(FleetError::of_file("write", index))?;
-    if let Some(directory) = index.parent().filter(|directory| !directory.as_os_str().is_empty()) {
-        flush(directory)?;
+    let parent = index.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    match &list.joined {
+        Some(note) => note.write(index)?,
+        // of another index that was in this place
+        None => JoinedNote::remove(index)?,
     }
+    flush(parent)?;
+    // last, because it names the others, and must not be there without its note
+    fs::rename(&copied_index, index).map_err(FleetError::of_file("write", index))?;
+    flush(parent)?;
     drop(lock);
     // an empty directory does no harm
     let _ = fs::remove_dir_all(&directory);
     let files = u64::try_from(copied.len()).unwrap_or(u64::MAX).saturating_add(1);
     Ok(RestoreOutcome { tip: list.tip, files })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::backup::{BackupSource, back_up};
+    use super::*;
+
+    #[test]
+    fn a_restored_index_was_joined_as_the_one_of_the_backup_was() {
+        let directory = tempfile::tempdir().unwrap();
+        let [index, backup, restored] =
+            ["index.redb", "backup", "restored/index.redb"].map(|name| directory.path().join(name));
+        let copy = index.with_extension("copying");
+        let (network, stop) = (network::name(Network::Regtest).to_owned(), CancellationToken::new());
+        fs::write(&copy, "live tables").unwrap();
+        let (generations, optional) = (Vec::new(), Vec::new());
+        let source = BackupSource { index: index.clone(), network, tip: None, copy, generations, optional };
+        let note = |manifest: &str, txids_match| JoinedNote {
+            manifest: manifest.to_owned(),
+            height: 9,
+            hash: "00".repeat(32).parse().unwrap(),
+            txids_match,
+            refusal: None,
+        };
+        for joined in [Some(note("of the backup", false)), Some(note("of the backup", true)), None] {
+            match &joined {
+                Some(note) => note.write(&index).unwrap(),
+                None => JoinedNote::remove(&index).unwrap(),
+            }
+            back_up(&source, &backup, &stop).unwrap();
+            note("of another index", true).write(&restored).unwrap();
+            restore(&backup, &restored, Network::Regtest, &stop).unwrap();
+            assert_eq!(JoinedNote::read(&restored), joined);
+            fs::remove_file(&restored).unwrap();
+        }
+        // a list of an earlier version has no note
+        let list = backup.join("backup.json");
+        let text = fs::read_to_string(&list).unwrap();
+        fs::write(&list, text.replace(",\n  \"joined\": null", "")).unwrap();
+        assert!(!fs::read_to_string(&list).unwrap().contains("joined"));
+        restore(&backup, &restored, Network::Regtest, &stop).unwrap();
+        assert_eq!(JoinedNote::read(&restored), None);
+    }
 }

@@ -6,6 +6,7 @@ use std::process::Stdio;
 use std::thread;
 use std::time::Duration;
 
+use btcgraph::fleet::JoinedNote;
 use serde_json::json;
 
 use super::stage::{Ended, Stage, run, salted};
@@ -102,6 +103,25 @@ fn a_backup_that_is_killed_leaves_the_one_before() {
     let (restored, directory) = restore(&stage, backup.path());
     restored.assert_success();
     assert_eq!(stage.rows(directory.path()), stage.rows(stage.publisher.path()));
+}
+
+#[test]
+fn the_txids_of_a_restored_index_are_compared_if_it_was_joined() {
+    let stage = Stage::start(40);
+    stage.publish().assert_success();
+    let (joined, directory) = stage.join(&[]);
+    joined.assert_success();
+    // as a server that is stopped early leaves it
+    let note_of = |directory: &Path| JoinedNote::read(&directory.join("regtest/index.redb")).unwrap();
+    let note = JoinedNote { txids_match: false, ..note_of(directory.path()) };
+    fs::write(directory.path().join("regtest/index.joined"), serde_json::to_vec(&note).unwrap()).unwrap();
+    let backup = tempfile::tempdir().unwrap();
+    run(stage.program(directory.path(), &["backup", "--to", backup.path().to_str().unwrap()])).assert_success();
+    let (restored, directory) = restore(&stage, backup.path());
+    restored.assert_success();
+    assert_eq!(note_of(directory.path()), note);
+    run(stage.program(directory.path(), &["import"])).assert_success();
+    assert!(note_of(directory.path()).txids_match);
 }
 
 #[test]
