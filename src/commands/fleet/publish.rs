@@ -45,10 +45,14 @@ pub(in crate::commands) async fn run(
     arguments: PublishArguments,
 ) -> Result<(), Failure> {
     let PublishArguments { to, every, rate } = arguments;
-    refuse_wrong_blocks(settings)?;
     let store = stores::open_store(&to, true)?;
     let rate = |is_served| bytes_per_second(rate, is_served || every.is_some());
     loop {
+        // each time, because a server may find meanwhile that it joined wrong blocks; where there is no index, a join or a
+        // restore may be writing its note
+        if settings.index_file().exists() {
+            refuse_wrong_blocks(settings)?;
+        }
         let published = tokio::select! {
             published = publish(settings, &stop, &store, rate) => published,
             () = stop.cancelled() => Ok(()),

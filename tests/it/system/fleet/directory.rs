@@ -1,7 +1,9 @@
 //! The program on a directory as its store.
 
 use std::fs;
-use std::time::Duration;
+use std::process::Stdio;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use bitcoin::Transaction;
 use btcgraph::fleet::JoinedNote;
@@ -70,6 +72,32 @@ fn publishing_again_uploads_nothing_but_what_is_new() {
     assert_eq!(published.logged("published", "uploaded_objects"), json!(0), "{}", published.stderr);
     // its own manifest, for it is another publisher
     assert_eq!(stage.objects("manifests").len(), 3);
+}
+
+#[test]
+fn publishing_again_and_again_ends_once_the_index_is_refused() {
+    let stage = Stage::start(40);
+    stage.publish().assert_success();
+    let (joined, directory) = stage.join(&[]);
+    joined.assert_success();
+    let command = ["publish", "--to", &stage.url(), "--every", "1s"];
+    let mut program = stage.program(directory.path(), &command);
+    let mut publishing = program.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    // that of another publisher
+    wait_for("a manifest", Duration::from_secs(30), || (stage.objects("manifests").len() == 2).then_some(()));
+    assert_eq!(publishing.try_wait().unwrap(), None);
+    let index = directory.path().join("regtest/index.redb");
+    JoinedNote::read(&index).unwrap().refuse(&index, "block 7 is not of the chain".to_owned()).unwrap();
+    let deadline = Instant::now() + Duration::from_secs(30);
+    let ended = loop {
+        match publishing.try_wait().unwrap() {
+            None if Instant::now() < deadline => thread::sleep(Duration::from_millis(50)),
+            ended => break ended,
+        }
+    };
+    let _ = publishing.kill();
+    publishing.wait().unwrap();
+    assert_eq!(ended.and_then(|status| status.code()), Some(4));
 }
 
 #[test]
