@@ -1,5 +1,6 @@
 //! A store of objects: a bucket that speaks the protocol of Amazon S3, or a directory.
 
+use std::error::Error as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
@@ -221,11 +222,20 @@ impl FleetStore {
             match unsigned.get(&self.path(&name)).await {
                 Ok(_) => return Err(FleetError::Public { url: self.url.clone() }),
                 Err(Error::NotFound { .. } | Error::PermissionDenied { .. } | Error::Unauthenticated { .. }) => {}
+                // as Cloudflare R2 answers; the signed request right before shows that the store works
+                Err(error) if is_bad_request(&error) => {}
                 Err(error) => return Err(FleetError::of_store("read without a signature", &name, error)),
             }
         }
         Ok(())
     }
+}
+
+/// Whether the store answered with status 400, which has no error of its own: the type behind it is private, and its text is all
+/// that says so.
+fn is_bad_request(error: &Error) -> bool {
+    std::iter::successors(error.source(), |&error| error.source())
+        .any(|error| error.to_string().starts_with("Server returned non-2xx status code: 400 "))
 }
 
 /// A bucket as the environment describes it.
@@ -262,7 +272,50 @@ fn bucket_builder(bucket: &str, environment: impl IntoIterator<Item = (String, S
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read, Write};
+    use std::net::TcpListener;
+    use std::thread;
+
     use super::*;
+
+    /// The endpoint of a store that has every object, and answers requests without a signature like this.
+    fn store_answering(unsigned: &'static str) -> String {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let endpoint = format!("http://{}", listener.local_addr().unwrap());
+        thread::spawn(move || {
+            for mut client in listener.incoming().flatten() {
+                let (mut head, mut byte) = (Vec::new(), [0]);
+                while !head.ends_with(b"\r\n\r\n") && client.read_exact(&mut byte).is_ok() {
+                    head.push(byte[0]);
+                }
+                let head = String::from_utf8_lossy(&head).to_ascii_lowercase();
+                let status = if head.contains("\r\nauthorization:") { "200 OK" } else { unsigned };
+                let _ = write!(client, "HTTP/1.1 {status}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n");
+            }
+        });
+        endpoint
+    }
+
+    #[tokio::test]
+    async fn a_bucket_must_refuse_requests_without_a_signature() {
+        let check = async |unsigned| {
+            let endpoint = store_answering(unsigned);
+            let variables = [
+                ("AWS_ENDPOINT_URL", endpoint.as_str()),
+                ("AWS_ACCESS_KEY_ID", "key"),
+                ("AWS_SECRET_ACCESS_KEY", "secret"),
+                ("AWS_REGION", "auto"),
+            ];
+            let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
+            FleetStore::open("s3://bucket/chain", variables, false).unwrap().refuse_public().await
+        };
+        for status in ["400 Bad Request", "401 Unauthorized", "403 Forbidden", "404 Not Found"] {
+            assert!(matches!(check(status).await, Ok(())), "{status}");
+        }
+        assert!(matches!(check("200 OK").await, Err(FleetError::Public { .. })));
+        // it may answer the next time
+        assert!(matches!(check("405 Method Not Allowed").await, Err(FleetError::Store { .. })));
+    }
 
     fn refusal(url: &str) -> String {
         match FleetStore::open(url, [], false) {
