@@ -288,6 +288,38 @@ async function interrupted(browser, { address }) {
   line.close();
 }
 
+/** A refused subscription is tried again less and less often, one attempt after another, while its page is there. */
+async function refused(browser) {
+  const context = await browser.newContext();
+  context.setDefaultTimeout(PATIENCE);
+  const page = await context.newPage();
+  const attempts = [];
+  await page.routeWebSocket(/\/graphql$/, (socket) => {
+    const answer = (message) => socket.send(JSON.stringify(message));
+    socket.onMessage((text) => {
+      const { id, type } = JSON.parse(text);
+      if (type === 'connection_init') answer({ type: 'connection_ack' });
+      if (type === 'ping') answer({ type: 'pong' });
+      if (type !== 'subscribe') return;
+      attempts.push(Date.now());
+      answer({ id, type: 'error', payload: [{ message: 'not today', extensions: { code: 'FORBIDDEN' } }] });
+    });
+  });
+  await page.goto(`${origin}/status`);
+  for (const end = Date.now() + PATIENCE; attempts.length < 4; ) {
+    assert.ok(Date.now() < end, `${attempts.length} attempts`);
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+  // pauses of a second, of two and of four, each up to half a second less
+  assert.ok(attempts[3] - attempts[0] > 5_100, `${attempts}`);
+  await page.getByRole('link', { name: 'Send', exact: true }).click();
+  await title(page, 'Send & decode');
+  const before = attempts.length;
+  await new Promise((resolve) => setTimeout(resolve, CUT));
+  assert.equal(attempts.length, before);
+  await context.close();
+}
+
 /** Reads a history of a thousand transactions to its end, page by page. */
 async function long(browser) {
   const address = await need({ need: 'entries', count: ENTRIES });
@@ -394,6 +426,7 @@ try {
   const { loads } = seen;
   await wrongTurns(browser, subjects);
   await interrupted(browser, subjects);
+  await refused(browser);
   await look(browser, subjects);
   await openQuery(browser);
   await long(browser);

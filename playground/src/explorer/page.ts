@@ -148,8 +148,13 @@ export function useLive<Data, Variables extends OperationVariables>(
     let attempts = 0;
     let subscription: { unsubscribe(): void } | undefined;
     const begin = (variables: Variables) => {
+      // a failure is reported as an event with an error, and then as the end
+      let isOver = false;
       const again = () => {
-        if (stopped) return;
+        if (stopped || isOver) return;
+        isOver = true;
+        // an event with an error does not end it
+        subscription?.unsubscribe();
         attempts += 1;
         timer = window.setTimeout(() => {
           latest.current.missed();
