@@ -320,6 +320,39 @@ async function refused(browser) {
   await context.close();
 }
 
+/** What the page shows and can send is the transaction in its box, also if a visitor types there before it is decoded. */
+async function overtyped(browser, { payment }) {
+  const context = await browser.newContext();
+  context.setDefaultTimeout(PATIENCE);
+  const page = await context.newPage();
+  let release;
+  const released = new Promise((resolve) => { release = resolve; });
+  let ask;
+  const asked = new Promise((resolve) => { ask = resolve; });
+  await page.route('**/graphql', async (route) => {
+    if (route.request().postData()?.includes('decodeTransaction')) {
+      ask();
+      await released;
+    }
+    await route.continue();
+  });
+  const body = JSON.stringify({ query: `{ transaction(txid: "${payment}") { hex } }` });
+  const answer = await fetch(`${origin}/graphql`, { method: 'POST', headers: { 'content-type': 'application/json' }, body });
+  const { hex } = (await answer.json()).data.transaction;
+  await page.goto(`${origin}/send`);
+  const box = page.locator('#hex');
+  await box.fill(hex);
+  await page.getByRole('button', { name: 'Decode and test' }).click();
+  await asked;
+  await box.press('End');
+  await page.keyboard.type('00');
+  release();
+  await page.locator('button:enabled', { hasText: 'Decode and test' }).waitFor();
+  const isShown = (await page.getByRole('heading', { name: 'Would the node take it?' }).count()) > 0;
+  assert.ok(!isShown || (await box.inputValue()) === hex, await box.inputValue());
+  await context.close();
+}
+
 /** Reads a history of a thousand transactions to its end, page by page. */
 async function long(browser) {
   const address = await need({ need: 'entries', count: ENTRIES });
@@ -427,6 +460,7 @@ try {
   await wrongTurns(browser, subjects);
   await interrupted(browser, subjects);
   await refused(browser);
+  await overtyped(browser, subjects);
   await look(browser, subjects);
   await openQuery(browser);
   await long(browser);

@@ -56,8 +56,11 @@ export default function SendPage() {
     if (!isReadable || isBusy) return;
     setBusy(true);
     setSent(undefined);
-    setAnswer(await read());
-    setBusy(false);
+    try {
+      setAnswer(await read());
+    } finally {
+      setBusy(false);
+    }
   };
   /** Reads the text as a PSBT if it begins like one, else as a transaction, and else as a script. */
   const read = async (): Promise<Answer> => {
@@ -96,7 +99,8 @@ export default function SendPage() {
       <div className="page-body">
         <form onSubmit={(event) => void decode(event)}>
           <label htmlFor="hex">Transaction or script in hexadecimal, or a PSBT</label>
-          <textarea id="hex" rows={6} value={text} onChange={(event) => { setText(event.target.value); setAnswer(undefined); setSent(undefined); }} spellCheck={false} autoComplete="off" aria-invalid={text !== '' && !isReadable} aria-describedby="hex-help" />
+          {/* what is sent is what was decoded, so that the text stays until there is an answer */}
+          <textarea id="hex" rows={6} value={text} readOnly={isBusy} onChange={(event) => { setText(event.target.value); setAnswer(undefined); setSent(undefined); }} spellCheck={false} autoComplete="off" aria-invalid={text !== '' && !isReadable} aria-describedby="hex-help" />
           <p id="hex-help" className="quiet small">{text && !isReadable ? 'Neither hexadecimal, two digits a byte, nor a PSBT.' : isHex ? things(hex.length / 2, 'byte') : 'Decoding sends nothing to the network.'}</p>
           <div className="buttons">
             <button type="submit" className="primary" disabled={!isReadable || isBusy}>Decode and test</button>
