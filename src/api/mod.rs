@@ -228,6 +228,12 @@ impl Schema {
         self.waiting.wait_for_all(request).await.map_err(ServerError::from)
     }
 
+    /// Whether a request names a block to wait for.
+    #[must_use]
+    pub fn names_tip(&self, request: &Request) -> bool {
+        wait_for_tip::names_tip(request)
+    }
+
     /// Whether the newest state is not older than a block that a client carries.
     #[must_use]
     pub fn has_reached(&self, carried: CarriedTip) -> bool {

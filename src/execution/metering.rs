@@ -14,11 +14,10 @@ use crate::execution::document::admission::RequestSender;
 use crate::execution::error::error;
 use crate::metrics::server_metrics::{GaugeGuard, ServerMetrics, Transport};
 
-/// The outcome of a query or a mutation whose client left before its answer was there: its connection was closed, or it ended
-/// the operation.
+/// The outcome of a query or a mutation without an answer: its connection was closed before that, or the client ended it.
 pub(crate) const ABANDONED: &str = "ABANDONED";
 
-/// A query or a mutation, counted when this is dropped: also if nobody waits for the answer any more.
+/// A query or a mutation, counted when this is dropped, so also without an answer.
 pub(crate) struct ExecutionRecord {
     pub(crate) metrics: Arc<ServerMetrics>,
     pub(crate) transport: Transport,

@@ -14,21 +14,32 @@ use tokio_util::sync::CancellationToken;
 /// client that does not read.
 const CONCURRENT: usize = 4;
 
+/// How many operations of one socket wait for a block at once. The server has some places for all clients, and refuses a
+/// request without one.
+const WAITING: usize = 16;
+
 /// The queue of one socket.
 pub(crate) struct OperationQueue {
     permits: Arc<Semaphore>,
+    waiting: Arc<Semaphore>,
     /// The subscriptions that have not begun, each cancelled when it has.
     starting: Mutex<Vec<CancellationToken>>,
 }
 
 impl OperationQueue {
     pub(crate) fn new() -> Self {
-        Self { permits: Arc::new(Semaphore::new(CONCURRENT)), starting: Mutex::default() }
+        let semaphore = |permits| Arc::new(Semaphore::new(permits));
+        Self { permits: semaphore(CONCURRENT), waiting: semaphore(WAITING), starting: Mutex::default() }
     }
 
-    /// A permit to execute, for the time of the execution.
+    /// A permit to execute, until the response is taken.
     pub(crate) async fn permit(&self) -> Option<OwnedSemaphorePermit> {
         self.permits.clone().acquire_owned().await.ok()
+    }
+
+    /// A permit to wait for a block.
+    pub(crate) async fn waiting_permit(&self) -> Option<OwnedSemaphorePermit> {
+        self.waiting.clone().acquire_owned().await.ok()
     }
 
     /// The subscriptions that have not begun now.

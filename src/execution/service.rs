@@ -9,7 +9,6 @@
 //!                                        └ metering.rs  counts and charges each event
 //! ```
 
-use std::future::ready;
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -22,7 +21,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
-use super::error::outcome_of;
+use super::error::{outcome, outcome_of};
 use super::fanout::Fanout;
 use super::fanout::stream::StartedStream;
 use super::metering::{ABANDONED, ExecutionRecord, Meter};
@@ -71,7 +70,7 @@ pub(crate) struct Encoded<T> {
     pub(crate) outcome: &'static str,
 }
 
-/// The same, and the cost of the operation.
+/// An executed operation: its answer in the form of its transport, its outcome as in [`Encoded`], and its cost.
 pub(crate) struct Executed<T> {
     pub(crate) answer: T,
     pub(crate) outcome: &'static str,
@@ -125,13 +124,13 @@ impl GraphqlService {
         admitted: Admitted,
         encode: impl Fn(QueryAnswer) -> Encoded<T> + Clone + Send + 'static,
     ) -> Executed<T> {
-        if let Some(CachedAnswer { json, cost }) = self.cached(&admitted) {
+        if let Some((json, cost)) = self.cached(&admitted, Ok) {
             let Encoded { answer, outcome } = encode(QueryAnswer::Cached(json));
             return Executed { answer, outcome, cost };
         }
-        let account = admitted.account.clone();
+        let (account, record) = (admitted.account.clone(), self.record(&admitted));
         // some kilobytes, which several futures would contain
-        let Encoded { answer, outcome } = Box::pin(self.execute_now(admitted, ready(None), encode)).await;
+        let (Encoded { answer, outcome }, _) = Box::pin(self.execute_now(admitted, record, None, encode)).await;
         Executed { answer, outcome, cost: account.cost() }
     }
 
@@ -151,10 +150,9 @@ impl GraphqlService {
         queue: Option<&Arc<OperationQueue>>,
     ) -> Result<BoxStream<'static, ClientPayload>, Refused> {
         if admitted.kind != Some(OperationType::Subscription) {
-            return Ok(match self.cached(&admitted) {
-                Some(CachedAnswer { json, .. }) => {
-                    stream::iter([ClientPayload::reserve_response(Payload::Result(json), &self.0.memory)]).boxed()
-                }
+            let reserve = |json| ClientPayload::reserve(Payload::Result(json), &self.0.memory);
+            return Ok(match self.cached(&admitted, reserve) {
+                Some((payload, _)) => stream::iter([payload]).boxed(),
                 None => self.execute_as_stream(admitted, queue.cloned()),
             });
         }
@@ -182,49 +180,62 @@ impl GraphqlService {
         Ok(Meter { metrics, memory, sender, _open: open }.meter(payloads))
     }
 
-    /// The answer of a query about the schema, if it was given before and the client can pay for it.
-    fn cached(&self, admitted: &Admitted) -> Option<CachedAnswer> {
-        let cached = self.0.introspection.get(admitted.schema_key.as_ref()?)?;
-        admitted.sender.client.pay(cached.cost).ok()?;
+    /// The answer of a query about the schema, and its cost, if it was given before, there is space for it, and the client can
+    /// pay for it.
+    fn cached<T>(
+        &self,
+        admitted: &Admitted,
+        reserve: impl FnOnce(Utf8Bytes) -> Result<T, ServerError>,
+    ) -> Option<(T, u64)> {
+        let CachedAnswer { json, cost } = self.0.introspection.get(admitted.schema_key.as_ref()?)?;
+        let answer = reserve(json).ok()?;
+        admitted.sender.client.pay(cost).ok()?;
         self.0.metrics.introspection_hits.inc();
         self.0.metrics.operation(admitted.sender.transport, OK);
-        self.0.metrics.executed(Duration::ZERO, cached.cost);
-        Some(cached)
+        self.0.metrics.executed(Duration::ZERO, cost);
+        Some((answer, cost))
     }
 
-    /// Executes an admitted query or mutation when `permit` is there.
-    async fn execute_now<T: Send + 'static>(
-        &self,
-        admitted: Admitted,
-        permit: impl Future<Output = Option<OwnedSemaphorePermit>>,
-        encode: impl Fn(QueryAnswer) -> Encoded<T> + Clone + Send + 'static,
-    ) -> Encoded<T> {
-        let mut record = ExecutionRecord {
+    fn record(&self, admitted: &Admitted) -> ExecutionRecord {
+        ExecutionRecord {
             metrics: self.0.metrics.clone(),
             transport: admitted.sender.transport,
             account: admitted.account.clone(),
             started: Instant::now(),
             outcome: ABANDONED,
-        };
-        let answer = self.try_execute(admitted, permit, encode.clone()).await;
-        let answer =
-            answer.unwrap_or_else(|error| encode(QueryAnswer::Response(Box::new(Response::from_errors(vec![error])))));
+        }
+    }
+
+    /// Executes an admitted query or mutation. With the answer goes the permit of its socket.
+    async fn execute_now<T: Send + 'static>(
+        &self,
+        admitted: Admitted,
+        mut record: ExecutionRecord,
+        queue: Option<Arc<OperationQueue>>,
+        encode: impl Fn(QueryAnswer) -> Encoded<T> + Clone + Send + 'static,
+    ) -> (Encoded<T>, Option<OwnedSemaphorePermit>) {
+        let executed = self.try_execute(admitted, queue, encode.clone()).await;
+        let (answer, permit) = executed.unwrap_or_else(|error| {
+            (encode(QueryAnswer::Response(Box::new(Response::from_errors(vec![error])))), None)
+        });
         record.outcome = answer.outcome;
-        answer
+        (answer, permit)
     }
 
     /// Errors: why it is not executed to its end.
     async fn try_execute<T: Send + 'static>(
         &self,
         admitted: Admitted,
-        permit: impl Future<Output = Option<OwnedSemaphorePermit>>,
+        queue: Option<Arc<OperationQueue>>,
         encode: impl Fn(QueryAnswer) -> Encoded<T> + Send + 'static,
-    ) -> Result<Encoded<T>, ServerError> {
+    ) -> Result<(Encoded<T>, Option<OwnedSemaphorePermit>), ServerError> {
         let Admitted { request, account, schema_key, .. } = admitted;
         let mut request = request.data(account.clone());
-        // without permit and slot: a request that waits for a block keeps no other from executing
-        self.0.schema.wait_for_tip(&mut request).await?;
-        let _permit = permit.await;
+        wait_for_tip(&self.0.schema, &mut request, queue.as_deref()).await?;
+        let permit = match queue {
+            Some(queue) => queue.permit().await,
+            None => None,
+        };
         let engine = self.0.clone();
         let execution = async move {
             let response = engine.schema.execute(request).await;
@@ -236,41 +247,37 @@ impl GraphqlService {
             }
             encode(QueryAnswer::Response(Box::new(response)))
         };
-        Ok(self.0.pool.run(Box::pin(execution.in_current_span())).await?)
+        let answer = self.0.pool.run(Box::pin(execution.in_current_span())).await?;
+        Ok((answer, permit))
     }
 
     /// Executes a query or a mutation as a task, for a connection that is polled only while its client reads: an execution
     /// must not depend on that while it has a slot or a place in the queue. Its answer is counted among the bytes that clients
-    /// have not read from when it is there.
+    /// have not read from when it is there, and keeps the permit of its socket until it is taken.
     fn execute_as_stream(
         &self,
         admitted: Admitted,
         queue: Option<Arc<OperationQueue>>,
     ) -> BoxStream<'static, ClientPayload> {
         let before = queue.as_ref().map_or_else(Vec::new, |queue| queue.starting());
-        let (service, memory) = (self.clone(), self.0.memory.clone());
+        let (service, memory, record) = (self.clone(), self.0.memory.clone(), self.record(&admitted));
         let answer = async move {
             for begun in before {
                 begun.cancelled().await;
             }
-            let permit = async move {
-                match queue {
-                    Some(queue) => queue.permit().await,
-                    None => None,
-                }
-            };
             let encode = move |answer: QueryAnswer| {
-                let response = match answer {
-                    QueryAnswer::Response(response) => Payload::new(&response),
-                    QueryAnswer::Cached(json) => Payload::Result(json),
+                let (response, outcome) = match answer {
+                    QueryAnswer::Response(response) => (Payload::new(&response), outcome(&response)),
+                    QueryAnswer::Cached(json) => (Payload::Result(json), OK),
                 };
                 let answer = ClientPayload::reserve_response(response, &memory);
-                let outcome = answer.payload.outcome();
+                // of a refusal for lack of space
+                let outcome = if answer.payload.is_result() { outcome } else { answer.payload.outcome() };
                 Encoded { answer, outcome }
             };
-            let running = async move { service.execute_now(admitted, permit, encode).await.answer };
-            let answer = AbortOnDrop::new(tokio::spawn(running.in_current_span())).join().await;
-            answer.unwrap_or_else(|reason| ClientPayload::refused(reason.into()))
+            let running = async move { service.execute_now(admitted, record, queue, encode).await };
+            let executed = AbortOnDrop::new(tokio::spawn(running.in_current_span())).join().await;
+            executed.map_or_else(|reason| ClientPayload::refused(reason.into()), |(Encoded { answer, .. }, _)| answer)
         };
         stream::once(answer).boxed()
     }
@@ -297,7 +304,7 @@ impl GraphqlService {
             start: event.start,
         };
         let start = async move {
-            schema.wait_for_tip(&mut request).await?;
+            wait_for_tip(&schema, &mut request, queue.as_deref()).await?;
             let permit = match queue {
                 Some(queue) => queue.permit().await,
                 None => None,
@@ -332,6 +339,19 @@ impl GraphqlService {
             StartedStream { payloads, begun }
         }
     }
+}
+
+/// Waits for the block that a request names, outside of permits and slots to execute: it keeps no other from executing.
+async fn wait_for_tip(
+    schema: &Schema,
+    request: &mut Request,
+    queue: Option<&OperationQueue>,
+) -> Result<(), ServerError> {
+    let _permit = match queue {
+        Some(queue) if schema.names_tip(request) => queue.waiting_permit().await,
+        _ => None,
+    };
+    schema.wait_for_tip(request).await
 }
 
 /// The events, with a reservation until they are dropped.

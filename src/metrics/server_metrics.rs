@@ -90,7 +90,7 @@ impl ServerMetrics {
             operations: counters(
                 "btcgraph_server_operations_total",
                 "GraphQL operations, by transport and the code of their first error; OK if they had none, ABANDONED if \
-                 their clients left before the answer.",
+                 they ended without an answer.",
                 &["transport", "code"],
             )?,
             seconds,

@@ -105,6 +105,11 @@ pub(crate) fn is_asked_by(request: &Request) -> bool {
     asked(request).is_some() || carried(request).is_some()
 }
 
+/// Whether a request names a block to wait for.
+pub(crate) fn names_tip(request: &Request) -> bool {
+    request.extensions.contains_key(NAME) || carried(request).is_some()
+}
+
 fn carried(request: &Request) -> Option<&CarriedTip> {
     request.data.get(&TypeId::of::<CarriedTip>()).and_then(|tip| tip.downcast_ref())
 }

@@ -107,7 +107,13 @@ impl Framing {
         None
     }
 
-    fn keep(&mut self, bytes: &[u8]) {
+    fn keep(&mut self, mut bytes: &[u8]) {
+        if self.state == FramingState::Size && self.begun.iter().all(|byte| *byte == b'0') {
+            bytes = without_leading_zeros(bytes);
+            if bytes.first().is_some_and(u8::is_ascii_hexdigit) {
+                self.begun.clear();
+            }
+        }
         if self.begun.len().saturating_add(bytes.len()) > BUFFER {
             self.end(FramingState::Over);
         } else {
@@ -132,7 +138,7 @@ impl Framing {
                 self.begun.clear();
             }
             FramingState::Head if is_empty => return self.end_head(),
-            FramingState::Size => match httparse::parse_chunk_size(without_leading_zeros(&self.begun)) {
+            FramingState::Size => match httparse::parse_chunk_size(&self.begun) {
                 Ok(Status::Complete((_, 0))) => self.end(FramingState::Trailers),
                 Ok(Status::Complete((_, size))) => {
                     let with_line_end = size.saturating_add(2);
@@ -172,8 +178,8 @@ impl Framing {
     }
 }
 
-/// A size of a chunk without the zeros in front of it: the library that serves the connection reads any number of them, and
-/// `httparse` at most 16 digits.
+/// The beginning of the size of a chunk without the zeros in front of another digit: the library that serves the connection reads
+/// any number of them, and `httparse` at most 16 digits.
 fn without_leading_zeros(mut size: &[u8]) -> &[u8] {
     while let [b'0', digit, ..] = size
         && digit.is_ascii_hexdigit()

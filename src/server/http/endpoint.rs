@@ -174,7 +174,11 @@ impl GraphqlEndpoint {
             (self.stream(&context, form, || stream::iter([Payload::new(&response).into()]).boxed()), summary)
         };
         let refuse_uncounted = |error: ServerError| {
-            self.service.count_refused(Transport::Http, &error);
+            let transport = match accepted {
+                AcceptedTypes { whole: None, stream: Some(form) } => form_of(form).transport,
+                _ => Transport::Http,
+            };
+            self.service.count_refused(transport, &error);
             refuse_document(error)
         };
         let (request, unstored) = match self.persisted.resolve(request) {

@@ -1,5 +1,5 @@
-//! Gives each request an id that the client and the log share, and writes one line when it is answered, or when its client
-//! disconnects before that.
+//! Gives each request an id that the client and the log share, and writes one line when it is answered, or when its connection
+//! closes before that.
 //!
 //! The id is that of `X-Request-Id` if the client sends one that is fit for a log, or a new one; the response has it in
 //! the same header. The line names the client, the operation, its outcome and its cost. It has no query, no variables and
@@ -56,7 +56,15 @@ struct ReceivedRequest {
     is_answered: bool,
 }
 
+/// What the log says of a request without an answer.
+const CLOSED: &str = "the connection closed before the answer";
+
 impl ReceivedRequest {
+    /// Whether watchdogs send it, so often that its lines would hide all others.
+    fn is_from_watchdog(&self) -> bool {
+        self.path.starts_with("/health/") || self.path == "/metrics"
+    }
+
     fn milliseconds(&self) -> f64 {
         self.started.elapsed().as_secs_f64() * 1_000.0
     }
@@ -71,7 +79,11 @@ impl Drop for ReceivedRequest {
         let _entered = self.span.enter();
         let (method, path, milliseconds) = (&self.method, &self.path, self.milliseconds());
         let client = self.client.map(tracing::field::display);
-        tracing::info!(%method, path, milliseconds, client, "the client disconnected before it was answered");
+        if self.is_from_watchdog() {
+            tracing::debug!(%method, path, milliseconds, client, CLOSED);
+        } else {
+            tracing::info!(%method, path, milliseconds, client, CLOSED);
+        }
     }
 }
 
@@ -96,8 +108,7 @@ impl RequestStep for RequestLog {
             self.metrics.response(response.status().as_u16());
             self.metrics.sent(Transport::Http, bytes.and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(0));
             let _entered = span.enter();
-            // watchdogs ask so often that these lines would hide all others
-            if path.starts_with("/health/") || path == "/metrics" {
+            if received.is_from_watchdog() {
                 tracing::debug!(%method, path, status = response.status().as_u16(), "answered");
             } else {
                 tracing::info!(

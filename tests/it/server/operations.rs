@@ -176,7 +176,7 @@ fn metrics_count_outcomes_and_contain_no_text_of_clients() {
 }
 
 #[test]
-fn a_request_whose_client_disconnects_is_counted_and_logged() {
+fn a_request_whose_connection_closes_is_counted_and_logged() {
     let server = LoggedServer::start(&[("BTCGRAPH_SERVER__METRICS", "true")]);
     let extensions = json!({ "waitForTip": { "height": 99, "timeoutMs": 10_000 } });
     let body = json!({ "query": "{ tip { height } }", "extensions": extensions }).to_string();
@@ -193,7 +193,7 @@ fn a_request_whose_client_disconnects_is_counted_and_logged() {
         drop(stream);
         server.get("/metrics").1.contains(sample).then_some(())
     });
-    let line = server.logged("the client disconnected before it was answered");
+    let line = server.logged("the connection closed before the answer");
     assert_eq!((&line["path"], &line["span"]["id"]), (&json!("/graphql"), &json!("gone")), "{line}");
 }
 

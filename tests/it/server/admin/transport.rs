@@ -105,8 +105,14 @@ fn status(answer: &str) -> u16 {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_port_answers_under_the_names_of_this_machine_alone() {
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let served = AdminServer::at(AdminSocket::tcp(free).await.unwrap(), tempfile::tempdir().unwrap());
+    // another test may take a free port before the socket does
+    let (free, socket) = loop {
+        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        if let Ok(socket) = AdminSocket::tcp(free).await {
+            break (free, socket);
+        }
+    };
+    let served = AdminServer::at(socket, tempfile::tempdir().unwrap());
     let answer = async |host: String| {
         tokio::task::spawn_blocking(move || {
             let mut stream = TcpStream::connect(free).unwrap();
