@@ -67,7 +67,7 @@ pub fn restore(
     flush(&frozen)?;
     let parent = index.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     match &list.joined {
-        Some(note) => note.write(index)?,
+        Some(joined) => joined.write(index)?,
         // of another index that was in this place
         None => JoinedNote::remove(index)?,
     }

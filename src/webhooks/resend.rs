@@ -27,9 +27,9 @@ pub async fn resend(hook: &Hook, tls: Option<TlsConfig>, directory: &Path) -> io
     let mut sender = MessageSender::new(hook, tls);
     // those of an interrupted command, and behind them those that were added since. What is added from then on is left to the next
     // call: a receiver may refuse the events of a hook as fast as it takes its dead letters
-    let takes = if letters.are_left() { 2 } else { 1 };
+    let rounds = if letters.are_left() { 2 } else { 1 };
     let mut before = 0;
-    for _ in 0..takes {
+    for _ in 0..rounds {
         let taken = letters.take()?;
         for (delivered, letter) in taken.iter().enumerate() {
             if let Err(failure) = sender.send(&letter.message).await {

@@ -201,8 +201,8 @@ fn a_request_whose_connection_closes_is_counted_and_logged() {
 fn what_is_refused_for_lack_of_memory_counts_as_what_the_client_receives() {
     let server = LoggedServer::start(&[
         ("BTCGRAPH_SERVER__METRICS", "true"),
-        ("BTCGRAPH_SERVER__MAX_HELD", "0"),
-        ("BTCGRAPH_SERVER__SUBSCRIPTION_DOCUMENTS", "0"),
+        ("BTCGRAPH_SERVER__MAX_HELD", "0B"),
+        ("BTCGRAPH_SERVER__SUBSCRIPTION_DOCUMENTS", "0B"),
     ]);
     let fields = "name description fields { name description }";
     let answer = server.post(&json!({ "query": format!("{{ __schema {{ types {{ {fields} }} }} }}") }), &[]);

@@ -193,13 +193,13 @@ fn connection_of(list: &str) -> &'static str {
 #[test]
 fn a_status_hash_reads_unconfirmed_transactions_within_the_same_limit() {
     let (chain, coins) = chain_with_coins(4);
-    let (payer, payee) = (Owner::new(ScriptKind::BareTrue, 1), Owner::new(ScriptKind::P2wpkh, 9));
+    let (payer, recipient) = (Owner::new(ScriptKind::BareTrue, 1), Owner::new(ScriptKind::P2wpkh, 9));
     let payments: Vec<_> = coins
         .iter()
-        .map(|coin| spend_outputs(payer, &[*coin], &[payer.output(sat(100_000))], vec![payee.output(sat(99_000))]))
+        .map(|coin| spend_outputs(payer, &[*coin], &[payer.output(sat(100_000))], vec![recipient.output(sat(99_000))]))
         .collect();
     let mut api = limited(&chain, 3);
-    let script = payee.script_pubkey().to_hex_string();
+    let script = recipient.script_pubkey().to_hex_string();
     let ask = format!("{{ script(scriptPubKey: \"{script}\") {{ stats {{ statusHash }} }} }}");
     api.arrive(&payments[..3]);
     assert!(api.data(&ask)["script"]["stats"]["statusHash"].is_string());
