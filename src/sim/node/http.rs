@@ -39,7 +39,8 @@ async fn respond(State(served): State<Arc<HttpState>>, request: Request) -> Resp
     let (head, body) = request.into_parts();
     let path = head.uri.path();
     if let Some(path) = path.strip_prefix("/rest/").filter(|_| served.backend.options.rest) {
-        if let Some(response) = overridden_response(&served.backend, path.split('/').take(1)) {
+        let called = path.split('/').take(1).chain(path.contains('/').then_some(path));
+        if let Some(response) = overridden_response(&served.backend, called) {
             return response;
         }
         let (path, query) = (path.to_owned(), head.uri.query().map(str::to_owned));

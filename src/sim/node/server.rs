@@ -227,8 +227,8 @@ impl SimNode {
         self.backend.switch(|switches| switches.min_fee = min_fee);
     }
 
-    /// Lets the node respond with this HTTP status and body to each request that calls the method, or asks for this first
-    /// part of a path below `/rest/`, in place of an answer. `None` lets it answer again.
+    /// Lets the node respond with this HTTP status and body to each request that calls the method, or asks for this path
+    /// below `/rest/` or for one whose first part this is, in place of an answer. `None` lets it answer again.
     pub fn override_response(&self, method: &str, response: Option<(u16, &str)>) {
         self.backend.switch(|switches| match response {
             Some((status, body)) => drop(switches.overrides.insert(method.to_owned(), (status, body.to_owned()))),

@@ -52,6 +52,8 @@ struct Reorganised {
     lacking: Arc<LackingBlocks>,
     /// The first chain.
     blocks: Vec<Arc<Block>>,
+    /// The memory for blocks on their way; with 1 each block is a batch.
+    buffer_bytes: usize,
 }
 
 impl Reorganised {
@@ -72,7 +74,8 @@ impl Reorganised {
         let lacking = Arc::new(LackingBlocks { blocks: bytes, missing });
         followed.indexed.index.set_raw_blocks(lacking.clone());
         let mempool = PersistentMempool::load(&followed.indexed.index, MempoolLimits::default()).unwrap();
-        Self { followed, mempool, published: Published::default(), live: Live::default(), lacking, blocks }
+        let (published, live) = (Published::default(), Live::default());
+        Self { followed, mempool, published, live, lacking, blocks, buffer_bytes: 64 << 20 }
     }
 
     fn try_to_follow(&mut self) -> Result<(), SyncError> {
@@ -81,6 +84,7 @@ impl Reorganised {
         run(Follow {
             mempool: Some(&mut self.mempool),
             freezing: Some(freezing),
+            buffer_bytes: self.buffer_bytes,
             ..following::follow(node, index, &self.published, &self.live, &wake)
         })
     }
@@ -182,6 +186,27 @@ fn a_block_is_not_disconnected_before_another_is_there() {
     stage.try_to_follow().unwrap();
     let received = changes(std::iter::from_fn(|| events.try_recv().ok()));
     assert_eq!(received, (vec![TIP], (TIP..=TIP + 2).collect()));
+}
+
+#[test]
+fn a_shallow_reorg_is_rolled_back_when_the_node_fails() {
+    let mut stage = Reorganised::by(8, None);
+    stage.buffer_bytes = 1;
+    stage.followed.node = client(&stage.followed.sim, Duration::ZERO);
+    let mut events = stage.live.subscribe();
+    let mut received = || changes(std::iter::from_fn(|| events.try_recv().ok()));
+    // each block fills the update, and two of them come before the node fails
+    let third = format!("block/{}.bin", stage.followed.blocks()[115].block_hash());
+    stage.followed.sim.override_response(&third, Some((503, "Work queue depth exceeded")));
+    let error = stage.try_to_follow().unwrap_err();
+    assert!(matches!(error, SyncError::Node(_)), "{error}");
+    assert_eq!(stage.tip(), stage.first_tip());
+    assert_eq!(received(), (Vec::new(), Vec::new()));
+
+    stage.followed.sim.override_response(&third, None);
+    stage.try_to_follow().unwrap();
+    assert_eq!(stage.tip().height, Height::from(TIP + 2));
+    assert_eq!(received(), ((113..=TIP).rev().collect(), (113..=TIP + 2).collect()));
 }
 
 /// Raises the flag when the test ends, also if it fails.
