@@ -247,8 +247,8 @@ impl SyncLoop<'_> {
 
     /// Disconnects blocks from the tip down to the fork point and connects the blocks after it, in few commits.
     ///
-    /// Nothing changes before the node has sent the first of these blocks; while it is waited for, earlier commits become
-    /// durable. Blocks that were connected before the node failed stay. A reorganisation of fewer than [`FEW`] blocks is not
+    /// Nothing changes before the node has sent the first batch of these blocks; if that takes long, earlier commits become
+    /// durable meanwhile. Blocks that were connected before the node failed stay. A reorganisation of fewer than [`FEW`] blocks is not
     /// committed or published while the chain is shorter than before: it is rolled back until the next try, unless that is all
     /// that the node has. A deeper one takes several commits. They are published once a block connects, or if the rest fails;
     /// after a crash the shorter chain is shown.
@@ -276,8 +276,8 @@ impl SyncLoop<'_> {
         let affected =
             self.mempool_sync.as_mut().filter(|mempool_sync| before.is_some() || mempool_sync.is_affected_by_blocks());
         let mut pre_state = affected.map(|mempool_sync| mempool_sync.pre_block_state(before.as_deref()));
-        // a block that comes soon does not wait for a flush; but no update is under way before it comes, because that would keep
-        // earlier commits from becoming durable as long as the node does not answer
+        // a first batch that comes soon does not wait for a flush; but no update is under way before it comes, because that would
+        // keep earlier commits from becoming durable as long as the node does not answer
         self.follow.index.delay_flush()?;
         let first = match batches.next() {
             Some(Err(error)) => {

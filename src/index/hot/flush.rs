@@ -25,6 +25,8 @@ use super::update::Update;
 
 /// The pause between a commit and its flush, in which subscribers of the change have the machine to themselves.
 const DELAY: Duration = Duration::from_millis(500);
+/// The age of the oldest commit that is not durable up to which its flush waits for blocks that are requested from the node.
+const DELAY_FOR_BLOCKS: Duration = Duration::from_secs(2);
 
 /// Which commits are durable.
 #[derive(Default)]
@@ -82,12 +84,13 @@ impl Index {
         self.flush_after(if is_recent { DELAY } else { Duration::ZERO })
     }
 
-    /// Delays a flush that has not begun, because an update that is about to begin would wait for it. Without an update all
-    /// commits become durable after the delay.
+    /// Delays a flush that has not begun, because the update that begins with the next blocks would wait for it. If they do not come,
+    /// it begins when the oldest commit that is not durable is two seconds old, however often it is delayed.
     ///
     /// Errors: as [`Index::flush_soon`].
     pub fn delay_flush(&mut self) -> Result<(), IndexError> {
-        self.flush_after(DELAY)
+        let age = self.flushing.non_durable_since.map_or(Duration::ZERO, |since| since.elapsed());
+        self.flush_after(DELAY_FOR_BLOCKS.saturating_sub(age))
     }
 
     fn flush_after(&mut self, delay: Duration) -> Result<(), IndexError> {

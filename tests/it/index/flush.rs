@@ -74,6 +74,24 @@ fn a_commit_becomes_durable_soon_by_itself() {
 }
 
 #[test]
+fn a_flush_that_is_delayed_for_blocks_waits_longer() {
+    let (blocks, mut indexed) = blocks_and_index(21, 20);
+    let (before, began) = (tip(&indexed.index), Instant::now());
+    connect_non_durable(&mut indexed.index, &blocks[20]);
+    indexed.index.flush_soon().unwrap();
+    indexed.index.delay_flush().unwrap();
+    // otherwise the machine is so slow that the flush may have begun before the delay
+    let is_delayed = began.elapsed() < Duration::from_millis(500);
+    thread::sleep(Duration::from_millis(700));
+    let after_the_crash = after_a_crash(&indexed);
+    // otherwise the delay may be over
+    if is_delayed && began.elapsed() < Duration::from_secs(2) {
+        assert_eq!(after_the_crash, before);
+    }
+    assert_becomes_durable(&indexed);
+}
+
+#[test]
 fn a_durable_commit_makes_earlier_commits_durable() {
     let (blocks, mut indexed) = blocks_and_index(40, 20);
     for block in &blocks[20..39] {
