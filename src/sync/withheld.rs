@@ -15,7 +15,8 @@
 //! the block until the index reaches its height; the next start does not wait for it.
 //!
 //! A block that a reorganisation disconnected is not lost. It leaves the index in the commit of the blocks that replace it, unless
-//! the reorganisation is deep (`advance.rs`): after a crash in the middle of that the shorter chain is shown.
+//! the reorganisation is deep or the node's chain is shorter (`advance.rs`): after a crash in the middle of the former, or after the
+//! latter, the shorter chain is shown.
 
 use std::time::{Duration, Instant};
 
