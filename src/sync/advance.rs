@@ -36,6 +36,8 @@ const MAX_HASHES: usize = 20_000;
 struct ChainChange {
     /// Disconnected blocks, the highest first.
     disconnected: Vec<Tip>,
+    /// How many of them left the chain in earlier commits.
+    committed: usize,
     /// Connected blocks, the lowest first.
     connected: Vec<Tip>,
     /// The mempool after those blocks, if they may affect it.
@@ -123,10 +125,10 @@ impl ChainChange {
         self.connected.len() < self.disconnected.len()
     }
 
-    /// Only the first disconnected blocks.
-    fn only_disconnected(mut self, blocks: usize) -> Self {
-        self.disconnected.truncate(blocks);
-        Self { disconnected: self.disconnected, ..Self::default() }
+    /// Only what earlier commits contain.
+    fn only_committed(mut self) -> Self {
+        self.disconnected.truncate(self.committed);
+        Self { disconnected: self.disconnected, committed: self.committed, ..Self::default() }
     }
 
     fn events(&self) -> Vec<ChainEvent> {
@@ -172,14 +174,9 @@ impl RecordWriter {
 
 /// The number of these blocks that fit on the disk. For a reorganisation without a commit so far it is all or none, so
 /// that the published chain does not become shorter.
-fn blocks_that_fit(
-    update: &Update<'_>,
-    batch: &[ParsedBlock],
-    change: &ChainChange,
-    committed: usize,
-) -> Result<usize, IndexError> {
+fn blocks_that_fit(update: &Update<'_>, batch: &[ParsedBlock], change: &ChainChange) -> Result<usize, IndexError> {
     let mut fitting = batch.len();
-    while committed == 0 && fitting > 0 && !update.required_space_for(&batch[..fitting])?.is_free() {
+    while change.committed == 0 && fitting > 0 && !update.required_space_for(&batch[..fitting])?.is_free() {
         fitting = if change.disconnected.is_empty() { fitting / 2 } else { 0 };
     }
     Ok(fitting)
@@ -248,10 +245,12 @@ impl SyncLoop<'_> {
     /// Disconnects blocks from the tip down to the fork point and connects the blocks after it, in few commits.
     ///
     /// Nothing changes before the node has sent the first batch of these blocks; if that takes long, earlier commits become
-    /// durable meanwhile. Blocks that were connected before the node failed stay. A reorganisation of fewer than [`FEW`] blocks is not
-    /// committed or published while the chain is shorter than before: it is rolled back until the next try, unless that is all
-    /// that the node has. A deeper one takes several commits. They are published once a block connects, or if the rest fails;
-    /// after a crash the shorter chain is shown.
+    /// durable meanwhile. Blocks that were connected before the node failed stay. A reorganisation of fewer than [`FEW`] blocks is
+    /// not committed or published while the chain is shorter than before: it is rolled back until the next try, unless that is
+    /// all that the node has. A deeper one takes several commits. They are published once a block connects, or if the rest
+    /// fails; after a crash the shorter chain is shown.
+    ///
+    /// Errors: the first, also if what was committed before it cannot be published.
     fn advance(
         &mut self,
         tip: Option<Tip>,
@@ -260,6 +259,25 @@ impl SyncLoop<'_> {
         info: &ChainInfo,
     ) -> Result<(), SyncError> {
         let _pause = self.prefetcher.as_ref().map(Prefetcher::pause);
+        let mut progress = CatchUpProgress::new(fork, info.blocks, hashes.len());
+        let mut change = ChainChange::default();
+        let mut result = self.advance_in_commits(&mut change, &mut progress, tip, fork, hashes);
+        if result.is_err() {
+            result = result.and(self.publish_change(change.only_committed()));
+        }
+        progress.finish();
+        result
+    }
+
+    /// [`Self::advance`] until the first error. `change` is then what is not published yet, and otherwise empty.
+    fn advance_in_commits(
+        &mut self,
+        change: &mut ChainChange,
+        progress: &mut CatchUpProgress,
+        tip: Option<Tip>,
+        fork: Option<Tip>,
+        hashes: Vec<BlockHash>,
+    ) -> Result<(), SyncError> {
         let mut rows = self.prefetcher.as_ref().and_then(Prefetcher::take_rows);
         let (limits, published) = (self.limits(), self.follow.published);
         // a few blocks are published before the disk has them
@@ -268,7 +286,6 @@ impl SyncLoop<'_> {
         let is_deep = !is_shallow(tip, fork);
         // blocks that were mined while the server did not run are not observed
         let arrive_at = (is_few && published.state().mempool_in_sync).then(now);
-        let mut progress = CatchUpProgress::new(fork, info.blocks, hashes.len());
         let last = hashes.last().copied();
         let mut batches = Pipeline::start(self.follow.node, hashes, self.follow.index.parser(), limits)?;
 
@@ -279,42 +296,19 @@ impl SyncLoop<'_> {
         // a first batch that comes soon does not wait for a flush; but no update is under way before it comes, because that would
         // keep earlier commits from becoming durable as long as the node does not answer
         self.follow.index.delay_flush()?;
-        let first = match batches.next() {
-            Some(Err(error)) => {
-                progress.finish();
-                return Err(error);
-            }
-            first => first,
-        };
+        let first = batches.next().transpose()?;
 
-        let mut change = ChainChange::default();
-        // the disconnected blocks of the commits that are not published yet
-        let mut committed = 0;
         let mut update = self.follow.index.update()?;
         let mut record_writer =
             RecordWriter { is_enabled: self.mempool_sync.is_some(), is_started: false, fork: update.tip() };
-        loop {
-            let disconnected = change.disconnect(&mut update, fork, before.as_deref(), is_deep).and_then(|is_full| {
-                record_writer.fork = update.tip();
-                if is_full {
-                    record_writer.write(&mut self.record, &mut update, &change)?;
-                }
-                Ok(is_full)
-            });
-            match disconnected {
-                Ok(false) => break,
-                Ok(true) => {
-                    update.commit()?;
-                    committed = change.disconnected.len();
-                    update = self.follow.index.update()?;
-                }
-                Err(error) => {
-                    drop(update);
-                    self.publish_change(change.only_disconnected(committed))?;
-                    return Err(error);
-                }
-            }
+        while change.disconnect(&mut update, fork, before.as_deref(), is_deep)? {
+            record_writer.fork = update.tip();
+            record_writer.write(&mut self.record, &mut update, change)?;
+            update.commit()?;
+            change.committed = change.disconnected.len();
+            update = self.follow.index.update()?;
         }
+        record_writer.fork = update.tip();
         if !change.disconnected.is_empty() {
             let lowest = fork.map_or(0, |fork| fork.height.to_u32());
             info!(
@@ -328,7 +322,7 @@ impl SyncLoop<'_> {
         let mut result = Ok(());
         // whether the disk lacks space for as many blocks as disconnect: then nothing disconnects
         let mut lacks_space = false;
-        for batch in first.into_iter().chain(batches) {
+        for batch in first.map(Ok).into_iter().chain(batches) {
             let batch = match batch {
                 Ok(_) if self.follow.node.stop().is_raised() => break,
                 Ok(batch) => batch,
@@ -337,7 +331,7 @@ impl SyncLoop<'_> {
                     break;
                 }
             };
-            let fitting = blocks_that_fit(&update, &batch, &change, committed)?;
+            let fitting = blocks_that_fit(&update, &batch, change)?;
             let (batch, rest) = batch.split_at(fitting);
             if batch.is_empty() && !rest.is_empty() {
                 lacks_space = change.is_shorter();
@@ -348,13 +342,8 @@ impl SyncLoop<'_> {
                 break;
             }
             let found = rows.take();
-            let connected = change.connect(&mut update, batch, pre_state.as_ref(), found.as_ref(), arrive_at);
+            change.connect(&mut update, batch, pre_state.as_ref(), found.as_ref(), arrive_at)?;
             drop(found);
-            if let Err(error) = connected {
-                drop(update);
-                self.publish_change(change.only_disconnected(committed))?;
-                return Err(error);
-            }
             progress.connected(update.tip(), batch);
             published.change_state(|state| match state.phase {
                 SyncPhase::CatchingUp => SyncState { speed: progress.speed(), ..state },
@@ -364,16 +353,15 @@ impl SyncLoop<'_> {
             let is_last = update.tip().map(|tip| tip.hash) == last;
             let may_commit = is_deep || !change.is_shorter();
             if !is_last && may_commit && (since.elapsed() > COMMIT_INTERVAL || update.is_full()?) {
-                record_writer.write(&mut self.record, &mut update, &change)?;
+                record_writer.write(&mut self.record, &mut update, change)?;
                 update.commit()?;
-                self.publish_change(std::mem::take(&mut change))?;
+                self.publish_change(std::mem::take(change))?;
                 self.freeze_when_due(CATCH_UP_SLICE)?;
                 self.derive_when_due(CATCH_UP_SLICE)?;
                 // the next blocks may contain transactions that these blocks returned to the mempool
                 if let (Some(pre_state), Some(mempool_sync)) = (&mut pre_state, &mut self.mempool_sync) {
                     *pre_state = mempool_sync.pre_block_state(before.as_deref());
                 }
-                committed = 0;
                 update = self.follow.index.update()?;
                 since = Instant::now();
             }
@@ -384,7 +372,7 @@ impl SyncLoop<'_> {
         // the node failed, and may send the rest at the next try
         let is_cut_short = !is_deep && change.is_shorter() && update.tip().map(|tip| tip.hash) != last;
         if shrinks || (update.tip() != fork && !lacks_space && !is_cut_short) {
-            record_writer.write(&mut self.record, &mut update, &change)?;
+            record_writer.write(&mut self.record, &mut update, change)?;
             match self.follow.until {
                 // at the tip, clients wait for the block; disconnections must be durable, and so must a chain that ends
                 // the wait for a lost block
@@ -397,11 +385,10 @@ impl SyncLoop<'_> {
             }
         } else {
             drop(update);
-            change = change.only_disconnected(committed);
+            *change = std::mem::take(change).only_committed();
         }
-        self.publish_change(change)?;
-        progress.finish();
-        result
+        let published = self.publish_change(std::mem::take(change));
+        result.and(published)
     }
 
     /// Applies a chain change to the mempool and publishes both together.
