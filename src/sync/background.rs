@@ -40,6 +40,11 @@ impl Retry {
         self.postpone_by(RETRY_PAUSE, error, consequence);
     }
 
+    /// Begins the pause although nothing failed: the work is not possible now.
+    pub(super) fn pause(&mut self) {
+        self.at = Some(Instant::now() + RETRY_PAUSE);
+    }
+
     /// The same after much work that was in vain: the pause doubles each time, as the next try may fail likewise.
     pub(super) fn postpone_longer(&mut self, error: &dyn Display, consequence: &str) {
         let pause = RETRY_PAUSE * (1 << self.costly_failures.min(MOST_DOUBLINGS));

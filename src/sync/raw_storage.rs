@@ -19,9 +19,6 @@ use crate::node::ChainInfo;
 
 /// What a failure to move bytes means.
 const CANNOT_MOVE: &str = "cannot move the bytes of frozen blocks to where index.raw_transactions says";
-/// Why copies stay although the node is to have the bytes.
-const KEEPS_COPIES: &str = "the node prunes, so the raw files of the index stay: set index.raw_transactions to `index`, or follow \
-                            a node that does not prune";
 /// The longest time between two records of the progress.
 const STEP_TIME: Duration = Duration::from_secs(10);
 /// The most blocks between two records of the progress.
@@ -52,6 +49,8 @@ pub(super) struct RawMover {
     is_tidy: bool,
     /// Whether it was logged that the node lacks blocks.
     is_lack_logged: bool,
+    /// Whether it was logged that raw files stay because the node prunes.
+    is_keeping_logged: bool,
 }
 
 /// What a job did.
@@ -197,7 +196,13 @@ impl SyncLoop<'_> {
             if read_back.is_some() {
                 index.set_raw_storage(RawStorage::Node)?;
             }
-            self.raw_mover.retry.postpone(&KEEPS_COPIES, CANNOT_MOVE);
+            if !std::mem::replace(&mut self.raw_mover.is_keeping_logged, true) {
+                warn!(
+                    "the node prunes, so the raw files of the index stay: set index.raw_transactions to `index`, or follow a \
+                     node that does not prune"
+                );
+            }
+            self.raw_mover.retry.pause();
             return Ok(());
         }
         let from = read_back.map_or(Height::GENESIS, Height::next);
