@@ -38,16 +38,23 @@ impl Index {
 
     /// The generations that are to be merged next: five that follow each other and of which the oldest has no more
     /// transactions than the others together; of several such, those with the fewest transactions. So the number of
-    /// generations grows with the logarithm of the chain, and each transaction is written again about as often. If there are none,
-    /// the oldest generation that a reorganisation shortened, which is built again and can be merged and published then. `None`
+    /// generations grows with the logarithm of the chain, and each transaction is written again about as often. `None`
     /// also while a table of one of them is to be built, or the blocks that this reads cannot be read.
     ///
     /// Errors: storage errors; the system has no random bytes.
     pub fn due_merge(&self) -> Result<Option<DueMerge>, IndexError> {
         let size = |in_force: &InForce| in_force.is_whole().then_some(in_force.end.0 - in_force.first().0);
         let sizes: Vec<_> = self.generations.iter().map(size).collect();
-        let shortened = || sizes.iter().position(Option::is_none).map(|at| at..at + 1);
-        due(&sizes).or_else(shortened).map_or(Ok(None), |run| self.build_of(run))
+        due(&sizes).map_or(Ok(None), |run| self.build_of(run))
+    }
+
+    /// The oldest generation that a reorganisation shortened: it is built again alone, from the bytes of its blocks, and can be
+    /// merged and published then. `None` also while a table of it is to be built, or it is known that its blocks cannot be read.
+    ///
+    /// Errors: as [`Index::due_merge`].
+    pub fn due_rebuild(&self) -> Result<Option<DueMerge>, IndexError> {
+        let shortened = self.generations.iter().position(|in_force| !in_force.is_whole());
+        shortened.map_or(Ok(None), |at| self.build_of(at..at + 1))
     }
 
     /// A merge of the generations at these places, at least two, counted from the oldest. `None` while a table of one of them

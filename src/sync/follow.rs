@@ -380,7 +380,7 @@ impl SyncLoop<'_> {
     /// What failed in the background is tried again at once.
     fn forget_failures(&mut self) {
         self.freezer.retry = Retry::default();
-        self.merger.retry = Retry::default();
+        self.merger.forget_failures();
         self.raw_mover.retry = Retry::default();
         self.deriver.retry = Retry::default();
     }

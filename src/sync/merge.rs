@@ -11,7 +11,7 @@ use super::background::{BackgroundJob, Retry};
 use super::build_log::watch_build;
 use super::error::SyncError;
 use super::follow::{SyncLoop, Until};
-use crate::index::{DueMerge, MergeOutcome};
+use crate::index::{DueMerge, Index, IndexError, MergeOutcome};
 
 /// What a failure to merge means.
 const CANNOT_MERGE: &str = "cannot merge generations; they stay as they are";
@@ -20,7 +20,9 @@ const CANNOT_MERGE: &str = "cannot merge generations; they stay as they are";
 #[derive(Default)]
 pub(super) struct Merger {
     job: Option<MergeJob>,
-    pub(super) retry: Retry,
+    merging: Retry,
+    /// Of building a shortened generation again, which fails for as long as its blocks cannot be read. Merges do not wait for it.
+    rebuilding: Retry,
 }
 
 struct MergeJob {
@@ -46,10 +48,34 @@ impl Merger {
 
     /// Ends the thread, if it has not ended, because of this.
     pub(super) fn stop(&mut self, cause: &dyn Display) {
-        if self.job.take_if(|job| !job.job.is_finished()).is_some() {
-            self.retry.postpone(cause, CANNOT_MERGE);
+        if let Some(job) = self.job.take_if(|job| !job.job.is_finished()) {
+            self.retry(&job.due).postpone(cause, CANNOT_MERGE);
         }
     }
+
+    /// What failed is tried again at once.
+    pub(super) fn forget_failures(&mut self) {
+        (self.merging, self.rebuilding) = Default::default();
+    }
+
+    /// When this may be built again after a failure.
+    fn retry(&mut self, due: &DueMerge) -> &mut Retry {
+        if is_rebuild(due) { &mut self.rebuilding } else { &mut self.merging }
+    }
+
+    /// What is built next, unless it waits after a failure: merges come first.
+    fn next_due(&self, index: &Index) -> Result<Option<DueMerge>, IndexError> {
+        let merge = if self.merging.is_waiting() { None } else { index.due_merge()? };
+        match merge {
+            None if !self.rebuilding.is_waiting() => index.due_rebuild(),
+            merge => Ok(merge),
+        }
+    }
+}
+
+/// Whether this is one generation, which is built again because a reorganisation shortened it.
+fn is_rebuild(due: &DueMerge) -> bool {
+    due.count() == 1
 }
 
 impl SyncLoop<'_> {
@@ -66,17 +92,18 @@ impl SyncLoop<'_> {
     fn start_merging(&mut self) -> Result<(), SyncError> {
         // each of them asks for the space that is free when it starts
         let is_other_running = self.freezer.is_running() || self.deriver.is_running();
-        if self.follow.freezing.is_none() || self.merger.retry.is_waiting() || is_other_running {
+        if self.follow.freezing.is_none() || is_other_running {
             return Ok(());
         }
         let index = &self.follow.index;
-        let Some(due) = index.due_merge()? else { return Ok(()) };
+        let Some(due) = self.merger.next_due(index)? else { return Ok(()) };
         // a margin, as following goes on meanwhile
         let required_space = index.required_space().with_build(due.disk_bytes()).plus_a_quarter();
         if let Some(shortage) = required_space.shortage() {
-            self.merger.retry.postpone(&shortage, CANNOT_MERGE);
+            self.merger.retry(&due).postpone(&shortage, CANNOT_MERGE);
             return Ok(());
         }
+        let retry = self.merger.retry(&due);
         let range = due.range();
         info!(
             first = %range.first,
@@ -87,14 +114,14 @@ impl SyncLoop<'_> {
         );
         match MergeJob::start(due, self.follow.until == Until::Stopped) {
             Ok(job) => self.merger.job = Some(job),
-            Err(error) => self.merger.retry.postpone(&error, CANNOT_MERGE),
+            Err(error) => retry.postpone(&error, CANNOT_MERGE),
         }
         Ok(())
     }
 
     fn finish_merging(&mut self, MergeJob { due, began, job }: MergeJob) -> Result<(), SyncError> {
         if let Err(error) = job.join() {
-            self.merger.retry.postpone_longer(&error, CANNOT_MERGE);
+            self.merger.retry(&due).postpone_longer(&error, CANNOT_MERGE);
             return Ok(());
         }
         match self.follow.index.replace_merged(&due)? {
@@ -104,11 +131,11 @@ impl SyncLoop<'_> {
                 return Ok(());
             }
             MergeOutcome::Unusable(error) => {
-                self.merger.retry.postpone_longer(&error, CANNOT_MERGE);
+                self.merger.retry(&due).postpone_longer(&error, CANNOT_MERGE);
                 return Ok(());
             }
         }
-        self.merger.retry.succeed();
+        self.merger.retry(&due).succeed();
         // live rows of a generation that was built again
         if self.follow.index.has_shadowed_rows()? {
             self.freezer.sweep_again();

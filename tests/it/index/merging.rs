@@ -187,7 +187,7 @@ fn random_histories_with_merges_agree_with_the_model() {
                     let mut runs = (2..7).rev().flat_map(|length| [start, 0, 1, 2].map(|start| start..start + length));
                     // or one that a reorganisation shortened is built again
                     let due = runs.find_map(|run| index.merge_of(run).unwrap());
-                    if let Some(due) = due.or_else(|| index.due_merge().unwrap()) {
+                    if let Some(due) = due.or_else(|| index.due_rebuild().unwrap()) {
                         due.build(&Arc::default(), &mut |_, _| {}).unwrap();
                         assert!(matches!(index.replace_merged(&due).unwrap(), MergeOutcome::InForce));
                         (merged, most) = (merged + 1, most.max(due.count()));

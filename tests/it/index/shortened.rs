@@ -9,6 +9,7 @@ use btcgraph::chain::Height;
 use btcgraph::index::{DueMerge, IndexError, JoinedFile, MergeOutcome, Tip, TxNum};
 
 use super::generations::open;
+use super::wtxids::history::History;
 use crate::support::agree::assert_agrees;
 use crate::support::frozen::{BlockBytes, frozen};
 use crate::support::hostile::repeated_coinbases;
@@ -20,7 +21,7 @@ fn at(height: u32) -> usize {
 }
 
 fn built(indexed: &Indexed) -> DueMerge {
-    let due = indexed.index.due_merge().unwrap().unwrap();
+    let due = indexed.index.due_rebuild().unwrap().unwrap();
     assert_eq!(due.count(), 1);
     due.build(&Arc::default(), &mut |_, _| {}).unwrap();
     due
@@ -67,7 +68,7 @@ fn a_generation_that_is_built_again_has_the_rows_that_packing_its_blocks_makes()
         assert!(matches!(indexed.index.replace_merged(&due).unwrap(), MergeOutcome::InForce));
         drop(due);
         agrees(&indexed, &blocks[..=at(last)]);
-        assert!(indexed.index.due_merge().unwrap().is_none());
+        assert!(indexed.index.due_rebuild().unwrap().is_none());
         while indexed.index.sweep(100).unwrap() {}
         assert_eq!(live_unspent(&indexed), 0);
         indexed.connect(blocks[at(last) + 1..].iter().copied(), 7);
@@ -119,13 +120,37 @@ fn a_generation_is_not_built_again_without_its_blocks() {
     drop(index);
     // without a node
     let indexed = Indexed::within(directory);
-    assert!(indexed.index.due_merge().unwrap().is_none());
+    assert!(indexed.index.due_rebuild().unwrap().is_none());
     // with a node that has pruned them
     indexed.index.set_raw_blocks(Arc::new(BlockBytes::of([])));
-    let due = indexed.index.due_merge().unwrap().unwrap();
+    let due = indexed.index.due_rebuild().unwrap().unwrap();
     let built = due.build(&Arc::default(), &mut |_, _| {});
     assert!(matches!(built, Err(IndexError::RawUnavailable { .. })), "{built:?}");
     assert!(!indexed.index.merging_path().exists());
+}
+
+#[test]
+fn whole_generations_are_merged_while_one_cannot_be_built_again() {
+    let mut history = History::new(106, 60);
+    history.freeze(0);
+    history.reorganise(20, 21);
+    let left = history.snapshot().frozen().unwrap().height;
+    // the blocks of the other branch: one, and five at a time
+    for depth in [20, 15, 10, 5, 0] {
+        assert!(history.indexed.index.due_merge().unwrap().is_none(), "{depth}");
+        history.freeze(depth);
+    }
+    let unreadable = history.blocks[..=at(left.to_u32())].iter().map(|block| block.block_hash());
+    unreadable.for_each(|hash| drop(history.raw.remove(hash)));
+    let index = &mut history.indexed.index;
+    let rebuilt = index.due_rebuild().unwrap().unwrap().build(&Arc::default(), &mut |_, _| {});
+    assert!(matches!(rebuilt, Err(IndexError::RawUnavailable { .. })), "{rebuilt:?}");
+    let due = index.due_merge().unwrap().unwrap();
+    assert_eq!((due.count(), due.range().first), (5, left.next()));
+    due.build(&Arc::default(), &mut |_, _| {}).unwrap();
+    assert!(matches!(index.replace_merged(&due).unwrap(), MergeOutcome::InForce));
+    assert!(index.due_merge().unwrap().is_none());
+    assert_eq!(index.due_rebuild().unwrap().unwrap().range().last.height, left);
 }
 
 /// The files of the generations of an index as they can be joined, each copied into the directory of another, with the number of
