@@ -190,7 +190,8 @@ pub enum IndexError {
     /// A generation that a reorganisation shortened, so that its file alone is no part of another index.
     #[error(
         "{path}: a reorganisation disconnected the blocks above height {last} of a generation, whose file lacks outputs that are \
-         unspent again. It can be published and joined once `serve` or `import` has built it again", path = path.display()
+         unspent again. It can be published and joined once `serve` or `import` has built it again, which needs the bytes of its \
+         blocks, from the raw files or the node", path = path.display()
     )]
     Shortened {
         /// The file, or the manifest that names it.
