@@ -173,8 +173,8 @@ impl DueMerge {
 /// Generations on their way into one.
 struct Merging<'a> {
     members: &'a [InForce],
-    /// The rows of `unspent` that each of them lacks.
-    unspent_again: Vec<PackedEntries<unspent::UnspentKeyBytes, unspent::UnspentValue>>,
+    /// The rows of `unspent` that each of them lacks, if it is shortened.
+    unspent_again: Vec<Option<PackedEntries<unspent::UnspentKeyBytes, unspent::UnspentValue>>>,
     range: GenerationRange,
     cut_bits: CutBits,
     context: RowContext,
@@ -284,17 +284,19 @@ impl Merging<'_> {
     /// The outputs that are unspent behind all of them, and those that were overwritten (BIP30).
     fn outputs(&mut self) -> Result<(), IndexError> {
         let (members, again) = (self.members, std::mem::take(&mut self.unspent_again));
-        let mut sources = Vec::with_capacity(2 * members.len());
-        for (in_force, again) in members.iter().zip(again) {
+        // each with the place of its member, of which a shortened one has two
+        let mut sources = Vec::with_capacity(members.len() + 1);
+        for (place, (in_force, again)) in members.iter().zip(again).enumerate() {
             let own = counting(in_force, in_force.generation.scan_unspent()?, |of, key, _| {
                 is_point_below(of, &unspent::outpoint(key))
             });
-            sources.extend([own, again]);
+            sources.push((place, own));
+            sources.extend(again.map(|again| (place, again)));
         }
+        let (places, sources): (Vec<_>, Vec<_>) = sources.into_iter().unzip();
         let unspent = MergedEntries::new(sources).filter_map(|row| {
             row.and_then(|(at, key, value)| {
-                // two sources are of one generation
-                let is_gone = is_removed(&members[at / 2 + 1..], unspent::split_key(&key))?;
+                let is_gone = is_removed(&members[places[at] + 1..], unspent::split_key(&key))?;
                 Ok((!is_gone).then_some((key, value)))
             })
             .transpose()

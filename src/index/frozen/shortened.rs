@@ -32,15 +32,15 @@ pub(super) struct RowSources<'a> {
     pub(super) stop: &'a AtomicBool,
 }
 
-/// Their rows, in the order of the keys. Reads all spends of a generation that is shortened, and nothing of another one.
+/// Their rows, in the order of the keys; `None` for a generation that is whole. Reads all spends of one that is shortened.
 ///
 /// Errors: [`IndexError::RawUnavailable`] if a block cannot be read; [`IndexError::Interrupted`]; storage errors.
 pub(super) fn unspent_again(
     in_force: &InForce,
     sources: RowSources<'_>,
-) -> Result<PackedEntries<UnspentKeyBytes, UnspentValue>, IndexError> {
+) -> Result<Option<PackedEntries<UnspentKeyBytes, UnspentValue>>, IndexError> {
     if in_force.is_whole() {
-        return Ok(Box::new(std::iter::empty()));
+        return Ok(None);
     }
     let (generation, end) = (&in_force.generation, in_force.end);
     let rows = Sorter::new(sources.directory, SORT);
@@ -60,7 +60,7 @@ pub(super) fn unspent_again(
             restored.push(outpoint)?;
         }
     }
-    restored.finish()
+    restored.finish().map(Some)
 }
 
 /// What became of an output up to the end of its generation.
