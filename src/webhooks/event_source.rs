@@ -5,7 +5,8 @@
 //!                                                                              └── failed ──► sent without them
 //! ```
 //!
-//! A failure does not say whether the stream failed or a field of the event. Once the position is read, the stream works.
+//! A failure does not say whether the stream failed or a field of the event. Once the position is read, the stream works. If it has
+//! another event first then, the one whose position was read is sent without its fields, and the stream goes on behind it.
 
 use super::message::HookMessage;
 use super::subscription::EventDetail;
@@ -46,11 +47,15 @@ impl EventSource {
         self.failure.clone()
     }
 
-    /// An event was read, with so much of it. Returns it if it is to be sent: one without its fields is kept until they have failed
-    /// once more.
+    /// An event was read, with so much of it. Returns what is to be sent: an event without its fields is kept until they have
+    /// failed once more, or until another event was read instead, which is read again behind it.
     pub(crate) fn receive(&mut self, detail: EventDetail, message: HookMessage) -> Option<HookMessage> {
         match detail {
             EventDetail::Full => {
+                if let Some(bare) = self.bare.take_if(|bare| bare.cursor != message.cursor) {
+                    *self = Self::default();
+                    return Some(bare);
+                }
                 *self = Self { events: self.events.take(), ..Self::default() };
                 Some(message)
             }
@@ -78,11 +83,16 @@ impl EventSource {
 #[cfg(test)]
 mod tests {
     use async_graphql::Value;
+    use async_graphql::futures_util::{StreamExt, stream};
 
     use super::*;
 
     fn message(kind: &str) -> HookMessage {
-        HookMessage::of_event("shop", (kind.to_owned(), "c".to_owned()), &Value::Null, &[], 0).unwrap()
+        message_at("c", kind)
+    }
+
+    fn message_at(cursor: &str, kind: &str) -> HookMessage {
+        HookMessage::of_event("shop", (kind.to_owned(), cursor.to_owned()), &Value::Null, &[], 0).unwrap()
     }
 
     /// One whose next event has failed with all fields as often as that is tried.
@@ -104,6 +114,17 @@ mod tests {
         assert_eq!(source.receive(EventDetail::Full, message("whole")), Some(message("whole")));
         assert_eq!((source.failures(), source.last_failure()), (0, None));
         assert_eq!(source.detail(), EventDetail::Full);
+    }
+
+    #[test]
+    fn an_event_is_not_lost_when_another_is_read_in_its_place() {
+        let mut source = failed();
+        assert_eq!(source.receive(EventDetail::Position, message("bare")), None);
+        source.events = Some(Events::new(|_, _| stream::empty().boxed()));
+        assert_eq!(source.receive(EventDetail::Full, message_at("d", "other")), Some(message("bare")));
+        assert!(source.events.is_none(), "the other is read again behind it");
+        assert_eq!((source.failures(), source.detail()), (0, EventDetail::Full));
+        assert_eq!(source.receive(EventDetail::Full, message_at("d", "other")), Some(message_at("d", "other")));
     }
 
     #[test]
