@@ -13,8 +13,26 @@ use super::error::SyncError;
 use super::follow::{SyncLoop, Until};
 use crate::index::{DueMerge, Index, IndexError, MergeOutcome};
 
-/// What a failure to merge means.
-const CANNOT_MERGE: &str = "cannot merge generations; they stay as they are";
+/// What the log says of a build.
+struct BuildTexts {
+    begins: &'static str,
+    ends: &'static str,
+    /// What a failure means.
+    fails: &'static str,
+}
+
+/// Of a merge.
+const MERGE: BuildTexts = BuildTexts {
+    begins: "merging generations in the background",
+    ends: "merged generations",
+    fails: "cannot merge generations; they stay as they are",
+};
+/// Of one generation alone.
+const REBUILD: BuildTexts = BuildTexts {
+    begins: "building a generation again that a reorganisation shortened",
+    ends: "built a shortened generation again",
+    fails: "cannot build a shortened generation again; it stays as it is",
+};
 
 /// Merging, as far as it is under way.
 #[derive(Default)]
@@ -49,7 +67,7 @@ impl Merger {
     /// Ends the thread, if it has not ended, because of this.
     pub(super) fn stop(&mut self, cause: &dyn Display) {
         if let Some(job) = self.job.take_if(|job| !job.job.is_finished()) {
-            self.retry(&job.due).postpone(cause, CANNOT_MERGE);
+            self.retry(&job.due).postpone(cause, texts(&job.due).fails);
         }
     }
 
@@ -78,6 +96,10 @@ fn is_rebuild(due: &DueMerge) -> bool {
     due.count() == 1
 }
 
+fn texts(due: &DueMerge) -> &'static BuildTexts {
+    if is_rebuild(due) { &REBUILD } else { &MERGE }
+}
+
 impl SyncLoop<'_> {
     /// Merges generations when enough follow each other, a step at a time: puts what the thread built into force, or starts it.
     ///
@@ -100,28 +122,28 @@ impl SyncLoop<'_> {
         // a margin, as following goes on meanwhile
         let required_space = index.required_space().with_build(due.disk_bytes()).plus_a_quarter();
         if let Some(shortage) = required_space.shortage() {
-            self.merger.retry(&due).postpone(&shortage, CANNOT_MERGE);
+            self.merger.retry(&due).postpone(&shortage, texts(&due).fails);
             return Ok(());
         }
-        let retry = self.merger.retry(&due);
+        let (retry, texts) = (self.merger.retry(&due), texts(&due));
         let range = due.range();
         info!(
             first = %range.first,
             last = %range.last.height,
             transactions = range.transactions(),
             generations = due.count(),
-            "merging generations in the background"
+            "{}", texts.begins
         );
         match MergeJob::start(due, self.follow.until == Until::Stopped) {
             Ok(job) => self.merger.job = Some(job),
-            Err(error) => retry.postpone(&error, CANNOT_MERGE),
+            Err(error) => retry.postpone(&error, texts.fails),
         }
         Ok(())
     }
 
     fn finish_merging(&mut self, MergeJob { due, began, job }: MergeJob) -> Result<(), SyncError> {
         if let Err(error) = job.join() {
-            self.merger.retry(&due).postpone_longer(&error, CANNOT_MERGE);
+            self.merger.retry(&due).postpone_longer(&error, texts(&due).fails);
             return Ok(());
         }
         match self.follow.index.replace_merged(&due)? {
@@ -131,7 +153,7 @@ impl SyncLoop<'_> {
                 return Ok(());
             }
             MergeOutcome::Unusable(error) => {
-                self.merger.retry(&due).postpone_longer(&error, CANNOT_MERGE);
+                self.merger.retry(&due).postpone_longer(&error, texts(&due).fails);
                 return Ok(());
             }
         }
@@ -148,7 +170,7 @@ impl SyncLoop<'_> {
             transactions = range.transactions(),
             generations = due.count(),
             seconds = format_args!("{:.1}", began.elapsed().as_secs_f64()),
-            "merged generations"
+            "{}", texts(&due).ends
         );
         Ok(())
     }
