@@ -89,12 +89,11 @@ fn too_expensive(cost: u64, short: BudgetExhausted) -> ServerError {
 
 #[cfg(test)]
 mod tests {
-    use prometheus::Registry;
-
     use super::*;
     use crate::api::Include;
     use crate::execution::client::Client;
     use crate::execution::memory::SMALL;
+    use crate::metrics::Metrics;
     use crate::metrics::server_metrics::OK;
 
     /// What is sent of three events, the second of them large, to a client with these units a minute, while clients may have so
@@ -106,7 +105,7 @@ mod tests {
             transport: Transport::Websocket,
             include: Include::default(),
         };
-        let metrics = Arc::new(ServerMetrics::new(&Registry::new()).unwrap());
+        let metrics = Metrics::new().unwrap().server().clone();
         let events = [10, SMALL + 1, 10].map(|bytes| Payload::Result("x".repeat(bytes).into()).into());
         let meter = Meter { metrics, memory: memory.clone(), sender, _open: None };
         (meter.meter(stream::iter(events).boxed()).collect().await, memory)

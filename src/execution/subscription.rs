@@ -212,15 +212,14 @@ mod tests {
     use crate::api::{self, Features, code};
     use crate::execution::error::outcome;
     use crate::limits::Limits;
-    use crate::live::Live;
-    use crate::view::Published;
 
     #[tokio::test]
+    #[expect(clippy::default_trait_access, reason = "the view and the events are not for this module to name")]
     async fn a_busy_server_refuses_a_new_subscription_and_not_one_that_continues() {
         let limits = Limits { executions: 1, waiting: 0, ..Limits::default() };
         let pool = ExecutionPool::start(&limits, false).unwrap();
         let _executing = pool.slots().take().await.unwrap();
-        let schema = api::schema(Published::default(), Live::default(), limits, Features::default());
+        let schema = api::schema(Default::default(), Default::default(), limits, Features::default());
         for (kind, expected) in
             [(SubscriptionStart::New, code::RESOURCE_EXHAUSTED), (SubscriptionStart::Resumed, code::NOT_READY)]
         {

@@ -32,6 +32,7 @@ const LOG_INTERVAL: Duration = Duration::from_secs(30);
 
 /// The storage of raw bytes, and what is under way to reach it.
 #[derive(Default)]
+#[expect(clippy::struct_excessive_bools, reason = "what is so or was logged, each by its own name")]
 pub(super) struct RawMover {
     /// As the index records it; `None` before the first contact with the node.
     pub(super) storage: Option<RawStorage>,

@@ -36,7 +36,8 @@ struct LackingBlocks {
 
 impl RawBlocks for LackingBlocks {
     fn read(&self, block: Tip, offset: u32, length: u32) -> Result<Vec<u8>, Box<dyn Error + Send + Sync>> {
-        if *self.missing.lock().unwrap() == Some(block.hash) {
+        // the whole block: transactions of it are read, too, when blocks are disconnected that spend their outputs
+        if offset == 0 && *self.missing.lock().unwrap() == Some(block.hash) {
             return Err("the node does not return it now".into());
         }
         self.blocks.read(block, offset, length)
