@@ -80,9 +80,9 @@ impl Drop for ReceivedRequest {
         let (method, path, milliseconds) = (&self.method, &self.path, self.milliseconds());
         let client = self.client.map(tracing::field::display);
         if self.is_from_watchdog() {
-            tracing::debug!(%method, path, milliseconds, client, CLOSED);
+            tracing::debug!(%method, path, milliseconds, client, "{CLOSED}");
         } else {
-            tracing::info!(%method, path, milliseconds, client, CLOSED);
+            tracing::info!(%method, path, milliseconds, client, "{CLOSED}");
         }
     }
 }

@@ -223,24 +223,42 @@ async fn answers_for_a_websocket_that_is_not_read_count_from_when_they_are_there
     })
     .await;
     // one is being sent, and the others wait behind it
-    let count =
-        |received: &[u8], text: &str| received.windows(text.len()).filter(|window| *window == text.as_bytes()).count();
-    let mut received = Vec::new();
-    let (refused, completed) = (r#""type":"error""#, r#""type":"complete""#);
+    let (mut refused, mut completed) = (Occurrences::of(r#""type":"error""#), Occurrences::of(r#""type":"complete""#));
+    let mut exhausted = Occurrences::of(r#""code":"RESOURCE_EXHAUSTED""#);
+    let mut bytes = vec![0; 1 << 20];
     within(async {
-        while count(&received, refused) + count(&received, completed) < 4 {
-            let mut bytes = vec![0; 1 << 20];
+        while refused.count + completed.count < 4 {
             let read = socket.read(&mut bytes).await.unwrap();
-            assert_ne!(read, 0, "the server closed the websocket after {} bytes", received.len());
-            received.extend_from_slice(&bytes[..read]);
+            assert_ne!(read, 0, "the server closed the websocket");
+            for occurrences in [&mut refused, &mut completed, &mut exhausted] {
+                occurrences.find_in(&bytes[..read]);
+            }
         }
     })
     .await;
-    let (refused, completed) = (count(&received, refused), count(&received, completed));
-    assert!(refused > 0 && completed > 0, "{refused} refused, {completed} completed");
-    assert_eq!(count(&received, "RESOURCE_EXHAUSTED"), refused);
-    assert!(received.len() < 15 << 20, "{} bytes", received.len());
+    assert!(refused.count > 0 && completed.count > 0, "{} refused", refused.count);
+    assert_eq!(exhausted.count, refused.count);
     served.stop().await;
+}
+
+/// How often a text occurs in bytes that come in pieces.
+struct Occurrences {
+    text: &'static [u8],
+    count: usize,
+    /// The last bytes, with which it may begin.
+    tail: Vec<u8>,
+}
+
+impl Occurrences {
+    fn of(text: &'static str) -> Self {
+        Self { text: text.as_bytes(), count: 0, tail: Vec::new() }
+    }
+
+    fn find_in(&mut self, bytes: &[u8]) {
+        self.tail.extend_from_slice(bytes);
+        self.count += self.tail.windows(self.text.len()).filter(|window| *window == self.text).count();
+        self.tail.drain(..self.tail.len().saturating_sub(self.text.len() - 1));
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
