@@ -40,23 +40,27 @@ async fn queries_that_wait_for_a_block_keep_no_other_of_their_websocket_waiting(
         client.say(&json!({ "type": "subscribe", "id": id, "payload": payload })).await;
     }
     client.ask("now", "{ tip { height } }").await;
-    assert_eq!(height_answered(&mut client, 3).await, "now");
+    assert_eq!(heights_answered(&mut client, 1).await, [("now".to_owned(), json!(3))]);
     api.connect(&chain.mine(Vec::new()).unwrap());
-    let mut ids = Vec::new();
-    for _ in waiting {
-        ids.push(height_answered(&mut client, 4).await);
-    }
-    ids.sort();
-    assert_eq!(ids, waiting);
+    let answers = heights_answered(&mut client, waiting.len()).await;
+    assert_eq!(answers, waiting.map(|id| (id.to_owned(), json!(4))));
     served.stop().await;
 }
 
-/// The id of the operation that is answered and completed next, with this height of the tip.
-async fn height_answered(client: &mut Client, height: u64) -> String {
-    let answer = client.receive().await;
-    assert_eq!(answer["payload"], json!({ "data": { "tip": { "height": height } } }), "{answer}");
-    assert_eq!(client.receive().await, json!({ "type": "complete", "id": answer["id"] }));
-    answer["id"].as_str().unwrap().to_owned()
+/// The heights of the tip that so many operations are answered with until all are complete, by their ids.
+async fn heights_answered(client: &mut Client, operations: usize) -> Vec<(String, Value)> {
+    let (mut answers, mut completed) = (Vec::new(), 0);
+    while completed < operations {
+        let message = client.receive().await;
+        let id = message["id"].as_str().unwrap().to_owned();
+        match message["type"].as_str() {
+            Some("next") => answers.push((id, message["payload"]["data"]["tip"]["height"].clone())),
+            Some("complete") => completed += 1,
+            _ => panic!("{message}"),
+        }
+    }
+    answers.sort_by(|one, other| one.0.cmp(&other.0));
+    answers
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
