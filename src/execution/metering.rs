@@ -52,11 +52,14 @@ impl Meter {
             let SubscriptionPayload { payload, cost, .. } = payloads.next().await?;
             let (payload, goes_on) = match meter.charge(payload, cost) {
                 Ok(charged) => {
-                    let goes_on = charged.payload.is_result();
+                    let goes_on = charged.is_result();
                     (charged, goes_on)
                 }
                 Err(error) if is_first => (ClientPayload::refused(error), false),
-                Err(error) => (Payload::failed(error).into(), false),
+                Err(error) => {
+                    tracing::debug!(reason = error.message, "a subscription ends");
+                    (Payload::failed(error).into(), false)
+                }
             };
             if is_first {
                 meter.metrics.operation(meter.sender.transport, payload.payload.outcome());
@@ -69,7 +72,7 @@ impl Meter {
     /// Errors: RESOURCE_EXHAUSTED.
     fn charge(&self, payload: Payload, cost: u64) -> Result<ClientPayload, ServerError> {
         let payload = ClientPayload::reserve(payload, &self.memory)?;
-        if payload.payload.is_result() {
+        if payload.is_result() {
             let cost = cost.max(1);
             self.sender.client.pay(cost).map_err(|short| too_expensive(cost, short))?;
             self.metrics.event(cost);

@@ -14,8 +14,8 @@ use tokio_util::sync::CancellationToken;
 /// client that does not read.
 const CONCURRENT: usize = 4;
 
-/// How many operations of one socket wait for a block at once. The server has some places for all clients, and refuses a
-/// request without one.
+/// How many operations of one socket wait for a block at once. All clients together may have few that wait, and beyond that the
+/// server refuses requests: one socket must not take all of that.
 const WAITING: usize = 16;
 
 /// The queue of one socket.

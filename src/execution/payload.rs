@@ -55,14 +55,14 @@ impl ClientPayload {
         Ok(Self { payload, reservation })
     }
 
-    /// The response to a query or a mutation; a refusal if there is no space for it.
-    pub(crate) fn reserve_response(response: Payload, memory: &MemoryBudget) -> Self {
-        Self::reserve(response, memory).unwrap_or_else(Self::refused)
-    }
-
     /// The only response to a request that is not executed. It is small, and small ones are not counted.
     pub(crate) fn refused(reason: ServerError) -> Self {
         Payload::Refused(reason.into()).into()
+    }
+
+    /// Whether the request is executed.
+    pub(crate) fn is_result(&self) -> bool {
+        self.payload.is_result()
     }
 }
 

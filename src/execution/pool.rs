@@ -17,7 +17,7 @@
 //! may be this one.
 //!
 //! A subscription is validated and started like a query, in the same slots. Its events do not wait behind queries and are
-//! not refused, nor is its continuation for a client that is too slow for those that it shares, unless memory is short:
+//! not refused. A client that is too slow for a shared subscription continues alone, which only a lack of memory refuses:
 //!
 //! ```text
 //!   event ──► its first poll, a millisecond ──► sent         cheap events, which thousands of clients receive

@@ -134,7 +134,7 @@ impl GraphqlService {
         Executed { answer, outcome, cost: account.cost() }
     }
 
-    /// Counts a request that is refused before it is admitted.
+    /// Counts a request that is refused neither by admission nor by its execution, which count themselves.
     pub(crate) fn count_refused(&self, transport: Transport, reason: &ServerError) {
         self.0.metrics.operation(transport, outcome_of(reason));
     }
@@ -231,11 +231,7 @@ impl GraphqlService {
     ) -> Result<(Encoded<T>, Option<OwnedSemaphorePermit>), ServerError> {
         let Admitted { request, account, schema_key, .. } = admitted;
         let mut request = request.data(account.clone());
-        wait_for_tip(&self.0.schema, &mut request, queue.as_deref()).await?;
-        let permit = match queue {
-            Some(queue) => queue.permit().await,
-            None => None,
-        };
+        let permit = wait_for_turn(&self.0.schema, &mut request, queue.as_deref()).await?;
         let engine = self.0.clone();
         let execution = async move {
             let response = engine.schema.execute(request).await;
@@ -270,10 +266,10 @@ impl GraphqlService {
                     QueryAnswer::Response(response) => (Payload::new(&response), outcome(&response)),
                     QueryAnswer::Cached(json) => (Payload::Result(json), OK),
                 };
-                let answer = ClientPayload::reserve_response(response, &memory);
-                // of a refusal for lack of space
-                let outcome = if answer.payload.is_result() { outcome } else { answer.payload.outcome() };
-                Encoded { answer, outcome }
+                match ClientPayload::reserve(response, &memory) {
+                    Ok(answer) => Encoded { answer, outcome },
+                    Err(reason) => Encoded { outcome: outcome_of(&reason), answer: ClientPayload::refused(reason) },
+                }
             };
             let running = async move { service.execute_now(admitted, record, queue, encode).await };
             let executed = AbortOnDrop::new(tokio::spawn(running.in_current_span())).join().await;
@@ -304,11 +300,7 @@ impl GraphqlService {
             start: event.start,
         };
         let start = async move {
-            wait_for_tip(&schema, &mut request, queue.as_deref()).await?;
-            let permit = match queue {
-                Some(queue) => queue.permit().await,
-                None => None,
-            };
+            let permit = wait_for_turn(&schema, &mut request, queue.as_deref()).await?;
             Ok((schema.subscribe(request, None), (permit, begun)))
         };
         Ok(keep_with(subscription::run(&self.0.pool, kind, start, encode).boxed(), reservation))
@@ -341,17 +333,19 @@ impl GraphqlService {
     }
 }
 
-/// Waits for the block that a request names, outside of permits and slots to execute: it keeps no other from executing.
-async fn wait_for_tip(
+/// Waits for the block that a request names, and then, on a websocket, for a permit to execute: a request that waits for a block
+/// has none, and keeps no other from executing.
+async fn wait_for_turn(
     schema: &Schema,
     request: &mut Request,
     queue: Option<&OperationQueue>,
-) -> Result<(), ServerError> {
-    let _permit = match queue {
-        Some(queue) if schema.names_tip(request) => queue.waiting_permit().await,
-        _ => None,
-    };
-    schema.wait_for_tip(request).await
+) -> Result<Option<OwnedSemaphorePermit>, ServerError> {
+    let Some(queue) = queue else { return schema.wait_for_tip(request).await.map(|()| None) };
+    if schema.names_tip(request) {
+        let _waiting = queue.waiting_permit().await;
+        schema.wait_for_tip(request).await?;
+    }
+    Ok(queue.permit().await)
 }
 
 /// The events, with a reservation until they are dropped.

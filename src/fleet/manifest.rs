@@ -289,7 +289,7 @@ mod tests {
             manifest.generations[1].tables.insert("txids".to_owned(), 9);
         });
         assert!(error.contains("has version 9 of table `txids`"), "{error}");
-        // what a program before wrote after a reorganisation
+        // what an earlier program wrote after a reorganisation
         let error = refusal(|manifest| manifest.generations[0].stem = "0-12-ab".to_owned());
         assert!(error.contains("disconnected the blocks above height 9 of a generation"), "{error}");
         let error = refusal(|manifest| manifest.generations[0].file_format = 99);

@@ -14,8 +14,8 @@
 //! ```
 //!
 //! What the requests do is up to the [`Admin`]. A loopback port is open to every page of every browser on this machine, so
-//! requests with an `Origin` are refused, and on a port those for another host: a page may have its own name resolve to this
-//! machine, and then requests what it only reads without an `Origin`.
+//! requests with an `Origin` are refused, and on a port those for another host: a page whose name resolves to this machine (DNS
+//! rebinding) sends a GET without an `Origin`.
 
 mod socket;
 
@@ -144,7 +144,7 @@ pub async fn serve(socket: AdminSocket, admin: Admin, shutdown: CancellationToke
     let stopped = shutdown.clone().cancelled_owned();
     match listening {
         Listening::Tcp(listener) => {
-            // a page of any site reaches a port by a name that it has resolve to this machine; a file it does not
+            // no page reaches a Unix socket
             let router = router.layer(from_fn(refuse_other_hosts));
             let serving = axum::serve(listener, router).with_graceful_shutdown(stopped);
             within_deadline(serving.into_future(), &shutdown).await

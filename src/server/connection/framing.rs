@@ -108,6 +108,7 @@ impl Framing {
     }
 
     fn keep(&mut self, mut bytes: &[u8]) {
+        // so that any number of them fits, in however many pieces they come
         if self.state == FramingState::Size && self.begun.iter().all(|byte| *byte == b'0') {
             bytes = without_leading_zeros(bytes);
             if bytes.first().is_some_and(u8::is_ascii_hexdigit) {

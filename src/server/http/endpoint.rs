@@ -173,7 +173,7 @@ impl GraphqlEndpoint {
             // browsers do not show pages a response that is no stream
             (self.stream(&context, form, || stream::iter([Payload::new(&response).into()]).boxed()), summary)
         };
-        let refuse_uncounted = |error: ServerError| {
+        let count_and_refuse = |error: ServerError| {
             let transport = match accepted {
                 AcceptedTypes { whole: None, stream: Some(form) } => form_of(form).transport,
                 _ => Transport::Http,
@@ -183,7 +183,7 @@ impl GraphqlEndpoint {
         };
         let (request, unstored) = match self.persisted.resolve(request) {
             Ok(resolved) => resolved,
-            Err(error) => return refuse_uncounted(error),
+            Err(error) => return count_and_refuse(error),
         };
         let include = parts.headers.get(&INCLUDE).and_then(|list| list.to_str().ok()).map(Include::of);
         let client = context.client.clone().unwrap_or_else(|| self.authenticator.anonymous_at(None));
@@ -208,7 +208,7 @@ impl GraphqlEndpoint {
         }
         let carried = match tip_header::carried(&parts.headers) {
             Ok(carried) => carried,
-            Err(error) => return refuse_uncounted(error),
+            Err(error) => return count_and_refuse(error),
         };
         if let Some(carried) = carried {
             admitted.request.data.insert(carried);
@@ -235,7 +235,7 @@ impl GraphqlEndpoint {
                     Ok(payloads) => payloads,
                     Err(refused) => stream::iter([Payload::Refused(refused).into()]).boxed(),
                 };
-                self.persisted.store_after_result(unstored, payloads, |yielded| yielded.payload.is_result())
+                self.persisted.store_after_result(unstored, payloads, ClientPayload::is_result)
             };
             return (self.stream(&context, form, payloads), summary);
         }

@@ -46,7 +46,7 @@ mod tests {
 
     #[tokio::test]
     async fn results_are_events_and_the_last_is_complete() {
-        let payloads: [Payload; 3] = [
+        let payloads = [
             Payload::Result(r#"{"data":{"a":"x\\ny"}}"#.into()),
             Payload::Event(r#"{"data":1}"#.into(), "c".into()),
             Payload::Refused(Refused(r#"[{"message":"no"}]"#.into())),

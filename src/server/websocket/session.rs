@@ -82,7 +82,7 @@ impl Session {
         let admitted =
             self.admission.admit(request, RequestSender { client, transport: Transport::Websocket, include })?;
         let payloads = self.service.subscribe(admitted, Some(&self.queue))?;
-        Ok(self.persisted.store_after_result(unstored, payloads, |yielded| yielded.payload.is_result()))
+        Ok(self.persisted.store_after_result(unstored, payloads, ClientPayload::is_result))
     }
 
     /// Does what follows from this. The reservation is for the message that it leads to.

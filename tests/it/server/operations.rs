@@ -80,6 +80,15 @@ impl LoggedServer {
         (status, serde_json::from_str(&response.body_mut().read_to_string().unwrap()).unwrap())
     }
 
+    /// What comes as server-sent events until their end.
+    fn events(&self, query: &str) -> String {
+        let request = ureq::post(format!("http://{}/graphql", self.process.address))
+            .header("accept", "text/event-stream")
+            .header("content-type", "application/json");
+        let mut response = request.send(json!({ "query": query }).to_string()).unwrap();
+        response.body_mut().read_to_string().unwrap()
+    }
+
     fn directory(&self) -> &Path {
         self.directory.path()
     }
@@ -208,18 +217,22 @@ fn what_is_refused_for_lack_of_memory_counts_as_what_the_client_receives() {
     let answer = server.post(&json!({ "query": format!("{{ __schema {{ types {{ {fields} }} }} }}") }), &[]);
     assert_eq!((answer.0, &answer.1["errors"][0]["extensions"]["code"]), (503, &json!("RESOURCE_EXHAUSTED")));
     assert_eq!(server.logged("answered")["code"], json!("RESOURCE_EXHAUSTED"));
-    let accept = ("accept", "text/event-stream");
-    let agent: ureq::Agent = ureq::Agent::config_builder().http_status_as_error(false).build().into();
-    let request = agent.post(format!("http://{}/graphql", server.process.address)).header(accept.0, accept.1);
-    let query = json!({ "query": "subscription { chainEvents { __typename } }" }).to_string();
-    let mut refused = request.header("content-type", "application/json").send(query).unwrap();
-    assert!(refused.body_mut().read_to_string().unwrap().contains("RESOURCE_EXHAUSTED"));
+    assert!(server.events("subscription { chainEvents { __typename } }").contains("RESOURCE_EXHAUSTED"));
     let metrics = server.get("/metrics").1;
     for transport in ["http", "sse"] {
         let sample =
             format!("btcgraph_server_operations_total{{code=\"RESOURCE_EXHAUSTED\",transport=\"{transport}\"}}");
         assert_eq!(value(&metrics, &sample).to_string(), "1", "{transport}");
     }
+}
+
+#[test]
+fn an_error_of_a_field_is_the_outcome_over_event_streams_too() {
+    let server = LoggedServer::start(&[("BTCGRAPH_SERVER__METRICS", "true")]);
+    let events = server.events("{ tip { height } blocks(after: \"nonsense\") { nodes { hash } } }");
+    assert!(events.contains("event: next") && events.contains("BAD_USER_INPUT"), "{events}");
+    let sample = "btcgraph_server_operations_total{code=\"BAD_USER_INPUT\",transport=\"sse\"}";
+    assert_eq!(value(&server.get("/metrics").1, sample).to_string(), "1");
 }
 
 #[test]

@@ -133,8 +133,8 @@ impl BlockRangeInput {
     }
 
     /// The time from its start to its end: of blocks, from the median time past of the first to that of the last, or to now if
-    /// that is the tip. Without a range, so many seconds up to now. `None` for a range without blocks, or in the future. A time up
-    /// to now lasts no longer than a moment.
+    /// that is the tip. Without a range, so many seconds up to now. `None` for a range without blocks, or in the future. An
+    /// answer with a time up to now is not cached.
     ///
     /// Errors: BAD_USER_INPUT for an end before its start, and as [`BlockRangeInput::heights`].
     pub(crate) fn time(

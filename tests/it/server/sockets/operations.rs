@@ -32,9 +32,9 @@ async fn queries_that_wait_for_a_block_keep_no_other_of_their_websocket_waiting(
     let mut api = Api::of_chain(&chain);
     let served = TestServer::start(&api).await;
     let mut client = served.client().await;
-    // more than execute at once on one websocket
-    let waiting = ["a", "b", "c", "d", "e", "f"];
-    for id in waiting {
+    // more than execute at once on one websocket, and more than wait for a block at once
+    let waiting: Vec<_> = (10..30).map(|number| number.to_string()).collect();
+    for id in &waiting {
         let extensions = json!({ "waitForTip": { "height": 4, "timeoutMs": 10_000 } });
         let payload = json!({ "query": "{ tip { height } }", "extensions": extensions });
         client.say(&json!({ "type": "subscribe", "id": id, "payload": payload })).await;
@@ -43,7 +43,8 @@ async fn queries_that_wait_for_a_block_keep_no_other_of_their_websocket_waiting(
     assert_eq!(heights_answered(&mut client, 1).await, [("now".to_owned(), json!(3))]);
     api.connect(&chain.mine(Vec::new()).unwrap());
     let answers = heights_answered(&mut client, waiting.len()).await;
-    assert_eq!(answers, waiting.map(|id| (id.to_owned(), json!(4))));
+    let expected: Vec<_> = waiting.into_iter().map(|id| (id, json!(4))).collect();
+    assert_eq!(answers, expected);
     served.stop().await;
 }
 

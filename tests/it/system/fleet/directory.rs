@@ -2,8 +2,7 @@
 
 use std::fs;
 use std::process::Stdio;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bitcoin::Transaction;
 use btcgraph::fleet::JoinedNote;
@@ -88,16 +87,8 @@ fn publishing_again_and_again_ends_once_the_index_is_refused() {
     assert_eq!(publishing.try_wait().unwrap(), None);
     let index = directory.path().join("regtest/index.redb");
     JoinedNote::read(&index).unwrap().refuse(&index, "block 7 is not of the chain".to_owned()).unwrap();
-    let deadline = Instant::now() + Duration::from_secs(30);
-    let ended = loop {
-        match publishing.try_wait().unwrap() {
-            None if Instant::now() < deadline => thread::sleep(Duration::from_millis(50)),
-            ended => break ended,
-        }
-    };
-    let _ = publishing.kill();
-    publishing.wait().unwrap();
-    assert_eq!(ended.and_then(|status| status.code()), Some(4));
+    let ended = wait_for("publishing to end", Duration::from_secs(30), || publishing.try_wait().unwrap());
+    assert_eq!(ended.code(), Some(4));
 }
 
 #[test]
