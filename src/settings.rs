@@ -99,8 +99,10 @@ pub struct IndexSettings {
     pub temporary_dir: PathBuf,
     /// How many of the newest blocks are not frozen.
     pub freeze_depth: u32,
-    /// How many blocks are frozen at a time.
+    /// How many blocks are frozen at a time, unless they have `freeze_transactions` before.
     pub freeze_every: u32,
+    /// How many transactions are frozen at a time.
+    pub freeze_transactions: u64,
     /// How many blocks that left the main chain are stored.
     pub stale_blocks: u32,
     /// How many reorganisations are stored.

@@ -112,7 +112,11 @@ pub(super) fn freezing(settings: &Settings, index: &Index, node: &Node) -> Resul
         RawTransactions::Node => Some(RawStorage::Node),
     };
     Ok(Freezing {
-        bounds: FreezeBounds { depth: settings.index.freeze_depth, every: settings.index.freeze_every },
+        bounds: FreezeBounds {
+            depth: settings.index.freeze_depth,
+            every: settings.index.freeze_every,
+            transactions: settings.index.freeze_transactions,
+        },
         raw_transactions,
         blocks,
         blocks_dir,

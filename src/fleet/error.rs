@@ -200,7 +200,7 @@ pub enum FleetError {
     },
     /// No blocks are frozen.
     #[error(
-        "no blocks of the index are frozen yet, and only frozen blocks are published: see index.freeze_depth and index.freeze_every"
+        "no blocks of the index are frozen yet, and only frozen blocks are published: see index.freeze_depth, index.freeze_transactions and index.freeze_every"
     )]
     NothingFrozen,
     /// The same is under way already.

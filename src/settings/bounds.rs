@@ -16,7 +16,7 @@ const MEMORY: ByteSize = ByteSize::new(1 << 40);
 const HIGHEST: i64 = u32::MAX as i64;
 
 /// Every whole number with its bounds.
-const NUMBERS: [(&str, RangeInclusive<i64>); 21] = [
+const NUMBERS: [(&str, RangeInclusive<i64>); 22] = [
     ("node.timeout_seconds", 1..=3_600),
     ("node.patience_seconds", 0..=86_400),
     // a node takes 16 requests at once unless its rpcthreads says otherwise; beyond some hundred its disk is the limit
@@ -26,6 +26,7 @@ const NUMBERS: [(&str, RangeInclusive<i64>); 21] = [
     // blocks that are not frozen are some ten times as large as frozen ones
     ("index.freeze_depth", 0..=100_000),
     ("index.freeze_every", 1..=100_000),
+    ("index.freeze_transactions", 1..=HIGHEST),
     // each is kept whole: on mainnet 1.5 MB or more
     ("index.stale_blocks", 0..=1_000_000),
     ("index.reorgs", 0..=1_000_000),

@@ -204,7 +204,7 @@ impl SyncLoop<'_> {
         }
         if tip.is_none() {
             if let Some(freezing) = self.follow.freezing.clone()
-                && let Some(last) = freezing.bounds.due(info.blocks, None)
+                && let Some(last) = freezing.bounds.last_of_import(info.blocks)
             {
                 drop(chain);
                 self.import(&freezing, last, &info)?;

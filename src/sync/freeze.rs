@@ -51,24 +51,35 @@ pub struct Freezing {
     pub threads: NonZeroUsize,
 }
 
-/// When blocks are frozen.
+/// When blocks are frozen: once there are so many behind the newest, or at the tip once these have so many transactions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FreezeBounds {
     /// How many of the newest blocks are not frozen.
     pub depth: u32,
-    /// How many blocks are frozen at a time, at least.
+    /// How many blocks are frozen at a time, unless they have enough transactions before.
     pub every: u32,
+    /// How many transactions are frozen at a time. The more are live, the longer a block takes, because the rows that it
+    /// changes are on more pages.
+    pub transactions: u64,
 }
 
 impl FreezeBounds {
-    /// The highest block to freeze in a chain with this tip whose blocks up to `frozen` are frozen; `None` while there are
-    /// too few others.
+    /// The blocks that can be frozen in a chain with this tip whose blocks up to `frozen` are frozen.
+    fn candidates(&self, tip: Height, frozen: Option<Height>) -> Option<RangeInclusive<Height>> {
+        let first = frozen.map_or(Height::GENESIS, Height::next);
+        let last = tip.to_u32().checked_sub(self.depth).map(Height::from)?;
+        (last >= first).then_some(first..=last)
+    }
+
+    /// Whether these are enough blocks.
+    fn are_enough(&self, blocks: &RangeInclusive<Height>) -> bool {
+        blocks.end().to_u32() - blocks.start().to_u32() >= self.every.saturating_sub(1)
+    }
+
+    /// The highest block to import in bulk from a node with this tip; `None` while it has too few blocks.
     #[must_use]
-    pub(super) fn due(&self, tip: Height, frozen: Option<Height>) -> Option<Height> {
-        let first = frozen.map_or(0, |frozen| frozen.to_u32().saturating_add(1));
-        let live = tip.to_u32().saturating_add(1).saturating_sub(first);
-        let is_due = live >= self.depth.saturating_add(self.every).max(1);
-        tip.to_u32().checked_sub(self.depth).filter(|last| is_due && *last >= first).map(Height::from)
+    pub(super) fn last_of_import(&self, tip: Height) -> Option<Height> {
+        self.candidates(tip, None).filter(|blocks| self.are_enough(blocks)).map(|blocks| *blocks.end())
     }
 }
 
@@ -183,7 +194,7 @@ impl SyncLoop<'_> {
             return self.finish_freezing(job);
         }
         if self.freezer.is_tidy && self.freezer.job.is_none() && !self.raw_mover.is_running() {
-            self.start_freezing()?;
+            self.start_freezing(slice == CATCH_UP_SLICE)?;
         }
         if !self.freezer.is_tidy {
             return Ok(());
@@ -259,7 +270,8 @@ impl SyncLoop<'_> {
         Ok(self.follow.index.flush_soon()?)
     }
 
-    fn start_freezing(&mut self) -> Result<(), SyncError> {
+    /// While the index catches up, blocks come faster than they are frozen, and few large generations cost less than many.
+    fn start_freezing(&mut self, is_catching_up: bool) -> Result<(), SyncError> {
         if self.freezer.retry.is_waiting() {
             return Ok(());
         }
@@ -268,14 +280,18 @@ impl SyncLoop<'_> {
             return Ok(());
         };
         let (tip, frozen) = (chain.tip().map(|tip| tip.height), chain.frozen().map(|frozen| frozen.height));
-        let Some(last) = tip.and_then(|tip| freezing.bounds.due(tip, frozen)) else { return Ok(()) };
-        let first = frozen.map_or(Height::GENESIS, Height::next);
+        let Some(blocks) = tip.and_then(|tip| freezing.bounds.candidates(tip, frozen)) else { return Ok(()) };
+        let transactions = chain.transactions_in(blocks.clone())?;
+        let are_enough_transactions = !is_catching_up && transactions >= freezing.bounds.transactions;
+        if !are_enough_transactions && !freezing.bounds.are_enough(&blocks) {
+            return Ok(());
+        }
+        let (first, last) = blocks.into_inner();
         let path = self.follow.index.freezing_path();
         if let Err(error) = Index::remove_unused(&path) {
             self.freezer.retry.postpone(&error, CANNOT_FREEZE);
             return Ok(());
         }
-        let transactions = chain.transactions_in(first..=last)?;
         let directory = self.follow.index.directory();
         let estimate = ImportEstimate::of(transactions, 0, 1);
         let estimate = match storage {
@@ -387,7 +403,9 @@ mod tests {
     #[test]
     fn all_but_the_newest_blocks_are_frozen_once_there_are_enough() {
         let due = |depth, every, tip: u32, frozen: Option<u32>| {
-            FreezeBounds { depth, every }.due(Height::from(tip), frozen.map(Height::from)).map(Height::to_u32)
+            let bounds = FreezeBounds { depth, every, transactions: u64::MAX };
+            let blocks = bounds.candidates(Height::from(tip), frozen.map(Height::from))?;
+            bounds.are_enough(&blocks).then_some(blocks.end().to_u32())
         };
         // heights 0 to 9 are ten blocks
         assert_eq!(due(4, 6, 8, None), None);

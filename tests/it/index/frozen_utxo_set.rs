@@ -20,7 +20,7 @@ use crate::support::following::{catch_up, freezing};
 use crate::support::indexed::Indexed;
 use crate::sync::freezing::{FrozenFollower, hostile_chain};
 
-const BOUNDS: FreezeBounds = FreezeBounds { depth: 4, every: 3 };
+const BOUNDS: FreezeBounds = FreezeBounds { depth: 4, every: 3, transactions: u64::MAX };
 /// Blocks that are compared with the node's, output by output.
 const COMPARED: usize = 5;
 

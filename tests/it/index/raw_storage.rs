@@ -27,7 +27,7 @@ use crate::support::program::{btcgraph_on, run as run_program};
 use crate::support::test_process::TestProcess;
 use crate::sync::freezing::{FrozenFollower, hostile_chain};
 
-const BOUNDS: FreezeBounds = FreezeBounds { depth: 5, every: 20 };
+const BOUNDS: FreezeBounds = FreezeBounds { depth: 5, every: 20, transactions: u64::MAX };
 
 /// An index that stores the bytes of frozen blocks there, on a node with this chain.
 fn follower(chain: SimChain, storage: Option<RawStorage>) -> FrozenFollower {

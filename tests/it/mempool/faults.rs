@@ -137,7 +137,7 @@ fn assert_loaded_without_unreadable(directory: &Path) {
 fn a_transaction_whose_prevouts_cannot_be_read_holds_up_nothing_else() {
     for listening in [true, false] {
         let (sim, coins) = quiet();
-        let bounds = FreezeBounds { depth: 5, every: 20 };
+        let bounds = FreezeBounds { depth: 5, every: 20, transactions: u64::MAX };
         let directory = Arc::new(in_memory());
         freeze(&sim, directory.path(), bounds);
         let how = How { listening, freezes: Some(bounds), ..How::default() };
@@ -188,7 +188,7 @@ fn a_transaction_whose_prevouts_cannot_be_read_holds_up_nothing_else() {
 #[test]
 fn a_block_of_known_transactions_connects_without_reading_what_it_spends() {
     let (sim, coins) = quiet();
-    let bounds = FreezeBounds { depth: 5, every: 20 };
+    let bounds = FreezeBounds { depth: 5, every: 20, transactions: u64::MAX };
     let directory = Arc::new(in_memory());
     freeze(&sim, directory.path(), bounds);
     let how = How { listening: true, freezes: Some(bounds), ..How::default() };

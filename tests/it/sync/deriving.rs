@@ -38,7 +38,7 @@ fn frozen_files(index: &Path) -> (Vec<String>, Vec<String>) {
 #[test]
 fn tables_are_built_after_imports_and_freezes_and_through_reorganisations() {
     let (chain, mut hostile) = hostile_chain(81, 150);
-    let mut followed = FrozenFollower::start(chain, FreezeBounds { depth: 5, every: 20 });
+    let mut followed = FrozenFollower::start(chain, FreezeBounds { depth: 5, every: 20, transactions: u64::MAX });
     followed.indexed.index.switch_tables(ON).unwrap();
     let knows_miners = RefCell::new(false);
     let assert_complete = |followed: &mut FrozenFollower, tables: OptionalTables| {

@@ -20,7 +20,7 @@ use crate::support::model::Model;
 use crate::support::program::{btcgraph, run};
 use crate::sync::freezing::{FrozenFollower, hostile_chain};
 
-const BOUNDS: FreezeBounds = FreezeBounds { depth: 5, every: 20 };
+const BOUNDS: FreezeBounds = FreezeBounds { depth: 5, every: 20, transactions: u64::MAX };
 
 /// An index of which all but five blocks are frozen, and what mines further ones.
 fn followed(seed: u64) -> (FrozenFollower, Hostile) {

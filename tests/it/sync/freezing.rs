@@ -97,7 +97,7 @@ pub(crate) fn hostile_chain(seed: u64, blocks: u32) -> (SimChain, Hostile) {
 #[test]
 fn an_index_that_freezes_agrees_with_the_model_through_reorganisations() {
     let (chain, mut hostile) = hostile_chain(61, 160);
-    let mut followed = FrozenFollower::start(chain, FreezeBounds { depth: 5, every: 20 });
+    let mut followed = FrozenFollower::start(chain, FreezeBounds { depth: 5, every: 20, transactions: u64::MAX });
     // in bulk
     assert_eq!(followed.assert_agrees(), Some(followed.tip() - 5));
     let mut change = |followed: &FrozenFollower, depth, length| {
@@ -126,9 +126,34 @@ fn an_index_that_freezes_agrees_with_the_model_through_reorganisations() {
 }
 
 #[test]
+fn few_blocks_are_frozen_once_they_have_enough_transactions() {
+    let (chain, mut hostile) = hostile_chain(66, 140);
+    let transactions = |blocks: &[Arc<Block>]| blocks.iter().map(|block| block.txdata.len()).sum::<usize>();
+    let depth = 5;
+    let mut followed = FrozenFollower::start(chain, FreezeBounds { depth, every: 1_000, transactions: 60 });
+    let older = followed.blocks().len() - 5;
+    assert!(transactions(&followed.blocks()[..older]) >= 60);
+    // not in bulk: a node with so few blocks is followed from the first one
+    let frozen = followed.assert_agrees().unwrap();
+    assert_eq!(frozen, followed.tip() - depth);
+    let first = usize::try_from(frozen).unwrap() + 1;
+    loop {
+        followed.sim.with(|world| world.change_chain(|chain| hostile.mine(chain))).unwrap().unwrap();
+        let blocks = followed.blocks();
+        let are_enough = transactions(&blocks[first..blocks.len() - 5]) >= 60;
+        let expected = if are_enough { u32::try_from(blocks.len() - 6).unwrap() } else { frozen };
+        assert_eq!(followed.assert_agrees(), Some(expected));
+        if are_enough {
+            break;
+        }
+    }
+    assert!(followed.tip() - depth > frozen + 1, "one block was enough");
+}
+
+#[test]
 fn a_generation_without_a_name_is_put_into_force_at_the_next_start() {
     let (chain, _) = hostile_chain(62, 150);
-    let mut followed = FrozenFollower::start(chain, FreezeBounds { depth: 5, every: 20 });
+    let mut followed = FrozenFollower::start(chain, FreezeBounds { depth: 5, every: 20, transactions: u64::MAX });
     followed.catch_up();
     // the file is there, and the commit that names it is lost
     let frozen = followed.indexed.directory.path().join("index.frozen");
@@ -151,7 +176,7 @@ fn a_generation_without_a_name_is_put_into_force_at_the_next_start() {
 #[test]
 fn files_that_are_no_generations_of_the_index_are_never_removed() {
     let (chain, _) = hostile_chain(65, 130);
-    let mut followed = FrozenFollower::start(chain, FreezeBounds { depth: 5, every: 20 });
+    let mut followed = FrozenFollower::start(chain, FreezeBounds { depth: 5, every: 20, transactions: u64::MAX });
     let frozen = followed.indexed.directory.path().join("index.frozen");
     fs::create_dir(&frozen).unwrap();
     let stray = frozen.join("stray.redb");

@@ -308,7 +308,7 @@ fn an_import_that_has_all_blocks_ends_after_the_node_pruned() {
         hostile.mine(&mut chain).unwrap();
     }
     let mut blocks: Vec<_> = chain.active_blocks().cloned().collect();
-    let mut followed = FrozenFollower::start(chain, FreezeBounds { depth: 5, every: 20 });
+    let mut followed = FrozenFollower::start(chain, FreezeBounds { depth: 5, every: 20, transactions: u64::MAX });
     for _ in 0..100 {
         let mined = followed.sim.with(|world| world.change_chain(|chain| hostile.mine(chain)));
         blocks.push(mined.unwrap().unwrap());

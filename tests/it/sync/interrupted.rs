@@ -26,7 +26,7 @@ use crate::support::indexed::{Indexed, options};
 const PATIENCE: Duration = Duration::from_mins(1);
 /// The height of the first chain, of which the five newest blocks are live.
 const TIP: u32 = 120;
-const BOUNDS: FreezeBounds = FreezeBounds { depth: 5, every: 20 };
+const BOUNDS: FreezeBounds = FreezeBounds { depth: 5, every: 20, transactions: u64::MAX };
 
 /// Blocks of which one cannot be read for a while.
 struct LackingBlocks {

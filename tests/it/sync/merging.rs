@@ -10,7 +10,7 @@ use btcgraph::sync::FreezeBounds;
 
 use super::freezing::{FrozenFollower, hostile_chain};
 
-const BOUNDS: FreezeBounds = FreezeBounds { depth: 3, every: 4 };
+const BOUNDS: FreezeBounds = FreezeBounds { depth: 3, every: 4, transactions: u64::MAX };
 
 fn mine(followed: &FrozenFollower, hostile: &mut Hostile, blocks: u32) {
     for _ in 0..blocks {

@@ -72,7 +72,7 @@ fn no_answer_contradicts_itself_while_everything_happens_at_once() {
 /// reorganisations reach below it.
 #[test]
 fn no_answer_of_an_index_that_freezes_contradicts_itself() {
-    check_answers(Some(FreezeBounds { depth: 2, every: 10 }), SHARE_FROZEN);
+    check_answers(Some(FreezeBounds { depth: 2, every: 10, transactions: u64::MAX }), SHARE_FROZEN);
 }
 
 /// Asks for a `share` of the answers while a `share` of everything happens.
