@@ -6,11 +6,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use tracing::warn;
+use tracing::{debug, warn};
 
 use super::error::SyncError;
 use crate::index::IndexError;
 
+/// By how much the thread is nicer than the others: blocks and clients come first where the processors do not suffice for all.
+const NICENESS: i32 = 10;
 /// The pause after a failure.
 const RETRY_PAUSE: Duration = Duration::from_mins(10);
 /// How often the pause is doubled at most: to some 21 hours.
@@ -80,7 +82,14 @@ impl<T: Send + 'static> BackgroundJob<T> {
     ) -> Result<Self, SyncError> {
         let stop = Arc::<AtomicBool>::default();
         let stopped = Arc::clone(&stop);
-        let thread = thread::Builder::new().name(name.into()).spawn(move || work(&stopped));
+        let thread = thread::Builder::new().name(name.into()).spawn(move || {
+            // elsewhere it would be the whole process that is nicer
+            #[cfg(target_os = "linux")]
+            if let Err(error) = rustix::process::nice(NICENESS) {
+                debug!(%error, "work in the background has the priority of the server");
+            }
+            work(&stopped)
+        });
         Ok(Self { stop, thread: Some(thread.map_err(SyncError::Threads)?) })
     }
 

@@ -265,9 +265,13 @@ impl SyncLoop<'_> {
         }
         while !self.freezer.is_swept && began.elapsed() < slice && !self.follow.node.stop().is_raised() {
             self.freezer.is_swept = !self.follow.index.sweep(SWEPT_ROWS)?;
+            if self.may_chain_have_changed() {
+                break;
+            }
         }
         self.freezer.swept_at = Some(Instant::now());
-        Ok(self.follow.index.flush_soon()?)
+        // a block would wait for the flush, and what a crash brings back is deleted again
+        Ok(self.follow.index.delay_flush()?)
     }
 
     /// While the index catches up, blocks come faster than they are frozen, and few large generations cost less than many.

@@ -108,7 +108,6 @@ impl PrefetchWorker {
             let state = self.published.state();
             let is_useful = state.phase == SyncPhase::Following && state.mempool_in_sync && !self.is_busy();
             let Some(head) = self.published.head().filter(|_| is_useful) else {
-                // they would keep files of generations that are replaced
                 *self.rows.lock() = None;
                 continue;
             };

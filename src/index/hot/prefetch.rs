@@ -4,11 +4,11 @@
 //! these pages are known in advance: they belong to the unconfirmed transactions. After a start the cache is empty.
 //!
 //! What is found on the way stays true until the next block, so the block need not look it up again ([`PrefetchedRows`]). It is
-//! ignored once another block, a reorg or freezing has changed what the rows are or where they stand.
+//! ignored once another block, a reorg or freezing has changed what the rows are or whether they are live. Merging generations changes
+//! neither.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
 
 use bitcoin::{OutPoint, Script, Txid};
 use redb::{Key, ReadOnlyTable, ReadableTable, Value};
@@ -29,7 +29,8 @@ const MOST: usize = 200_000;
 /// What was found on one tip for transactions that the next block may have.
 pub struct PrefetchedRows {
     tip: Option<Tip>,
-    generations: Arc<Generations>,
+    /// The highest block of the generations.
+    frozen: Option<Tip>,
     /// The newest transaction of the chain with a txid.
     positions: HashMap<Txid, Option<TxNum>>,
     scripts: HashMap<ScriptKey, LastTotals>,
@@ -75,7 +76,7 @@ impl PrefetchedRows {
     pub fn on(snapshot: &Snapshot) -> Self {
         Self {
             tip: snapshot.tip(),
-            generations: Arc::clone(&snapshot.generations),
+            frozen: snapshot.generations.last(),
             positions: HashMap::new(),
             scripts: HashMap::new(),
             frozen_outputs: HashSet::new(),
@@ -89,10 +90,10 @@ impl PrefetchedRows {
         self.is_true_on(snapshot.tip(), &snapshot.generations) && facts < MOST
     }
 
-    /// Whether it is true of an index with this tip and these generations. Nothing but a block changes which rows there are;
-    /// live rows also move into generations, which are others then.
-    pub(in crate::index) fn is_true_on(&self, tip: Option<Tip>, generations: &Arc<Generations>) -> bool {
-        self.tip == tip && Arc::ptr_eq(&self.generations, generations)
+    /// Whether it is true of an index with this tip and these generations. Nothing but a block changes which rows there are,
+    /// and nothing but a further generation or one less which of them are live.
+    pub(in crate::index) fn is_true_on(&self, tip: Option<Tip>, generations: &Generations) -> bool {
+        (self.tip, self.frozen) == (tip, generations.last())
     }
 
     /// The newest transaction of the chain with this txid, and `None` within if there is none; `None` if that is not known.

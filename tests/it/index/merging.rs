@@ -30,7 +30,7 @@ fn built(index: &Index, run: Range<usize>) -> DueMerge {
     due
 }
 
-fn merge(index: &mut Index, run: Range<usize>) {
+pub(super) fn merge(index: &mut Index, run: Range<usize>) {
     let due = built(index, run);
     assert!(matches!(index.replace_merged(&due).unwrap(), MergeOutcome::InForce));
 }

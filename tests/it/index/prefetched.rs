@@ -8,6 +8,7 @@ use bitcoin::consensus::serialize;
 use bitcoin::{Block, OutPoint, Transaction, TxOut, Txid};
 use btcgraph::index::{Index, IndexError, Known, KnownOutput, PrefetchedRows};
 
+use super::merging::merge;
 use crate::support::cut::{IndexForm, freeze_half, live_and_cut};
 use crate::support::hostile::repeated_coinbases;
 use crate::support::indexed::Indexed;
@@ -130,6 +131,30 @@ fn what_was_prefetched_for_another_state_is_ignored(form: IndexForm) {
             connect(&mut indexed.index, block, &outputs, &rows).unwrap();
             assert!(!rows.accepts(&indexed.index.snapshot().unwrap()), "the tip is another");
         }
+    }
+    assert_eq!(indexed.rows(), Indexed::of(blocks, 50).rows());
+}
+
+#[test]
+fn what_was_prefetched_is_true_of_merged_generations() {
+    let blocks = chain();
+    let blocks: Vec<_> = blocks.iter().map(Arc::as_ref).collect();
+    let outputs = outputs_of(&blocks);
+    let (below, above) = blocks.split_at(blocks.len() / 2);
+    let tip = u32::try_from(below.len()).unwrap() - 1;
+    let mut indexed = Indexed::of(below.iter().copied(), 50);
+    for behind in [20, 15, 10, 5, 1] {
+        IndexForm::Cut.freeze_to(&mut indexed.index, tip - behind);
+    }
+    for (merges, block) in above.iter().enumerate() {
+        let mut rows = PrefetchedRows::on(&indexed.index.snapshot().unwrap());
+        let (before, after) = block.txdata.split_at(block.txdata.len() / 2);
+        prefetch(&indexed.index, &mut rows, &outputs, before.iter());
+        if merges < 4 {
+            merge(&mut indexed.index, 0..2);
+        }
+        prefetch(&indexed.index, &mut rows, &outputs, after.iter());
+        connect(&mut indexed.index, block, &outputs, &rows).unwrap();
     }
     assert_eq!(indexed.rows(), Indexed::of(blocks, 50).rows());
 }

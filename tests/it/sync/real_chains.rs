@@ -119,7 +119,7 @@ fn import(chain: &Chain) {
     // the longest of the chains has frozen blocks
     read_frozen_blocks(&index, &node.client(), Some(node.blocks_dir())).unwrap();
     let snapshot = index.snapshot().unwrap();
-    assert_eq!(snapshot.frozen().is_some(), chain.height > 1_012);
+    assert_eq!(snapshot.frozen().is_some(), chain.height > 1_006);
     let options = VerifyOptions { memory: 64 << 20, directory: directory.path().into() };
     let report = verify(&snapshot, &options, &mut |_| ControlFlow::Continue(())).unwrap();
     assert_eq!(report.utxo_set.outputs, chain.outputs);
