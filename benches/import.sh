@@ -3,7 +3,7 @@
 # it, imports it all but the last 100 blocks, and measures these. Ends with the ratio to only fetching, parsing and hashing
 # the same blocks.
 #
-# Chains of fewer than 1,144 blocks are connected block by block, as all blocks after a first import are.
+# Chains of fewer than 1,006 blocks are connected block by block, as all blocks after a first import are.
 #
 #   usage: benches/import.sh DIRECTORY [TRANSACTIONS [BLOCKS]]     (1,000,000 in 400 blocks; needs about 5 GB)
 set -euo pipefail

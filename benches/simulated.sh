@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # How fast an index of a long chain is made, and that it is right, without a bitcoind: generates a chain of the shape of
 # mainnet, serves it as a simulated node, imports it, and verifies the index against that node. Fails unless the index is
-# clean. A chain of 1,144 blocks or more, with some 3,130,000 transactions, is imported in bulk from the node's block files, a
+# clean. A chain of 1,006 blocks or more, with some 2,750,000 transactions, is imported in bulk from the node's block files, a
 # shorter one block by block over REST; with BTCGRAPH_INDEX__RAW_TRANSACTIONS=index so is every chain.
 #
 #   usage: benches/simulated.sh DIRECTORY [TRANSACTIONS]     (1,000,000, which needs about 2 GB; 10,000,000 about 15 GB)

@@ -99,9 +99,9 @@ pub struct IndexSettings {
     pub temporary_dir: PathBuf,
     /// How many of the newest blocks are not frozen.
     pub freeze_depth: u32,
-    /// How many blocks are frozen at a time, unless they have `freeze_transactions` before.
+    /// How many blocks are frozen at a time, unless fewer have `freeze_transactions`.
     pub freeze_every: u32,
-    /// How many transactions are frozen at a time.
+    /// How many transactions at least are frozen at a time at the tip.
     pub freeze_transactions: u64,
     /// How many blocks that left the main chain are stored.
     pub stale_blocks: u32,

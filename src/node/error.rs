@@ -101,7 +101,7 @@ pub enum NodeError {
          disk"
     )]
     ServerError {
-        /// The path.
+        /// The method or path.
         asked: String,
         /// Status and beginning of the answer.
         answer: String,

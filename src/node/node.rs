@@ -423,6 +423,22 @@ mod tests {
     }
 
     #[test]
+    fn a_method_is_called_again_when_a_proxy_failed() {
+        for status in [500, 502, 504] {
+            let earlier_requests = AtomicU32::new(0);
+            let fake = FakeNode::start(move |asked| match asked {
+                FakeRequest::Rpc("getblockhash", _) if earlier_requests.fetch_add(1, Ordering::Relaxed) == 0 => {
+                    FakeResponse::Status(status, "<html>Bad Gateway</html>")
+                }
+                _ => regtest(asked),
+            });
+            let node = Node::connect(fake.options()).unwrap();
+            let genesis = constants::genesis_block(bitcoin::Network::Regtest).block_hash();
+            assert_eq!(node.block_hash(0.into()).unwrap(), Some(genesis), "after HTTP {status}");
+        }
+    }
+
+    #[test]
     fn a_block_with_another_hash_is_refused() {
         let fake = FakeNode::start(|asked| match asked {
             FakeRequest::Rest(path) if path.starts_with("block/") => FakeResponse::Bytes(vec![0; 100]),

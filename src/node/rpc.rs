@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bitcoincore_rpc::RpcApi;
 use bitcoincore_rpc::jsonrpc::{self, Request, Response};
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -180,7 +180,13 @@ pub(super) fn protocol(asked: &str, problem: &impl ToString) -> NodeError {
 }
 
 fn read_answer<'a, T: Deserialize<'a>>(asked: &str, answer: &'a HttpResponse) -> Result<T, NodeError> {
-    let problem = |error| protocol(asked, &format!("{error} in {}", answer.excerpt()));
+    let problem = |error| match answer.status {
+        // what the node says of a method that failed is JSON, whatever the status
+        500..=599 if serde_json::from_slice::<IgnoredAny>(&answer.body).is_err() => {
+            NodeError::ServerError { asked: asked.to_owned(), answer: answer.excerpt() }
+        }
+        _ => protocol(asked, &format!("{error} in {}", answer.excerpt())),
+    };
     serde_json::from_slice(&answer.body).map_err(problem)
 }
 

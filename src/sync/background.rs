@@ -11,7 +11,7 @@ use tracing::{debug, warn};
 use super::error::SyncError;
 use crate::index::IndexError;
 
-/// By how much the thread is nicer than the others: blocks and clients come first where the processors do not suffice for all.
+/// The niceness of a thread of low priority beyond that of the process.
 const NICENESS: i32 = 10;
 /// The pause after a failure.
 const RETRY_PAUSE: Duration = Duration::from_mins(10);
@@ -65,6 +65,26 @@ impl Retry {
     }
 }
 
+/// Whether a thread takes part in the processors like the others, or takes what blocks and clients leave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Priority {
+    Normal,
+    /// On Linux; elsewhere niceness is that of the whole process.
+    Low,
+}
+
+impl Priority {
+    /// Sets it for the thread that calls this.
+    fn apply(self) {
+        #[cfg(target_os = "linux")]
+        if self == Self::Low
+            && let Err(error) = rustix::process::nice(NICENESS)
+        {
+            debug!(%error, "a thread in the background has the priority of the others");
+        }
+    }
+}
+
 /// A running thread. Dropping it stops the work and waits for its end.
 pub(super) struct BackgroundJob<T> {
     stop: Arc<AtomicBool>,
@@ -78,16 +98,13 @@ impl<T: Send + 'static> BackgroundJob<T> {
     /// Errors: [`SyncError::Threads`].
     pub(super) fn start(
         name: &str,
+        priority: Priority,
         work: impl FnOnce(&Arc<AtomicBool>) -> Result<T, IndexError> + Send + 'static,
     ) -> Result<Self, SyncError> {
         let stop = Arc::<AtomicBool>::default();
         let stopped = Arc::clone(&stop);
         let thread = thread::Builder::new().name(name.into()).spawn(move || {
-            // elsewhere it would be the whole process that is nicer
-            #[cfg(target_os = "linux")]
-            if let Err(error) = rustix::process::nice(NICENESS) {
-                debug!(%error, "work in the background has the priority of the server");
-            }
+            priority.apply();
             work(&stopped)
         });
         Ok(Self { stop, thread: Some(thread.map_err(SyncError::Threads)?) })

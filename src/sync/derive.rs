@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use tracing::{debug, info};
 
-use super::background::{BackgroundJob, Retry};
+use super::background::{BackgroundJob, Priority, Retry};
 use super::build_log::watch_build;
 use super::error::SyncError;
 use super::follow::{SyncLoop, Until};
@@ -50,7 +50,7 @@ impl DeriveJob {
             let mut watch = watch_build(yields);
             table.build(stop, &mut |progress| watch(table.table(), progress))
         };
-        Ok(Self { due, began, job: BackgroundJob::start("derive", build)? })
+        Ok(Self { due, began, job: BackgroundJob::start("derive", Priority::Low, build)? })
     }
 }
 

@@ -11,13 +11,14 @@ use std::time::{Duration, Instant};
 
 use tracing::{debug, info, warn};
 
-use super::background::{BackgroundJob, Retry};
+use super::background::{BackgroundJob, Priority, Retry};
 use super::error::SyncError;
 use super::follow::SyncLoop;
 use super::wake::PauseEnd;
 use crate::chain::Height;
 use crate::index::{GenerationRange, ImportEstimate, Index, IndexError, RawStorage, Snapshot, Tip};
 use crate::node::{BlockPositions, NodeBlocks};
+use crate::view::SyncPhase;
 
 /// What a failure to freeze means.
 const CANNOT_FREEZE: &str = "cannot freeze blocks; they stay in the index file";
@@ -56,10 +57,10 @@ pub struct Freezing {
 pub struct FreezeBounds {
     /// How many of the newest blocks are not frozen.
     pub depth: u32,
-    /// How many blocks are frozen at a time, unless they have enough transactions before.
+    /// How many blocks are frozen at a time, unless fewer have enough transactions.
     pub every: u32,
-    /// How many transactions are frozen at a time. The more are live, the longer a block takes, because the rows that it
-    /// changes are on more pages.
+    /// How many transactions at least are frozen at a time at the tip. The more are live, the longer a block takes, because the
+    /// rows that it changes are on more pages.
     pub transactions: u64,
 }
 
@@ -142,6 +143,7 @@ impl FreezeJob {
         path: PathBuf,
         blocks: NodeBlocks,
         storage: RawStorage,
+        priority: Priority,
     ) -> Result<Self, SyncError> {
         let (began, file) = (Instant::now(), path.clone());
         let pack = move |stop: &Arc<AtomicBool>| {
@@ -163,7 +165,7 @@ impl FreezeJob {
             };
             Ok((snapshot.pack_until(heights, &file, stop)?, positions))
         };
-        Ok(Self { path, began, job: BackgroundJob::start("freeze", pack)? })
+        Ok(Self { path, began, job: BackgroundJob::start("freeze", priority, pack)? })
     }
 
     fn is_finished(&self) -> bool {
@@ -194,7 +196,7 @@ impl SyncLoop<'_> {
             return self.finish_freezing(job);
         }
         if self.freezer.is_tidy && self.freezer.job.is_none() && !self.raw_mover.is_running() {
-            self.start_freezing(slice == CATCH_UP_SLICE)?;
+            self.start_freezing()?;
         }
         if !self.freezer.is_tidy {
             return Ok(());
@@ -265,17 +267,13 @@ impl SyncLoop<'_> {
         }
         while !self.freezer.is_swept && began.elapsed() < slice && !self.follow.node.stop().is_raised() {
             self.freezer.is_swept = !self.follow.index.sweep(SWEPT_ROWS)?;
-            if self.may_chain_have_changed() {
-                break;
-            }
         }
         self.freezer.swept_at = Some(Instant::now());
         // a block would wait for the flush, and what a crash brings back is deleted again
         Ok(self.follow.index.delay_flush()?)
     }
 
-    /// While the index catches up, blocks come faster than they are frozen, and few large generations cost less than many.
-    fn start_freezing(&mut self, is_catching_up: bool) -> Result<(), SyncError> {
+    fn start_freezing(&mut self) -> Result<(), SyncError> {
         if self.freezer.retry.is_waiting() {
             return Ok(());
         }
@@ -286,9 +284,14 @@ impl SyncLoop<'_> {
         let (tip, frozen) = (chain.tip().map(|tip| tip.height), chain.frozen().map(|frozen| frozen.height));
         let Some(blocks) = tip.and_then(|tip| freezing.bounds.candidates(tip, frozen)) else { return Ok(()) };
         let transactions = chain.transactions_in(blocks.clone())?;
-        let are_enough_transactions = !is_catching_up && transactions >= freezing.bounds.transactions;
-        if !are_enough_transactions && !freezing.bounds.are_enough(&blocks) {
-            return Ok(());
+        let is_catching_up = self.follow.published.state().phase == SyncPhase::CatchingUp;
+        if !freezing.bounds.are_enough(&blocks) {
+            // few large generations cost less than many while blocks come faster than they are frozen; and merging comes first, or
+            // there would be more and more of them
+            let is_due = !is_catching_up && transactions >= freezing.bounds.transactions;
+            if !is_due || self.follow.index.due_merge()?.is_some() {
+                return Ok(());
+            }
         }
         let (first, last) = blocks.into_inner();
         let path = self.follow.index.freezing_path();
@@ -310,7 +313,8 @@ impl SyncLoop<'_> {
             return Ok(());
         }
         info!(first = %first, last = %last, transactions, "freezing blocks in the background");
-        match FreezeJob::start(Arc::clone(chain), first..=last, path, freezing.blocks.clone(), storage) {
+        let priority = if is_catching_up { Priority::Normal } else { Priority::Low };
+        match FreezeJob::start(Arc::clone(chain), first..=last, path, freezing.blocks.clone(), storage, priority) {
             Ok(job) => self.freezer.job = Some(job),
             Err(error) => self.freezer.retry.postpone(&error, CANNOT_FREEZE),
         }

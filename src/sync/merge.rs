@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use tracing::{debug, info};
 
-use super::background::{BackgroundJob, Retry};
+use super::background::{BackgroundJob, Priority, Retry};
 use super::build_log::watch_build;
 use super::error::SyncError;
 use super::follow::{SyncLoop, Until};
@@ -55,7 +55,7 @@ impl MergeJob {
         let (due, began) = (Arc::new(due), Instant::now());
         let merged = Arc::clone(&due);
         let build = move |stop: &Arc<_>| merged.build(stop, &mut watch_build(yields));
-        Ok(Self { due, began, job: BackgroundJob::start("merge", build)? })
+        Ok(Self { due, began, job: BackgroundJob::start("merge", Priority::Low, build)? })
     }
 }
 

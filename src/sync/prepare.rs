@@ -41,7 +41,7 @@ impl SyncLoop<'_> {
     }
 
     /// Whether the node has sent a signal, not taken yet, after which its active chain may be another.
-    pub(super) fn may_chain_have_changed(&self) -> bool {
+    fn may_chain_have_changed(&self) -> bool {
         self.follow.signals.is_some_and(Signals::may_chain_have_changed)
     }
 

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use tracing::{info, warn};
 
-use super::background::{BackgroundJob, Retry};
+use super::background::{BackgroundJob, Priority, Retry};
 use super::error::SyncError;
 use super::follow::{SyncLoop, Until};
 use crate::chain::Height;
@@ -227,7 +227,7 @@ impl SyncLoop<'_> {
     }
 
     fn start_raw_job(&mut self, work: impl FnOnce(&Arc<AtomicBool>) -> Result<RawStep, IndexError> + Send + 'static) {
-        match BackgroundJob::start("raw-blocks", work) {
+        match BackgroundJob::start("raw-blocks", Priority::Low, work) {
             Ok(job) => self.raw_mover.job = Some(job),
             Err(error) => self.raw_mover.retry.postpone(&error, CANNOT_MOVE),
         }

@@ -84,7 +84,8 @@ impl Index {
         self.flush_after(if is_recent { DELAY } else { Duration::ZERO })
     }
 
-    /// Delays a flush that has not begun, because the update that begins with the next blocks would wait for it. If they do not come,
+    /// Delays a flush that has not begun, because the update that begins with the next blocks, or deletes further rows of frozen
+    /// ones, would wait for it. If they do not come,
     /// it begins when the oldest commit that is not durable is two seconds old, however often it is delayed.
     ///
     /// Errors: as [`Index::flush_soon`].

@@ -4,8 +4,8 @@
 //! these pages are known in advance: they belong to the unconfirmed transactions. After a start the cache is empty.
 //!
 //! What is found on the way stays true until the next block, so the block need not look it up again ([`PrefetchedRows`]). It is
-//! ignored once another block, a reorg or freezing has changed what the rows are or whether they are live. Merging generations changes
-//! neither.
+//! ignored once another block, a reorg or freezing has changed what the rows are or whether they are live. Merging generations
+//! changes neither.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
