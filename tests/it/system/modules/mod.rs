@@ -47,7 +47,7 @@ const ONLY_IN: &[(&str, &[&str])] = &[
     ("hyper_util", &["outbound", "server"]),
     ("rustls_native_certs", &["outbound"]),
     ("tokio_rustls", &["outbound", "webhooks"]),
-    ("rustix", &["index", "server", "settings"]),
+    ("rustix", &["index", "server", "settings", "sync"]),
     ("socket2", &["server"]),
     // of it, `execution` names the text that websockets send without copying it
     ("tokio_tungstenite", &["execution", "server"]),
