@@ -6,13 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use tracing::{debug, warn};
+use tracing::warn;
 
 use super::error::SyncError;
 use crate::index::IndexError;
 
-/// The niceness of a thread of low priority beyond that of the process.
-const NICENESS: i32 = 10;
 /// The pause after a failure.
 const RETRY_PAUSE: Duration = Duration::from_mins(10);
 /// How often the pause is doubled at most: to some 21 hours.
@@ -69,7 +67,7 @@ impl Retry {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Priority {
     Normal,
-    /// On Linux; elsewhere niceness is that of the whole process.
+    /// On Linux alone: elsewhere niceness is that of the whole process.
     Low,
 }
 
@@ -77,10 +75,14 @@ impl Priority {
     /// Sets it for the thread that calls this.
     fn apply(self) {
         #[cfg(target_os = "linux")]
-        if self == Self::Low
-            && let Err(error) = rustix::process::nice(NICENESS)
         {
-            debug!(%error, "a thread in the background has the priority of the others");
+            /// What is added to the niceness of the process.
+            const NICENESS: i32 = 10;
+            if self == Self::Low
+                && let Err(error) = rustix::process::nice(NICENESS)
+            {
+                tracing::debug!(%error, "a thread in the background has the priority of the others");
+            }
         }
     }
 }

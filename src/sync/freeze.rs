@@ -52,7 +52,7 @@ pub struct Freezing {
     pub threads: NonZeroUsize,
 }
 
-/// When blocks are frozen: once there are so many behind the newest, or at the tip once these have so many transactions.
+/// When blocks are frozen: once those behind the newest are so many, or, at the tip, have so many transactions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FreezeBounds {
     /// How many of the newest blocks are not frozen.

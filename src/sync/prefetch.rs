@@ -108,6 +108,7 @@ impl PrefetchWorker {
             let state = self.published.state();
             let is_useful = state.phase == SyncPhase::Following && state.mempool_in_sync && !self.is_busy();
             let Some(head) = self.published.head().filter(|_| is_useful) else {
+                // they would only take memory
                 *self.rows.lock() = None;
                 continue;
             };

@@ -25,8 +25,8 @@ use super::update::Update;
 
 /// The pause between a commit and its flush, in which subscribers of the change have the machine to themselves.
 const DELAY: Duration = Duration::from_millis(500);
-/// The age of the oldest commit that is not durable up to which its flush waits for blocks that are requested from the node.
-const DELAY_FOR_BLOCKS: Duration = Duration::from_secs(2);
+/// The age of the oldest commit that is not durable up to which its flush waits for an update that follows soon.
+const LONGEST_DELAY: Duration = Duration::from_secs(2);
 
 /// Which commits are durable.
 #[derive(Default)]
@@ -84,14 +84,14 @@ impl Index {
         self.flush_after(if is_recent { DELAY } else { Duration::ZERO })
     }
 
-    /// Delays a flush that has not begun, because the update that begins with the next blocks, or deletes further rows of frozen
-    /// ones, would wait for it. If they do not come,
-    /// it begins when the oldest commit that is not durable is two seconds old, however often it is delayed.
+    /// Delays a flush that has not begun, because an update that follows soon would wait for it: one of the next blocks, or one
+    /// that deletes further rows of frozen blocks. If none follows, it begins when the oldest commit that is not durable is two
+    /// seconds old, however often it is delayed.
     ///
     /// Errors: as [`Index::flush_soon`].
     pub fn delay_flush(&mut self) -> Result<(), IndexError> {
         let age = self.flushing.non_durable_since.map_or(Duration::ZERO, |since| since.elapsed());
-        self.flush_after(DELAY_FOR_BLOCKS.saturating_sub(age))
+        self.flush_after(LONGEST_DELAY.saturating_sub(age))
     }
 
     fn flush_after(&mut self, delay: Duration) -> Result<(), IndexError> {

@@ -90,8 +90,8 @@ impl PrefetchedRows {
         self.is_true_on(snapshot.tip(), &snapshot.generations) && facts < MOST
     }
 
-    /// Whether it is true of an index with this tip and these generations. Nothing but a block changes which rows there are,
-    /// and nothing but a further generation or one less which of them are live.
+    /// Whether it is true of an index with this tip and these generations. Only a block changes which rows there are, and only
+    /// freezing or disconnecting frozen blocks which of them are live.
     pub(in crate::index) fn is_true_on(&self, tip: Option<Tip>, generations: &Generations) -> bool {
         (self.tip, self.frozen) == (tip, generations.last())
     }
