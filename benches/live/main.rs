@@ -55,6 +55,11 @@ const BLOCKS: usize = 20;
 const BETWEEN_BLOCKS: Duration = Duration::from_secs(8);
 /// and how many transactions each has without its coinbase.
 const IN_BLOCK: usize = 3_199;
+/// Once all subscribers have a block,
+const ALL_HAVE_IT: Duration = Duration::from_secs(1);
+/// transactions arrive in place of its own: so many a second, so long. The node can announce them all, and none competes with a block.
+const ARRIVE_A_SECOND: u32 = 800;
+const ARRIVE: Duration = Duration::from_secs(4);
 /// The cache of the index, as it is by default,
 const MEMORY: &str = "1GiB";
 /// and so little that what is taken is the mempool's own.
@@ -138,17 +143,22 @@ fn processor_time(node: &SimNode, payer: &mut Payer, served: &Served, lasts: Dur
     served.wait_for_mempool(node.with(|world| world.mempool().len())?)
 }
 
-/// From the node's message of each of so many blocks to 100 subscribers, while 100 others wait for transactions. What a block
-/// takes from the mempool arrives again, if there are more blocks than wait.
+/// From the node's message of each of so many blocks to 100 subscribers, while 100 others wait for transactions. In place of
+/// what a block took from the mempool others arrive, if there are more blocks than wait.
 fn measure_blocks(runtime: &Runtime, node: &SimNode, payer: &mut Payer, served: &Served, number: usize) -> Result<()> {
     fill(node, payer, BLOCKS * IN_BLOCK)?;
     served.wait_for_mempool(node.with(|world| world.mempool().len())?)?;
     let mut subscribers = subscribe(runtime, served)?;
     let mut blocks = Vec::new();
+    let mut pause_begun = Instant::now();
     for left in (1..=number).rev() {
-        fill(node, payer, left.min(BLOCKS) * IN_BLOCK)?;
-        std::thread::sleep(BETWEEN_BLOCKS);
+        if node.with(|world| world.mempool().len())? < left.min(BLOCKS) * IN_BLOCK {
+            std::thread::sleep(ALL_HAVE_IT);
+            submit(node, payer, ARRIVE_A_SECOND, ARRIVE)?;
+        }
+        std::thread::sleep(BETWEEN_BLOCKS.saturating_sub(pause_begun.elapsed()));
         blocks.push(mine(node, IN_BLOCK)?);
+        pause_begun = Instant::now();
     }
     std::thread::sleep(LAST_FRAMES);
     let received = subscribers.received(Kind::Block);
