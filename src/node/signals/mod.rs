@@ -211,7 +211,12 @@ impl<F: Fn()> Listener<F> {
             let Some(message) = message else { continue };
             let (loss, signal) = reader.read(&message);
             if let Some(loss) = loss {
-                warn!(address = self.address, reason = %loss, "signals of the node are missing");
+                // a burst that the node cannot send has many gaps: one warning until the consumer has drained the loss
+                if self.queue.has_loss() {
+                    debug!(address = self.address, reason = %loss, "more signals of the node are missing");
+                } else {
+                    warn!(address = self.address, reason = %loss, "signals of the node are missing");
+                }
             }
             let gap = loss.map(|_| NodeSignal::Lost);
             self.deliver(&gap.into_iter().chain(signal).collect::<Vec<_>>());
