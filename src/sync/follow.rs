@@ -14,6 +14,7 @@ use super::freeze::{Freezer, Freezing};
 use super::mempool::{MempoolSync, PersistentMempool, StepOutcome};
 use super::merge::Merger;
 use super::prefetch::Prefetcher;
+use super::prepare::Postponement;
 use super::raw_storage::RawMover;
 use super::reorg::Record;
 use super::wake::Wake;
@@ -126,8 +127,9 @@ fn run_rounds(following: &mut SyncLoop<'_>) -> Result<(), SyncError> {
                 match outcome {
                     RoundOutcome::Progressed => Duration::ZERO,
                     RoundOutcome::RemovalsDelayed => REMOVAL_PAUSE,
-                    RoundOutcome::InSync | RoundOutcome::ChainMoving if following.is_work_postponed => Duration::ZERO,
-                    RoundOutcome::InSync | RoundOutcome::ChainMoving => following.follow.poll,
+                    RoundOutcome::InSync | RoundOutcome::ChainMoving => {
+                        following.postponement.remaining().unwrap_or(Duration::MAX).min(following.follow.poll)
+                    }
                 }
             }
             Err(error) if error.is_stop() => return Ok(()),
@@ -208,8 +210,7 @@ pub(super) struct SyncLoop<'a> {
     tip_checked: Option<Instant>,
     /// Signals that were received and not applied yet.
     signals: Vec<ReceivedSignal>,
-    /// Whether some of what was due before the last round waits for a block that the node has signalled.
-    pub(super) is_work_postponed: bool,
+    pub(super) postponement: Postponement,
     /// The pause of mempool requests after an unusable answer.
     mempool_backoff: Option<MempoolBackoff>,
     /// Prefetches for the next block.
@@ -250,7 +251,7 @@ impl<'a> SyncLoop<'a> {
             required_space: None,
             tip_checked: None,
             signals: Vec::new(),
-            is_work_postponed: false,
+            postponement: Postponement::default(),
             mempool_backoff: None,
             prefetcher: None,
             branches: Branches::default(),
