@@ -409,7 +409,6 @@ impl SyncLoop<'_> {
         }
         self.abandon_when_due()?;
         self.announce(&chain, events);
-        self.postponement.note_announcement();
         self.follow.index.flush_soon()?;
         followed
     }

@@ -116,6 +116,7 @@ fn run_rounds(following: &mut SyncLoop<'_>) -> Result<(), SyncError> {
             Err(error) if error.is_unfetched() => Err(error),
             Err(error) => return Err(error),
         };
+        let is_in_sync = matches!(outcome, Ok(RoundOutcome::InSync | RoundOutcome::ChainMoving));
         let pause = match outcome {
             Ok(RoundOutcome::InSync) if following.follow.until == Until::CaughtUp => {
                 following.forget_failures();
@@ -158,7 +159,7 @@ fn run_rounds(following: &mut SyncLoop<'_>) -> Result<(), SyncError> {
         if !following.pause(pause)? {
             return Ok(());
         }
-        if pause == following.follow.poll {
+        if is_in_sync {
             following.mark_mempool_stale();
         }
     }
@@ -359,7 +360,7 @@ impl SyncLoop<'_> {
         })
     }
 
-    /// The poll interval has passed, or the loop was woken: without signals the mempool may have changed.
+    /// The loop has paused at the tip, until it was woken or for an interval: without signals the mempool may have changed.
     fn mark_mempool_stale(&mut self) {
         if !self.has_signals()
             && let Some(mempool_sync) = &mut self.mempool_sync
@@ -442,6 +443,9 @@ impl SyncLoop<'_> {
     /// Publishes this chain with the current mempool as the state for queries, then the events.
     pub(super) fn announce(&mut self, chain: &Arc<Snapshot>, events: Vec<ChainEvent>) {
         if let Some(head) = self.publish(chain) {
+            if !events.is_empty() {
+                self.postponement.note_announcement();
+            }
             self.follow.live.publish(Event { chain: events, head });
         }
     }

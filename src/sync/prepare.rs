@@ -13,7 +13,7 @@ const WRITE_SLICE: Duration = Duration::from_millis(100);
 /// How long after a block is announced its subscribers have the processors.
 const ANNOUNCING: Duration = Duration::from_millis(250);
 /// The longest time for which work is postponed, however soon one block follows another.
-const LONGEST_POSTPONEMENT: Duration = Duration::from_secs(1);
+const LONGEST_POSTPONEMENT: Duration = Duration::from_millis(500);
 
 /// When work that is due waits, because clients wait for a block or receive one.
 #[derive(Default)]
@@ -31,7 +31,8 @@ impl Postponement {
 
     /// How long what waits is still to wait; `None` if nothing does.
     pub(super) fn remaining(&self) -> Option<Duration> {
-        self.since.map(|_| self.announcing())
+        let since = self.since?;
+        Some(self.announcing().min(LONGEST_POSTPONEMENT.saturating_sub(since.elapsed())))
     }
 
     /// How long subscribers still receive the newest block.
@@ -41,10 +42,9 @@ impl Postponement {
 
     /// Whether work waits: in one round for a block that the node has signalled, and while a block is announced.
     fn is_due(&self, is_block_signalled: bool) -> bool {
-        let is_announcing = !self.announcing().is_zero();
-        match self.since {
-            None => is_block_signalled || is_announcing,
-            Some(since) => is_announcing && since.elapsed() < LONGEST_POSTPONEMENT,
+        match self.remaining() {
+            None => is_block_signalled || !self.announcing().is_zero(),
+            Some(remaining) => !remaining.is_zero(),
         }
     }
 }

@@ -20,7 +20,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use bitcoin::{BlockHash, Txid};
 use tracing::{debug, info, warn};
@@ -35,6 +35,8 @@ use super::retry::StopFlag;
 /// The pause after a connection fails, which doubles with each failure up to the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+/// The interval between warnings of missing signals.
+const WARNING_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Something that happened at the node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -202,6 +204,7 @@ impl<F: Fn()> Listener<F> {
     fn listen(&self, mut connection: ZmqConnection) -> io::Result<()> {
         let _connected = Connected::new(&self.connected);
         let mut reader = SequenceReader::default();
+        let mut warned: Option<Instant> = None;
         self.deliver(&[NodeSignal::Lost]);
         loop {
             let message = connection.receive()?;
@@ -211,11 +214,12 @@ impl<F: Fn()> Listener<F> {
             let Some(message) = message else { continue };
             let (loss, signal) = reader.read(&message);
             if let Some(loss) = loss {
-                // a burst that the node cannot send has many gaps: one warning until the consumer has drained the loss
-                if self.queue.has_loss() {
-                    debug!(address = self.address, reason = %loss, "more signals of the node are missing");
-                } else {
+                // a burst that the node cannot send has many gaps
+                if warned.is_none_or(|warned| warned.elapsed() >= WARNING_INTERVAL) {
                     warn!(address = self.address, reason = %loss, "signals of the node are missing");
+                    warned = Some(Instant::now());
+                } else {
+                    debug!(address = self.address, reason = %loss, "signals of the node are missing");
                 }
             }
             let gap = loss.map(|_| NodeSignal::Lost);

@@ -38,11 +38,6 @@ impl SignalQueue {
         self.waiting().iter().any(|received| received.signal.may_change_chain())
     }
 
-    /// Whether a loss waits, which the next one only replaces.
-    pub(super) fn has_loss(&self) -> bool {
-        self.waiting().front().is_some_and(|received| received.signal == NodeSignal::Lost)
-    }
-
     fn waiting(&self) -> MutexGuard<'_, VecDeque<ReceivedSignal>> {
         self.waiting.lock()
     }
@@ -100,19 +95,6 @@ mod tests {
             queue.push(signal);
         }
         assert_eq!(queue.drain(), [lost(4), block(5)]);
-    }
-
-    #[test]
-    fn a_loss_waits_until_it_is_drained() {
-        let queue = SignalQueue::new(3);
-        queue.push(block(1));
-        assert!(!queue.has_loss());
-        for signal in [lost(2), block(3)] {
-            queue.push(signal);
-            assert!(queue.has_loss());
-        }
-        assert_eq!(queue.drain().len(), 2);
-        assert!(!queue.has_loss());
     }
 
     #[test]
