@@ -14,7 +14,6 @@ use super::freeze::{Freezer, Freezing};
 use super::mempool::{MempoolSync, PersistentMempool, StepOutcome};
 use super::merge::Merger;
 use super::prefetch::Prefetcher;
-use super::prepare::Postponement;
 use super::raw_storage::RawMover;
 use super::reorg::Record;
 use super::wake::Wake;
@@ -116,7 +115,6 @@ fn run_rounds(following: &mut SyncLoop<'_>) -> Result<(), SyncError> {
             Err(error) if error.is_unfetched() => Err(error),
             Err(error) => return Err(error),
         };
-        let is_in_sync = matches!(outcome, Ok(RoundOutcome::InSync | RoundOutcome::ChainMoving));
         let pause = match outcome {
             Ok(RoundOutcome::InSync) if following.follow.until == Until::CaughtUp => {
                 following.forget_failures();
@@ -128,9 +126,8 @@ fn run_rounds(following: &mut SyncLoop<'_>) -> Result<(), SyncError> {
                 match outcome {
                     RoundOutcome::Progressed => Duration::ZERO,
                     RoundOutcome::RemovalsDelayed => REMOVAL_PAUSE,
-                    RoundOutcome::InSync | RoundOutcome::ChainMoving => {
-                        following.postponement.remaining().unwrap_or(Duration::MAX).min(following.follow.poll)
-                    }
+                    RoundOutcome::InSync | RoundOutcome::ChainMoving if following.is_work_postponed => Duration::ZERO,
+                    RoundOutcome::InSync | RoundOutcome::ChainMoving => following.follow.poll,
                 }
             }
             Err(error) if error.is_stop() => return Ok(()),
@@ -159,7 +156,7 @@ fn run_rounds(following: &mut SyncLoop<'_>) -> Result<(), SyncError> {
         if !following.pause(pause)? {
             return Ok(());
         }
-        if is_in_sync {
+        if pause == following.follow.poll {
             following.mark_mempool_stale();
         }
     }
@@ -211,7 +208,8 @@ pub(super) struct SyncLoop<'a> {
     tip_checked: Option<Instant>,
     /// Signals that were received and not applied yet.
     signals: Vec<ReceivedSignal>,
-    pub(super) postponement: Postponement,
+    /// Whether some of what was due before the last round waits for a block that the node has signalled.
+    pub(super) is_work_postponed: bool,
     /// The pause of mempool requests after an unusable answer.
     mempool_backoff: Option<MempoolBackoff>,
     /// Prefetches for the next block.
@@ -252,7 +250,7 @@ impl<'a> SyncLoop<'a> {
             required_space: None,
             tip_checked: None,
             signals: Vec::new(),
-            postponement: Postponement::default(),
+            is_work_postponed: false,
             mempool_backoff: None,
             prefetcher: None,
             branches: Branches::default(),
@@ -360,7 +358,7 @@ impl SyncLoop<'_> {
         })
     }
 
-    /// The loop has paused at the tip, until it was woken or for an interval: without signals the mempool may have changed.
+    /// The poll interval has passed, or the loop was woken: without signals the mempool may have changed.
     fn mark_mempool_stale(&mut self) {
         if !self.has_signals()
             && let Some(mempool_sync) = &mut self.mempool_sync
@@ -443,9 +441,6 @@ impl SyncLoop<'_> {
     /// Publishes this chain with the current mempool as the state for queries, then the events.
     pub(super) fn announce(&mut self, chain: &Arc<Snapshot>, events: Vec<ChainEvent>) {
         if let Some(head) = self.publish(chain) {
-            if !events.is_empty() {
-                self.postponement.note_announcement();
-            }
             self.follow.live.publish(Event { chain: events, head });
         }
     }

@@ -10,51 +10,13 @@ use crate::node::Signals;
 
 /// The longest time in which writes of the mempool begin. A round takes in new transactions after it.
 const WRITE_SLICE: Duration = Duration::from_millis(100);
-/// How long after a block is announced its subscribers have the processors.
-const ANNOUNCING: Duration = Duration::from_millis(250);
-/// The longest time for which work is postponed, however soon one block follows another.
-const LONGEST_POSTPONEMENT: Duration = Duration::from_millis(500);
-
-/// When work that is due waits, because clients wait for a block or receive one.
-#[derive(Default)]
-pub(super) struct Postponement {
-    /// Since when some of it waits.
-    since: Option<Instant>,
-    /// When a block was announced last.
-    announced: Option<Instant>,
-}
-
-impl Postponement {
-    pub(super) fn note_announcement(&mut self) {
-        self.announced = Some(Instant::now());
-    }
-
-    /// How long what waits is still to wait; `None` if nothing does.
-    pub(super) fn remaining(&self) -> Option<Duration> {
-        let since = self.since?;
-        Some(self.announcing().min(LONGEST_POSTPONEMENT.saturating_sub(since.elapsed())))
-    }
-
-    /// How long subscribers still receive the newest block.
-    fn announcing(&self) -> Duration {
-        self.announced.map_or(Duration::ZERO, |announced| ANNOUNCING.saturating_sub(announced.elapsed()))
-    }
-
-    /// Whether work waits: in one round for a block that the node has signalled, and while a block is announced.
-    fn is_due(&self, is_block_signalled: bool) -> bool {
-        match self.remaining() {
-            None => is_block_signalled || !self.announcing().is_zero(),
-            Some(remaining) => !remaining.is_zero(),
-        }
-    }
-}
 
 /// Some of what is due before a round.
 type PostponableWork<Loop> = fn(&mut Loop) -> Result<(), SyncError>;
 
 impl SyncLoop<'_> {
-    /// Does what is due before a round. Writes of the mempool, freezing and deriving are postponed if the node has signalled a block, for
-    /// which clients wait, and while a block is announced. Returns false when the stop flag is raised.
+    /// Does what is due before a round. Clients wait for a block: if the node has signalled one, writes of the mempool, freezing and
+    /// deriving are postponed, for one round at most. Returns false when the stop flag is raised.
     pub(super) fn prepare_round(&mut self) -> Result<bool, SyncError> {
         self.follow.index.ensure_flushing()?;
         if !self.wait_for_disk_space()? {
@@ -62,19 +24,19 @@ impl SyncLoop<'_> {
         }
         self.close_overdue_record(Instant::now())?;
         self.release_when_due()?;
+        let may_postpone = !std::mem::take(&mut self.is_work_postponed);
         let postponable: [PostponableWork<Self>; 3] = [
             Self::write_mempool_when_due,
             |following| following.freeze_when_due(TIP_SLICE),
             |following| following.derive_when_due(TIP_SLICE),
         ];
         for work in postponable {
-            if self.postponement.is_due(self.may_chain_have_changed()) {
-                self.postponement.since.get_or_insert_with(Instant::now);
-                return Ok(true);
+            if may_postpone && self.may_chain_have_changed() {
+                self.is_work_postponed = true;
+                break;
             }
             work(self)?;
         }
-        self.postponement.since = None;
         Ok(true)
     }
 
@@ -129,25 +91,5 @@ mod tests {
         assert_eq!(written_after_a_round(), MAX_EVENTS);
         let _ = signals.drain();
         assert_eq!(written_after_a_round(), 2 * MAX_EVENTS, "fewer than are due are left");
-    }
-
-    #[test]
-    fn work_waits_while_a_block_is_announced_but_not_for_ever() {
-        let mut postponement = Postponement::default();
-        assert!(!postponement.is_due(false));
-        assert_eq!(postponement.remaining(), None);
-        postponement.note_announcement();
-        assert!(postponement.is_due(false));
-        postponement.since = Some(Instant::now());
-        assert!(postponement.is_due(false), "in every round of that time");
-        assert!(postponement.remaining().is_some_and(|remaining| !remaining.is_zero()));
-
-        postponement.since = Instant::now().checked_sub(LONGEST_POSTPONEMENT);
-        assert!(!postponement.is_due(true), "blocks follow one another");
-
-        postponement = Postponement { since: None, announced: Instant::now().checked_sub(ANNOUNCING) };
-        assert!(!postponement.is_due(false), "all have it");
-        postponement.since = Some(Instant::now());
-        assert_eq!(postponement.remaining(), Some(Duration::ZERO), "the next round begins at once");
     }
 }
