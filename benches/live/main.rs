@@ -55,11 +55,13 @@ const BLOCKS: usize = 20;
 const BETWEEN_BLOCKS: Duration = Duration::from_secs(8);
 /// and how many transactions each has without its coinbase.
 const IN_BLOCK: usize = 3_199;
-/// Once all subscribers have a block,
-const ALL_HAVE_IT: Duration = Duration::from_secs(1);
-/// transactions arrive in place of its own: so many a second, so long. The node can announce them all, and none competes with a block.
-const ARRIVE_A_SECOND: u32 = 800;
-const ARRIVE: Duration = Duration::from_secs(4);
+/// The pause after a block in which no transaction arrives, because signing and checking it would compete with the block.
+const QUIET_AFTER_BLOCK: Duration = Duration::from_secs(1);
+/// Transactions that then arrive in place of those of the block, no fewer than it has: so many a second, which the node's queue of
+/// messages can hold,
+const ARRIVALS_A_SECOND: u32 = 800;
+/// for so long.
+const ARRIVALS_LAST: Duration = Duration::from_secs(4);
 /// The cache of the index, as it is by default,
 const MEMORY: &str = "1GiB";
 /// and so little that what is taken is the mempool's own.
@@ -153,8 +155,8 @@ fn measure_blocks(runtime: &Runtime, node: &SimNode, payer: &mut Payer, served: 
     let mut pause_begun = Instant::now();
     for left in (1..=number).rev() {
         if node.with(|world| world.mempool().len())? < left.min(BLOCKS) * IN_BLOCK {
-            std::thread::sleep(ALL_HAVE_IT);
-            submit(node, payer, ARRIVE_A_SECOND, ARRIVE)?;
+            std::thread::sleep(QUIET_AFTER_BLOCK);
+            submit(node, payer, ARRIVALS_A_SECOND, ARRIVALS_LAST)?;
         }
         std::thread::sleep(BETWEEN_BLOCKS.saturating_sub(pause_begun.elapsed()));
         blocks.push(mine(node, IN_BLOCK)?);

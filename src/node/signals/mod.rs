@@ -35,7 +35,7 @@ use super::retry::StopFlag;
 /// The pause after a connection fails, which doubles with each failure up to the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
-/// The interval between warnings of missing signals.
+/// The least time between two warnings of missing signals on one connection.
 const WARNING_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Something that happened at the node.
@@ -214,7 +214,7 @@ impl<F: Fn()> Listener<F> {
             let Some(message) = message else { continue };
             let (loss, signal) = reader.read(&message);
             if let Some(loss) = loss {
-                // a burst that the node cannot send has many gaps
+                // a burst that the node cannot send has many gaps, and one warning tells of all
                 if warned.is_none_or(|warned| warned.elapsed() >= WARNING_INTERVAL) {
                     warn!(address = self.address, reason = %loss, "signals of the node are missing");
                     warned = Some(Instant::now());
