@@ -79,10 +79,10 @@ impl SyncLoop<'_> {
     ///
     /// Errors: the index cannot be read or written. A failure of the thread is logged, and it is started again later.
     pub(super) fn derive_when_due(&mut self, slice: Duration) -> Result<(), SyncError> {
-        // it reads whole generations
-        if self.follow.index.is_partial() {
-            return Ok(());
-        }
+        self.step_in_background(|following| following.derive_step(slice))
+    }
+
+    fn derive_step(&mut self, slice: Duration) -> Result<(), SyncError> {
         let is_waiting = self.deriver.retry.is_waiting();
         let index = &self.follow.index;
         if !self.deriver.is_tended || (!is_waiting && (index.lacks_miners()? || index.incomplete_filters()?.is_some()))

@@ -111,9 +111,7 @@ fn run_rounds(following: &mut SyncLoop<'_>) -> Result<(), SyncError> {
         let outcome = match following.prepare_round() {
             Ok(true) => following.round(),
             Ok(false) => return Ok(()),
-            // the process stops: following waits for what is missing otherwise
-            Err(error) if error.is_unfetched() => Err(error),
-            Err(error) => return Err(error),
+            Err(error) => Err(error),
         };
         let pause = match outcome {
             Ok(RoundOutcome::InSync) if following.follow.until == Until::CaughtUp => {
@@ -219,6 +217,8 @@ pub(super) struct SyncLoop<'a> {
     pub(super) merger: Merger,
     pub(super) raw_mover: RawMover,
     pub(super) deriver: Deriver,
+    /// When freezing and building tables go on after no file descriptor was free.
+    pub(super) out_of_files: Retry,
 }
 
 /// What a write of the mempool contained.
@@ -258,6 +258,7 @@ impl<'a> SyncLoop<'a> {
             merger: Merger::default(),
             raw_mover: RawMover::default(),
             deriver: Deriver::default(),
+            out_of_files: Retry::default(),
         }
     }
 }

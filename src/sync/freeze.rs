@@ -179,10 +179,10 @@ impl SyncLoop<'_> {
     ///
     /// Errors: the index cannot be read or written. A failure of the thread is logged, and it is started again later.
     pub(super) fn freeze_when_due(&mut self, slice: Duration) -> Result<(), SyncError> {
-        // it reads whole generations
-        if self.follow.index.is_partial() {
-            return Ok(());
-        }
+        self.step_in_background(|following| following.freeze_step(slice))
+    }
+
+    fn freeze_step(&mut self, slice: Duration) -> Result<(), SyncError> {
         if !self.freezer.is_swept {
             self.sweep(slice)?;
             if !self.freezer.is_swept {

@@ -3,13 +3,16 @@
 use std::time::{Duration, Instant};
 
 use super::error::SyncError;
-use super::follow::SyncLoop;
+use super::follow::{SyncLoop, Until};
 use super::freeze::TIP_SLICE;
 use super::mempool::MempoolSync;
 use crate::node::Signals;
 
 /// The longest time in which writes of the mempool begin. A round takes in new transactions after it.
 const WRITE_SLICE: Duration = Duration::from_millis(100);
+
+/// What it means that no file descriptor is free.
+const OUT_OF_FILES: &str = "too many files are open: no blocks are frozen and no tables are built; raise the limit (ulimit -n)";
 
 /// Some of what is due before a round.
 type PostponableWork<Loop> = fn(&mut Loop) -> Result<(), SyncError>;
@@ -40,6 +43,27 @@ impl SyncLoop<'_> {
         Ok(true)
     }
 
+    /// Does a step of freezing, or of building tables, unless an earlier one found no free file descriptor a short while ago: blocks are
+    /// followed without them, and the next step may find one.
+    ///
+    /// Errors: those of `step`, of which that one only if nothing is tried again.
+    pub(super) fn step_in_background(
+        &mut self,
+        step: impl FnOnce(&mut Self) -> Result<(), SyncError>,
+    ) -> Result<(), SyncError> {
+        // both read whole generations
+        if self.follow.index.is_partial() || self.out_of_files.is_waiting() {
+            return Ok(());
+        }
+        match step(self) {
+            Err(SyncError::Index(error)) if error.is_out_of_files() && self.follow.until == Until::Stopped => {
+                self.out_of_files.postpone(&error, OUT_OF_FILES);
+                Ok(())
+            }
+            result => result,
+        }
+    }
+
     /// Whether the node has sent a signal, not taken yet, after which its active chain may be another.
     fn may_chain_have_changed(&self) -> bool {
         self.follow.signals.is_some_and(Signals::may_chain_have_changed)
@@ -62,13 +86,18 @@ impl SyncLoop<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::io;
+
     use bitcoin::hashes::Hash;
     use bitcoin::{BlockHash, OutPoint};
+    use rustix::io::Errno;
 
+    use super::super::background::Retry;
     use super::super::mempool::tests::{arrival, genesis, spending, txid};
     use super::super::mempool::{MAX_EVENTS, PersistentMempool};
     use super::super::reorg::tests::Stage;
     use super::*;
+    use crate::index::IndexError;
     use crate::mempool::MempoolLimits;
     use crate::node::NodeSignal;
 
@@ -91,5 +120,35 @@ mod tests {
         assert_eq!(written_after_a_round(), MAX_EVENTS);
         let _ = signals.drain();
         assert_eq!(written_after_a_round(), 2 * MAX_EVENTS, "fewer than are due are left");
+    }
+
+    #[test]
+    fn work_in_the_background_pauses_while_no_file_descriptor_is_free() {
+        let failed = |errno| IndexError::File {
+            doing: "open",
+            path: "index.raw".into(),
+            source: io::Error::from_raw_os_error(errno),
+        };
+        let (_directory, mut index) = genesis();
+        let mut persistent = PersistentMempool::load(&index, MempoolLimits::default()).unwrap();
+        let stage = Stage::new();
+        let mut following = stage.following(&mut index, &mut persistent, None);
+        let mut step = |result: Result<(), IndexError>| {
+            let mut is_done = false;
+            let result = following.step_in_background(|_| {
+                is_done = true;
+                Ok(result?)
+            });
+            (is_done, result.is_ok())
+        };
+        assert_eq!(step(Ok(())), (true, true));
+        assert_eq!(step(Err(failed(Errno::NOENT.raw_os_error()))), (true, false), "no retry solves this");
+        assert_eq!(step(Err(failed(Errno::MFILE.raw_os_error()))), (true, true));
+        assert_eq!(step(Ok(())), (false, true), "a short while is waited");
+
+        following.out_of_files = Retry::default();
+        following.follow.until = Until::CaughtUp;
+        let result = following.step_in_background(|_| Err(failed(Errno::NFILE.raw_os_error()).into()));
+        assert!(result.is_err(), "a command that ends when the index has caught up tries nothing again");
     }
 }
