@@ -187,6 +187,6 @@ impl Published {
     /// synchronization now.
     #[must_use]
     pub fn view_of(&self, head: Arc<Head>, bytes: usize, node_client: NodeClient) -> View {
-        View { state: self.state(), node_client, ..View::with_budget(head, bytes) }
+        View::for_answer(head, bytes, self.state(), node_client)
     }
 }

@@ -129,17 +129,17 @@ impl View {
     /// A view of this Head without a byte budget and without the node; [`Published::view_of`] makes one with both.
     #[must_use]
     pub fn new(head: Arc<Head>) -> Self {
-        Self::with_budget(head, usize::MAX)
+        Self::for_answer(head, usize::MAX, SyncState::default(), NodeClient::default())
     }
 
-    /// A view of this Head for an answer that may read and return this many bytes of transactions.
-    #[must_use]
-    pub fn with_budget(head: Arc<Head>, bytes: usize) -> Self {
+    /// A view of this Head for an answer that may read and return this many bytes of transactions, in this state of synchronization.
+    /// Subscriptions make thousands a second.
+    fn for_answer(head: Arc<Head>, bytes: usize, state: SyncState, node_client: NodeClient) -> Self {
         Self {
             head,
             budget: ByteBudget::new(bytes),
-            state: SyncState::default(),
-            node_client: NodeClient::default(),
+            state,
+            node_client,
             read_set: ReadSet::default(),
             wanted: WantedTogether::default(),
             spend_cursor: Mutex::default(),
