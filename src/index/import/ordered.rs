@@ -1,26 +1,19 @@
 //! Work on several threads whose results are taken in order by one.
 
+use std::collections::VecDeque;
 use std::ops::{ControlFlow, Range};
-use std::sync::mpsc::sync_channel;
 use std::thread;
 
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 
 use super::super::error::IndexError;
 
-/// Which items are begun, and which may be.
-struct Begun {
-    /// The one behind the last that is begun.
-    next: usize,
-    end: usize,
-}
-
-/// Makes items on `threads` threads, and hands them to `take` in order on this one. Each thread is at most `ahead` items ahead
-/// and one: those in its channel, and one that is being made or waits for the channel. All of them are in memory, so only
-/// small items are made many ahead.
+/// Makes items on `threads` threads, and hands them to `take` in order on this one. Each thread begins the first item that no other
+/// has begun. For each thread at most `ahead` items are made or being made beside one that it makes. All of them are in memory, so
+/// only small items are made many ahead.
 ///
-/// After [`ControlFlow::Break`] no items are begun but those before one that is begun already; `take` receives all of them.
-/// Nothing is made ahead then. Returns the number behind the last item taken.
+/// After [`ControlFlow::Break`] no more items are begun, and `take` receives all that are. Nothing is made ahead then. Returns the
+/// number behind the last item taken.
 ///
 /// Errors: the first error of `make` or `take`, after which no more items are begun; [`IndexError::Threads`].
 pub(super) fn in_order<T: Send>(
@@ -31,46 +24,129 @@ pub(super) fn in_order<T: Send>(
     mut take: impl FnMut(T) -> Result<ControlFlow<()>, IndexError>,
 ) -> Result<usize, IndexError> {
     let threads = threads.clamp(1, items.len().max(1));
-    let extent = Mutex::new(Begun { next: items.start, end: items.end });
+    let shared = SharedItems::new(items, threads, threads * (ahead + 1));
     thread::scope(|scope| {
-        let (make, extent) = (&make, &extent);
-        let may_start = move |item: usize| {
-            let mut begun = extent.lock();
-            let may_begin = item < begun.end;
-            if may_begin {
-                begun.next = begun.next.max(item + 1);
-            }
-            may_begin
-        };
-        let mut receivers = Vec::with_capacity(threads);
-        for first in 0..threads {
-            let (sender, receiver) = sync_channel(ahead);
-            let work = move || {
-                for item in (items.start + first..items.end).step_by(threads).take_while(|item| may_start(*item)) {
-                    let item = make(item);
-                    let failed = item.is_err();
-                    // the receivers are dropped after an error elsewhere
-                    if sender.send(item).is_err() || failed {
-                        break;
-                    }
+        // the threads end however this does
+        let taking = Taking(&shared);
+        for number in 0..threads {
+            let work = || {
+                let _working = Working(&shared);
+                while let Some(item) = shared.begin() {
+                    shared.put(item, make(item));
                 }
             };
-            let name = format!("import-{first}");
+            let name = format!("import-{number}");
             thread::Builder::new().name(name).spawn_scoped(scope, work).map_err(IndexError::Threads)?;
-            receivers.push(receiver);
         }
-        let (mut next, mut end) = (items.start, items.end);
-        while next < end {
-            let item = receivers[(next - items.start) % threads].recv().map_err(|_| IndexError::Broken)?;
-            next += 1;
+        while let Some(item) = taking.next() {
             if take(item?)?.is_break() {
-                let mut begun = extent.lock();
-                begun.end = begun.next;
-                end = begun.end;
+                shared.begin_no_more();
             }
         }
-        Ok(next)
+        Ok(shared.items.lock().taken)
     })
+}
+
+/// The items, and what waits for them.
+struct SharedItems<T> {
+    items: Mutex<Items<T>>,
+    /// More items than these are not made or being made at once.
+    most: usize,
+    /// Another item may be begun, or none will.
+    room: Condvar,
+    /// An item is made, or a thread has ended.
+    made: Condvar,
+}
+
+struct Items<T> {
+    /// The item to take next.
+    taken: usize,
+    /// The item to begin next.
+    next: usize,
+    end: usize,
+    /// Those from the one to take next on, as far as they are made.
+    made: VecDeque<Option<Result<T, IndexError>>>,
+    /// Threads that have not ended.
+    working: usize,
+}
+
+impl<T> SharedItems<T> {
+    fn new(items: Range<usize>, threads: usize, most: usize) -> Self {
+        let Range { start, end } = items;
+        let items = Items { taken: start, next: start, end, made: VecDeque::new(), working: threads };
+        Self { items: Mutex::new(items), most, room: Condvar::new(), made: Condvar::new() }
+    }
+
+    /// Waits until another item may be begun. `None` when there is none.
+    fn begin(&self) -> Option<usize> {
+        let mut items = self.items.lock();
+        while items.next < items.end && items.next - items.taken >= self.most {
+            self.room.wait(&mut items);
+        }
+        let item = items.next;
+        (item < items.end).then(|| {
+            items.next += 1;
+            item
+        })
+    }
+
+    fn put(&self, item: usize, made: Result<T, IndexError>) {
+        let mut items = self.items.lock();
+        if made.is_err() {
+            items.end = items.next;
+        }
+        let at = item - items.taken;
+        let length = items.made.len().max(at + 1);
+        items.made.resize_with(length, || None);
+        items.made[at] = Some(made);
+        self.made.notify_one();
+    }
+
+    fn begin_no_more(&self) {
+        let mut items = self.items.lock();
+        items.end = items.next;
+        self.room.notify_all();
+    }
+}
+
+/// The thread that takes. When it is dropped, no more items are begun.
+struct Taking<'a, T>(&'a SharedItems<T>);
+
+impl<T> Taking<'_, T> {
+    /// Waits for the next item. `None` after the last one.
+    fn next(&self) -> Option<Result<T, IndexError>> {
+        let mut items = self.0.items.lock();
+        while items.taken < items.end {
+            if let Some(made) = items.made.front_mut().and_then(Option::take) {
+                items.made.pop_front();
+                items.taken += 1;
+                self.0.room.notify_one();
+                return Some(made);
+            }
+            if items.working == 0 {
+                // a thread panicked
+                return Some(Err(IndexError::Broken));
+            }
+            self.0.made.wait(&mut items);
+        }
+        None
+    }
+}
+
+impl<T> Drop for Taking<'_, T> {
+    fn drop(&mut self) {
+        self.0.begin_no_more();
+    }
+}
+
+/// A thread that makes items.
+struct Working<'a, T>(&'a SharedItems<T>);
+
+impl<T> Drop for Working<'_, T> {
+    fn drop(&mut self) {
+        self.0.items.lock().working -= 1;
+        self.0.made.notify_one();
+    }
 }
 
 #[cfg(test)]

@@ -50,7 +50,8 @@ pub(super) struct BlockReader {
     /// Rows that are not written yet.
     txid_rows: Vec<PackedRow<4>>,
     p2pk: RunBuffers,
-    workers: Vec<Mutex<Buffers>>,
+    /// Those that no thread uses.
+    buffers: Mutex<Vec<Buffers>>,
 }
 
 struct Buffers {
@@ -93,7 +94,7 @@ impl BlockReader {
             txids,
             txid_rows: Vec::new(),
             p2pk: work.runs(RunKind::P2pk, P2PK_PARTITIONS).buffers(P2PK_PARTITIONS, P2PK_MEMORY),
-            workers: (0..threads).map(|_| Mutex::new(buffers())).collect(),
+            buffers: Mutex::new((0..threads).map(|_| buffers()).collect()),
         }
     }
 
@@ -103,15 +104,18 @@ impl BlockReader {
         let mut records = Vec::with_capacity(blocks.len() * BLOCK);
         let tasks = blocks.iter().map(|(hash, bytes)| task(&mut work.chain, &mut records, *hash, bytes));
         let tasks = tasks.collect::<Result<Vec<_>, _>>()?;
-        let (workers, chain, builder) = (&self.workers, &work.chain, &mut work.builder);
+        let (buffers, chain, builder) = (&self.buffers, &work.chain, &mut work.builder);
+        let threads = buffers.lock().len();
         let (mut txid_rows, txids, p2pk) = (Vec::new(), &mut self.txids, &mut self.p2pk);
         // written while the threads parse, instead of afterwards
         let mut before = std::mem::take(&mut self.txid_rows);
         let parse = |at: usize| {
-            let mut buffers = workers[at % workers.len()].lock();
-            parse(chain, &tasks[at], &mut buffers)
+            let mut own = buffers.lock().pop().ok_or(IndexError::Broken)?;
+            let parsed = parse(chain, &tasks[at], &mut own);
+            buffers.lock().push(own);
+            parsed
         };
-        in_order(0..tasks.len(), workers.len(), AHEAD, parse, |parsed| {
+        in_order(0..tasks.len(), threads, AHEAD, parse, |parsed| {
             builder.append(txids::TABLE, &std::mem::take(&mut before), Vec::as_slice)?;
             txid_rows.extend(parsed.txids.iter().filter_map(|txid| txids.push(txid)));
             for (key_hash, script, txnum) in parsed.p2pk {
@@ -138,8 +142,7 @@ impl BlockReader {
 
     fn flush(&mut self, work: &mut Workspace) -> Result<(), IndexError> {
         work.builder.append(txids::TABLE, &std::mem::take(&mut self.txid_rows), Vec::as_slice)?;
-        for buffers in &mut self.workers {
-            let buffers = buffers.get_mut();
+        for buffers in self.buffers.get_mut() {
             buffers.transactions.flush()?;
             buffers.prevouts.flush()?;
         }
