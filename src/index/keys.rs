@@ -1,11 +1,10 @@
 //! The keys of rows: transaction numbers, script keys and txid prefixes, and the salt that keys the latter two.
 
 use std::fmt;
-use std::hash::Hasher;
 
 use bitcoin::hashes::{Hash, sha256};
 use bitcoin::{Txid, Wtxid};
-use siphasher::sip128::{Hash128, Hasher128, SipHasher24};
+use siphasher::sip128::{Hash128, SipHasher24};
 
 /// The position of a transaction in the active chain; the genesis coinbase is 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -129,9 +128,7 @@ impl Salt {
     }
 
     fn hash(&self, bytes: &[u8; 32]) -> [u8; 16] {
-        let mut hasher = SipHasher24::new_with_key(&self.0);
-        hasher.write(bytes);
-        let Hash128 { h1, h2 } = hasher.finish128();
+        let Hash128 { h1, h2 } = SipHasher24::new_with_key(&self.0).hash(bytes);
         (u128::from(h2) << u64::BITS | u128::from(h1)).to_le_bytes()
     }
 
