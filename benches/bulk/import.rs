@@ -45,8 +45,11 @@ pub(super) fn import(arguments: &Arguments) -> anyhow::Result<()> {
         checkpoint_interval: ImportOptions::CHECKPOINT_INTERVAL,
         raw_files: None,
     })?;
-    for batch in blocks.blocks(0, CONNECTIONS, u64::try_from(memory / 8)?)? {
-        import.push(&batch?)?;
+    let mut batches = blocks.blocks(0, CONNECTIONS, u64::try_from(memory / 8)?)?;
+    while let Some(batch) = batches.next() {
+        let batch = batch?;
+        import.push(&batch)?;
+        batches.recycle(batch);
     }
     let read = start.elapsed().as_secs_f64();
     let imported = import.finish(&mut |_| ControlFlow::Continue(()))?.context("there are no blocks")?;

@@ -128,10 +128,12 @@ impl SyncLoop<'_> {
     ) -> Result<(), SyncError> {
         let first = usize::try_from(import.next_height().to_u32()).unwrap_or(usize::MAX);
         progress.continue_at(first);
-        for batch in source.blocks(first, self.follow.connections, wide(freezing.memory / 8))? {
+        let mut batches = source.blocks(first, self.follow.connections, wide(freezing.memory / 8))?;
+        while let Some(batch) = batches.next() {
             let batch = batch?;
             import.push(&batch)?;
             progress.read(&batch, import.temporary_bytes());
+            batches.recycle(batch);
             self.follow.published.change_state(|state| SyncState { speed: progress.speed(), ..state });
         }
         Ok(())

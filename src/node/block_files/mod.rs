@@ -32,9 +32,12 @@ pub use positions::{BlockPosition, BlockPositions};
 use scan::FileScan;
 
 use crate::chain::raw::{HEADER_SIZE, MAX_BLOCK_SIZE};
+use crate::chain::wide;
 
 /// Magic and length before a block.
 const FRAME: usize = 8;
+/// Bytes of a block for which a read of its own takes less time than copying it from a buffer.
+const LARGE_BLOCK: u64 = 64 << 10;
 
 /// Why block files cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -179,24 +182,35 @@ impl BlockFileReader {
         self.read_at(position.file, begin + u64::from(offset), usize::try_from(length).unwrap_or(0))
     }
 
-    /// The blocks at these positions, which lie in one file and in their order there, by one read into `buffer`.
+    /// The blocks at these positions, which lie in one file and in their order there: each by a read of its own into bytes of its
+    /// length from `memory` if they are large, and else all by one into `buffer`.
     ///
     /// Errors: the file cannot be read; other blocks are there.
     pub(super) fn read_span(
         &self,
         blocks: &[(BlockHash, BlockPosition)],
         buffer: &mut Vec<u8>,
+        memory: impl Fn(usize) -> Vec<u8>,
         mut visit: impl FnMut(usize, Vec<u8>),
     ) -> Result<(), BlockFileError> {
         let Some((_, first)) = blocks.first() else { return Ok(()) };
         let begin = u64::from(first.offset);
         let end = blocks.iter().map(|(_, position)| position.end()).max().unwrap_or(begin);
-        buffer.resize(usize::try_from(end - begin).unwrap_or(0), 0);
-        self.read_into(first.file, begin, buffer)?;
+        let are_large = end - begin >= LARGE_BLOCK * wide(blocks.len());
+        if !are_large {
+            buffer.resize(usize::try_from(end - begin).unwrap_or(0), 0);
+            self.read_into(first.file, begin, buffer)?;
+        }
         for (at, (hash, position)) in blocks.iter().enumerate() {
-            let from = usize::try_from(position.offset - first.offset).unwrap_or(usize::MAX);
             let length = usize::try_from(position.length).unwrap_or(usize::MAX);
-            let mut bytes = buffer[from..from + length].to_vec();
+            let mut bytes = if are_large {
+                let mut bytes = memory(length);
+                self.read_into(position.file, position.offset.into(), &mut bytes)?;
+                bytes
+            } else {
+                let from = usize::try_from(position.offset - first.offset).unwrap_or(usize::MAX);
+                buffer[from..from + length].to_vec()
+            };
             unmask(&mut bytes, position.offset.into(), self.key);
             self.check(&bytes, position.file, position.offset.into(), hash)?;
             visit(at, bytes);
@@ -264,5 +278,41 @@ fn unmask(bytes: &mut [u8], offset: u64, key: Option<[u8; 8]>) {
     }
     for (byte, mask) in rest.iter_mut().zip(key) {
         *byte ^= mask;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_blocks_are_read_together_and_large_ones_by_themselves() {
+        const KEY: [u8; 8] = [1, 2, 3, 4, 5, 6, 7, 8];
+        for length in [200, usize::try_from(LARGE_BLOCK).unwrap() + 13] {
+            let directory = tempfile::tempdir().unwrap();
+            let (mut file, mut expected) = (Vec::new(), Vec::new());
+            for number in 0..3 {
+                file.extend([0xff; FRAME]);
+                let offset = u32::try_from(file.len()).unwrap();
+                let block = vec![number; length];
+                file.extend(&block);
+                let position = BlockPosition { file: 7, offset, length: u32::try_from(length).unwrap() };
+                expected.push(((BlockHash::hash(&block[..HEADER_SIZE]), position), block));
+            }
+            unmask(&mut file, 0, Some(KEY));
+            fs::write(directory.path().join("blk00007.dat"), file).unwrap();
+            fs::write(directory.path().join("xor.dat"), KEY).unwrap();
+            let reader = BlockFileReader::open(directory.path(), Network::Regtest).unwrap();
+            let blocks: Vec<_> = expected.iter().map(|(block, _)| *block).collect();
+            let (mut read, mut buffer) = (Vec::new(), Vec::new());
+            let memory = |length| vec![9; length];
+            reader.read_span(&blocks, &mut buffer, memory, |at, bytes| read.push((blocks[at], bytes))).unwrap();
+            assert!(read == expected);
+            assert_eq!(buffer.is_empty(), length > 200, "the buffer is only for small blocks");
+
+            let absent = [blocks[0], (BlockHash::hash(&[9; HEADER_SIZE]), blocks[1].1)];
+            let changed = reader.read_span(&absent, &mut buffer, memory, |at, _| assert_eq!(at, 0)).unwrap_err();
+            assert!(matches!(changed, BlockFileError::Changed { .. }), "{changed}");
+        }
     }
 }

@@ -32,10 +32,30 @@ const STOP_CHECK: Duration = Duration::from_millis(100);
 
 type Batch = Vec<(BlockHash, Vec<u8>)>;
 
+/// Memory of blocks that the consumer is done with, for later ones: the system clears every page that it hands out anew.
+#[derive(Clone, Default)]
+struct SpareMemory(Arc<Mutex<Vec<Vec<u8>>>>);
+
+impl SpareMemory {
+    /// Some bytes of this length, to be overwritten.
+    fn take(&self, length: usize) -> Vec<u8> {
+        let spare = self.0.lock().pop().filter(|spare| (length..=2 * length).contains(&spare.capacity()));
+        let Some(mut spare) = spare else { return vec![0; length] };
+        spare.resize(length, 0);
+        spare
+    }
+
+    /// Replaces what is left of an earlier batch, which nothing took.
+    fn replace(&self, batch: Batch) {
+        *self.0.lock() = batch.into_iter().map(|(_, bytes)| bytes).collect();
+    }
+}
+
 /// An iterator over blocks in batches of up to 32 MiB, in the order of the hashes. An error is returned after the blocks
 /// before it and ends the iteration. Dropping it ends its thread.
 pub struct BlockBatches {
     batches: Receiver<Result<Batch, NodeError>>,
+    spare: SpareMemory,
     stop: StopFlag,
     is_over: bool,
 }
@@ -45,9 +65,16 @@ impl BlockBatches {
         let stop = reader.node.stop().child();
         reader.node = reader.node.with_stop(stop.clone());
         let (sender, batches) = mpsc::sync_channel(QUEUE);
+        let spare = SpareMemory::default();
+        let read_into = spare.clone();
         let thread = thread::Builder::new().name("blocks".into());
-        thread.spawn(move || reader.run(&sender)).map_err(NodeError::Threads)?;
-        Ok(Self { batches, stop, is_over: false })
+        thread.spawn(move || reader.run(&sender, &read_into)).map_err(NodeError::Threads)?;
+        Ok(Self { batches, spare, stop, is_over: false })
+    }
+
+    /// Takes a batch back that the consumer is done with, so that its memory is used for a later one.
+    pub fn recycle(&self, batch: Vec<(BlockHash, Vec<u8>)>) {
+        self.spare.replace(batch);
     }
 }
 
@@ -100,8 +127,8 @@ enum FilesEnd {
 }
 
 impl BatchReader {
-    fn run(&self, batches: &SyncSender<Result<Batch, NodeError>>) {
-        let from = match self.files.as_ref().map(|files| self.read_files(files, batches)) {
+    fn run(&self, batches: &SyncSender<Result<Batch, NodeError>>, spare: &SpareMemory) {
+        let from = match self.files.as_ref().map(|files| self.read_files(files, batches, spare)) {
             None => 0,
             Some(FilesEnd::Done) => self.hashes.len(),
             Some(FilesEnd::Closed) => return,
@@ -124,15 +151,20 @@ impl BatchReader {
         BATCH.min(self.buffer_bytes / BATCHES)
     }
 
-    fn read_files(&self, files: &LocatedBlocks, batches: &SyncSender<Result<Batch, NodeError>>) -> FilesEnd {
+    fn read_files(
+        &self,
+        files: &LocatedBlocks,
+        batches: &SyncSender<Result<Batch, NodeError>>,
+        spare: &SpareMemory,
+    ) -> FilesEnd {
         let (most, mut buffer, mut next) = (self.batch_bytes(), Vec::new(), 0);
         while next < files.positions.len() {
             if self.node.stop().is_raised() {
                 return FilesEnd::Closed;
             }
             let end = batch_end(&files.positions, next, most);
-            let batch = match read_batch(files, &self.hashes[next..end], &files.positions[next..end], most, &mut buffer)
-            {
+            let (hashes, positions) = (&self.hashes[next..end], &files.positions[next..end]);
+            let batch = match read_batch(files, hashes, positions, most, &mut buffer, spare) {
                 Ok(batch) => batch,
                 Err(error) => return FilesEnd::Failed(next, error),
             };
@@ -199,6 +231,7 @@ fn read_batch(
     positions: &[BlockPosition],
     most: u64,
     buffer: &mut Vec<u8>,
+    spare: &SpareMemory,
 ) -> Result<Batch, BlockFileError> {
     let mut order: Vec<usize> = (0..hashes.len()).collect();
     order.sort_unstable_by_key(|at| positions[*at]);
@@ -206,7 +239,29 @@ fn read_batch(
     let mut batch: Batch = hashes.iter().map(|hash| (*hash, Vec::new())).collect();
     for span in spans(&sorted, most) {
         let blocks: Vec<_> = order[span.clone()].iter().map(|at| (hashes[*at], positions[*at])).collect();
-        files.reader.read_span(&blocks, buffer, |at, bytes| batch[order[span.start + at]].1 = bytes)?;
+        let memory = |length| spare.take(length);
+        files.reader.read_span(&blocks, buffer, memory, |at, bytes| batch[order[span.start + at]].1 = bytes)?;
     }
     Ok(batch)
+}
+
+#[cfg(test)]
+mod tests {
+    use bitcoin::hashes::Hash;
+
+    use super::*;
+
+    #[test]
+    fn memory_of_a_batch_is_used_for_blocks_that_fill_half_of_it() {
+        let spare = SpareMemory::default();
+        assert_eq!(spare.take(10), [0; 10]);
+        for (length, is_same) in [(100, true), (60, true), (50, true), (49, false), (101, false)] {
+            let bytes = vec![1; 100];
+            let address = bytes.as_ptr();
+            spare.replace(vec![(BlockHash::all_zeros(), bytes)]);
+            let taken = spare.take(length);
+            assert_eq!((taken.len(), taken.as_ptr() == address), (length, is_same));
+            assert_eq!(taken.iter().sum::<u8>(), if is_same { u8::try_from(length).unwrap() } else { 0 });
+        }
+    }
 }
