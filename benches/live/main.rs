@@ -148,7 +148,7 @@ fn processor_time(node: &SimNode, payer: &mut Payer, served: &Served, lasts: Dur
 /// From the node's message of each of so many blocks to 100 subscribers, while 100 others wait for transactions. In place of
 /// what a block took from the mempool others arrive, if there are more blocks than wait.
 fn measure_blocks(runtime: &Runtime, node: &SimNode, payer: &mut Payer, served: &Served, number: usize) -> Result<()> {
-    fill(node, payer, BLOCKS * IN_BLOCK)?;
+    fill(node, payer, number.min(BLOCKS) * IN_BLOCK)?;
     served.wait_for_mempool(node.with(|world| world.mempool().len())?)?;
     let mut subscribers = subscribe(runtime, served)?;
     let mut blocks = Vec::new();
