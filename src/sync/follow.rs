@@ -113,6 +113,7 @@ fn run_rounds(following: &mut SyncLoop<'_>) -> Result<(), SyncError> {
             Ok(false) => return Ok(()),
             Err(error) => Err(error),
         };
+        let is_in_sync = matches!(outcome, Ok(RoundOutcome::InSync | RoundOutcome::ChainMoving));
         let pause = match outcome {
             Ok(RoundOutcome::InSync) if following.follow.until == Until::CaughtUp => {
                 following.forget_failures();
@@ -124,7 +125,9 @@ fn run_rounds(following: &mut SyncLoop<'_>) -> Result<(), SyncError> {
                 match outcome {
                     RoundOutcome::Progressed => Duration::ZERO,
                     RoundOutcome::RemovalsDelayed => REMOVAL_PAUSE,
-                    RoundOutcome::InSync | RoundOutcome::ChainMoving if following.is_work_postponed => Duration::ZERO,
+                    RoundOutcome::InSync | RoundOutcome::ChainMoving if following.is_work_postponed => {
+                        following.announcing_left().min(following.follow.poll)
+                    }
                     RoundOutcome::InSync | RoundOutcome::ChainMoving => following.follow.poll,
                 }
             }
@@ -154,7 +157,7 @@ fn run_rounds(following: &mut SyncLoop<'_>) -> Result<(), SyncError> {
         if !following.pause(pause)? {
             return Ok(());
         }
-        if pause == following.follow.poll {
+        if is_in_sync {
             following.mark_mempool_stale();
         }
     }
@@ -206,8 +209,10 @@ pub(super) struct SyncLoop<'a> {
     tip_checked: Option<Instant>,
     /// Signals that were received and not applied yet.
     signals: Vec<ReceivedSignal>,
-    /// Whether some of what was due before the last round waits for a block that the node has signalled.
+    /// Whether some of what was due before the last round waits for a block that the node has signalled, or that was announced.
     pub(super) is_work_postponed: bool,
+    /// When the first block was announced since all that was due was done.
+    pub(super) announced: Option<Instant>,
     /// The pause of mempool requests after an unusable answer.
     mempool_backoff: Option<MempoolBackoff>,
     /// Prefetches for the next block.
@@ -251,6 +256,7 @@ impl<'a> SyncLoop<'a> {
             tip_checked: None,
             signals: Vec::new(),
             is_work_postponed: false,
+            announced: None,
             mempool_backoff: None,
             prefetcher: None,
             branches: Branches::default(),
@@ -359,7 +365,7 @@ impl SyncLoop<'_> {
         })
     }
 
-    /// The poll interval has passed, or the loop was woken: without signals the mempool may have changed.
+    /// The loop has paused at the tip, until it was woken or for an interval: without signals the mempool may have changed.
     fn mark_mempool_stale(&mut self) {
         if !self.has_signals()
             && let Some(mempool_sync) = &mut self.mempool_sync
@@ -442,6 +448,9 @@ impl SyncLoop<'_> {
     /// Publishes this chain with the current mempool as the state for queries, then the events.
     pub(super) fn announce(&mut self, chain: &Arc<Snapshot>, events: Vec<ChainEvent>) {
         if let Some(head) = self.publish(chain) {
+            if !events.is_empty() {
+                self.announced.get_or_insert_with(Instant::now);
+            }
             self.follow.live.publish(Event { chain: events, head });
         }
     }

@@ -224,7 +224,7 @@ impl SyncLoop<'_> {
             if end != PauseEnd::Elapsed || remaining <= interval || is_requested {
                 return Ok(end != PauseEnd::Stopped);
             }
-            if is_working {
+            if is_working && !self.is_announcing() {
                 self.follow.index.ensure_flushing()?;
                 if !self.wait_for_disk_space()? {
                     return Ok(false);

@@ -11,15 +11,18 @@ use crate::node::Signals;
 /// The longest time in which writes of the mempool begin. A round takes in new transactions after it.
 const WRITE_SLICE: Duration = Duration::from_millis(100);
 
+/// How long after a block is announced its subscribers have the processors.
+const ANNOUNCING: Duration = Duration::from_millis(250);
 /// What it means that no file descriptor is free.
-const OUT_OF_FILES: &str = "too many files are open: no blocks are frozen and no tables are built; raise the limit (ulimit -n)";
+const OUT_OF_FILES: &str =
+    "too many files are open: no blocks are frozen and no tables are built; raise the limit (ulimit -n)";
 
 /// Some of what is due before a round.
 type PostponableWork<Loop> = fn(&mut Loop) -> Result<(), SyncError>;
 
 impl SyncLoop<'_> {
-    /// Does what is due before a round. Clients wait for a block: if the node has signalled one, writes of the mempool, freezing and
-    /// deriving are postponed, for one round at most. Returns false when the stop flag is raised.
+    /// Does what is due before a round. Writes of the mempool, freezing and deriving are postponed while subscribers receive a block,
+    /// and for one round at most if the node has signalled one, for which clients wait. Returns false when the stop flag is raised.
     pub(super) fn prepare_round(&mut self) -> Result<bool, SyncError> {
         self.follow.index.ensure_flushing()?;
         if !self.wait_for_disk_space()? {
@@ -34,13 +37,24 @@ impl SyncLoop<'_> {
             |following| following.derive_when_due(TIP_SLICE),
         ];
         for work in postponable {
-            if may_postpone && self.may_chain_have_changed() {
+            if self.is_announcing() || (may_postpone && self.may_chain_have_changed()) {
                 self.is_work_postponed = true;
-                break;
+                return Ok(true);
             }
             work(self)?;
         }
+        self.announced = None;
         Ok(true)
+    }
+
+    /// Whether subscribers still receive a block.
+    pub(super) fn is_announcing(&self) -> bool {
+        !self.announcing_left().is_zero()
+    }
+
+    /// For how long subscribers still receive a block.
+    pub(super) fn announcing_left(&self) -> Duration {
+        self.announced.map_or(Duration::ZERO, |announced| ANNOUNCING.saturating_sub(announced.elapsed()))
     }
 
     /// Does a step of freezing, or of building tables, unless an earlier one found no free file descriptor a short while ago: blocks are
@@ -120,6 +134,30 @@ mod tests {
         assert_eq!(written_after_a_round(), MAX_EVENTS);
         let _ = signals.drain();
         assert_eq!(written_after_a_round(), 2 * MAX_EVENTS, "fewer than are due are left");
+    }
+
+    #[test]
+    fn writes_of_the_mempool_wait_until_subscribers_have_a_block() {
+        let (_directory, mut index) = genesis();
+        let mut persistent = PersistentMempool::load(&index, MempoolLimits::default()).unwrap();
+        for vout in 0..6_000 {
+            persistent.mempool.add(arrival(&spending(&[OutPoint { txid: txid(7), vout }]))).unwrap();
+        }
+        let stage = Stage::new();
+        let mut following = stage.following(&mut index, &mut persistent, None);
+        let written_after_a_round = |following: &mut SyncLoop<'_>| {
+            assert!(following.prepare_round().unwrap());
+            following.follow.index.snapshot().unwrap().persisted_mempool().unwrap().count()
+        };
+        following.announced = Some(Instant::now() + ANNOUNCING);
+        for _ in 0..2 {
+            assert_eq!(written_after_a_round(&mut following), 0, "in every round of that time");
+            assert!(following.is_work_postponed && following.is_announcing());
+        }
+        following.announced = Instant::now().checked_sub(ANNOUNCING);
+        assert_eq!(following.announcing_left(), Duration::ZERO, "the next round begins at once");
+        assert!(written_after_a_round(&mut following) > 0);
+        assert_eq!(following.announced, None, "what is announced next has that time again");
     }
 
     #[test]
