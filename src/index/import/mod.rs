@@ -32,6 +32,7 @@ mod fresh_start;
 mod join;
 mod ordered;
 mod outputs;
+mod place;
 mod progress;
 mod read;
 mod run_buffers;

@@ -13,6 +13,7 @@ use super::ImportedChain;
 use super::chain::BITS_BEHIND_PARTITION;
 use super::checkpoint::SCRIPTS;
 use super::ordered::in_order;
+use super::place::place;
 use super::progress::{ImportPhase, ReportedProgress};
 use super::run_kinds::RunKind;
 use super::runs::Runs;
@@ -309,21 +310,11 @@ fn sort_by_lists(
     list_of: impl Fn(&ScriptEffect) -> usize,
     sorted: &mut Vec<ScriptEffect>,
 ) {
-    // from lengths to where each list begins, and by placing the effects to where it ends
-    let mut begin = 0;
-    for length in &mut *lengths {
-        begin += std::mem::replace(length, begin);
-    }
-    let ends = lengths;
     sorted.reserve_exact(unsorted.len().saturating_sub(sorted.len()));
     sorted.resize(unsorted.len(), ScriptEffect::NONE);
-    for effect in unsorted {
-        let end = &mut ends[list_of(effect)];
-        sorted[*end] = *effect;
-        *end += 1;
-    }
+    place(unsorted, lengths, list_of, sorted);
     let mut begin = 0;
-    for end in ends {
+    for end in lengths {
         sorted[begin..*end].sort_unstable();
         begin = *end;
     }
