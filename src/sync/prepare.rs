@@ -13,7 +13,8 @@ const WRITE_SLICE: Duration = Duration::from_millis(100);
 /// How long after a block is announced its subscribers have the processors.
 const ANNOUNCING: Duration = Duration::from_millis(250);
 /// What it means that no file descriptor is free.
-const OUT_OF_FILES: &str = "too many files are open: no blocks are frozen and no tables are built; raise the limit (ulimit -Hn, LimitNOFILE= in a unit of systemd)";
+const OUT_OF_FILES: &str = "too many files are open, so no blocks are frozen and no tables are built: raise the limit (ulimit -Hn, \
+                            LimitNOFILE= in a unit of systemd)";
 
 /// Some of what is due before a round.
 type PostponableWork<Loop> = fn(&mut Loop) -> Result<(), SyncError>;
