@@ -376,23 +376,18 @@ fn is_full(kind: ErrorKind) -> bool {
 }
 
 impl IndexError {
-    /// Whether a retry may succeed: a block is not on the tip, the bytes of a frozen transaction are not available, a part of the
-    /// index cannot be fetched now, or the process or the system has no free file descriptor.
+    /// Whether a retry may succeed: a block is not on the tip, the bytes of a frozen transaction are not available, or a part of
+    /// the index cannot be fetched now.
     #[must_use]
     pub fn is_transient(&self) -> bool {
         matches!(self, Self::NotOnTip { .. } | Self::RawUnavailable { .. } | Self::Unfetched(_))
-            || self.is_out_of_files()
     }
 
     /// Whether a file could not be opened because the process or the system has too many open.
     #[must_use]
     pub fn is_out_of_files(&self) -> bool {
-        match self {
-            Self::File { source, .. } | Self::Sorting(source) | Self::TemporaryRuns { source, .. } => {
-                matches!(Errno::from_io_error(source), Some(Errno::MFILE | Errno::NFILE))
-            }
-            _ => false,
-        }
+        let Self::File { source, .. } = self else { return false };
+        matches!(Errno::from_io_error(source), Some(Errno::MFILE | Errno::NFILE))
     }
 
     /// Whether the error is only a consequence of an earlier error that broke the database.

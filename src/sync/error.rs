@@ -89,6 +89,11 @@ impl SyncError {
         }
     }
 
+    /// Whether a part of the index that is not on this machine yet cannot be fetched now.
+    pub(super) fn is_unfetched(&self) -> bool {
+        matches!(self, Self::Index(IndexError::Unfetched(_)))
+    }
+
     /// Whether the only cause is that the service stops.
     #[must_use]
     pub fn is_stop(&self) -> bool {

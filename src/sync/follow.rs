@@ -111,7 +111,9 @@ fn run_rounds(following: &mut SyncLoop<'_>) -> Result<(), SyncError> {
         let outcome = match following.prepare_round() {
             Ok(true) => following.round(),
             Ok(false) => return Ok(()),
-            Err(error) => Err(error),
+            // what is missing is waited for, as in a round
+            Err(error) if error.is_unfetched() => Err(error),
+            Err(error) => return Err(error),
         };
         let is_in_sync = matches!(outcome, Ok(RoundOutcome::InSync | RoundOutcome::ChainMoving));
         let pause = match outcome {
@@ -222,7 +224,7 @@ pub(super) struct SyncLoop<'a> {
     pub(super) merger: Merger,
     pub(super) raw_mover: RawMover,
     pub(super) deriver: Deriver,
-    /// When freezing and building tables go on after no file descriptor was free.
+    /// When freezing and building tables begin again after no file descriptor was free.
     pub(super) out_of_files: Retry,
 }
 

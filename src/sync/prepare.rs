@@ -10,11 +10,11 @@ use crate::node::Signals;
 
 /// The longest time in which writes of the mempool begin. A round takes in new transactions after it.
 const WRITE_SLICE: Duration = Duration::from_millis(100);
-/// How long after a block is announced its subscribers have the processors.
+/// How long after a block is announced no other work of the loop begins, so that its subscribers receive it first.
 const ANNOUNCING: Duration = Duration::from_millis(250);
 /// What it means that no file descriptor is free.
-const OUT_OF_FILES: &str = "too many files are open, so no blocks are frozen and no tables are built: raise the limit (ulimit -Hn, \
-                            LimitNOFILE= in a unit of systemd)";
+const OUT_OF_FILES: &str = "too many files are open, so no blocks are frozen and no tables are built: raise the limit of this process \
+                            (ulimit -Hn, LimitNOFILE= in a unit of systemd) or of the system (fs.file-max)";
 
 /// Some of what is due before a round.
 type PostponableWork<Loop> = fn(&mut Loop) -> Result<(), SyncError>;
@@ -56,10 +56,10 @@ impl SyncLoop<'_> {
         self.announced.map_or(Duration::ZERO, |announced| ANNOUNCING.saturating_sub(announced.elapsed()))
     }
 
-    /// Does a step of freezing, or of building tables, unless an earlier one found no free file descriptor a short while ago: blocks are
+    /// Does a step of freezing, or of building tables, unless an earlier one found no free file descriptor some minutes ago: blocks are
     /// followed without them, and the next step may find one.
     ///
-    /// Errors: those of `step`, of which that one only if nothing is tried again.
+    /// Errors: those of `step`. Without a free file descriptor there is one only with [`Until::CaughtUp`].
     pub(super) fn step_in_background(
         &mut self,
         step: impl FnOnce(&mut Self) -> Result<(), SyncError>,
@@ -110,17 +110,23 @@ mod tests {
     use super::super::mempool::{MAX_EVENTS, PersistentMempool};
     use super::super::reorg::tests::Stage;
     use super::*;
-    use crate::index::IndexError;
+    use crate::index::{Index, IndexError};
     use crate::mempool::MempoolLimits;
     use crate::node::NodeSignal;
 
-    #[test]
-    fn writes_of_the_mempool_wait_one_round_for_a_block() {
-        let (_directory, mut index) = genesis();
+    /// An index of the genesis block, with so many unconfirmed transactions that are not persisted.
+    fn with_mempool(transactions: u32) -> (tempfile::TempDir, Index, PersistentMempool) {
+        let (directory, index) = genesis();
         let mut persistent = PersistentMempool::load(&index, MempoolLimits::default()).unwrap();
-        for vout in 0..6_000 {
+        for vout in 0..transactions {
             persistent.mempool.add(arrival(&spending(&[OutPoint { txid: txid(7), vout }]))).unwrap();
         }
+        (directory, index, persistent)
+    }
+
+    #[test]
+    fn writes_of_the_mempool_wait_one_round_for_a_block() {
+        let (_directory, mut index, mut persistent) = with_mempool(6_000);
         let (stage, block) = (Stage::new(), BlockHash::from_byte_array([9; 32]));
         let signals = Signals::of([NodeSignal::BlockConnected(block)]);
         let mut following = stage.following(&mut index, &mut persistent, Some(&signals));
@@ -137,11 +143,7 @@ mod tests {
 
     #[test]
     fn writes_of_the_mempool_wait_until_subscribers_have_a_block() {
-        let (_directory, mut index) = genesis();
-        let mut persistent = PersistentMempool::load(&index, MempoolLimits::default()).unwrap();
-        for vout in 0..6_000 {
-            persistent.mempool.add(arrival(&spending(&[OutPoint { txid: txid(7), vout }]))).unwrap();
-        }
+        let (_directory, mut index, mut persistent) = with_mempool(6_000);
         let stage = Stage::new();
         let mut following = stage.following(&mut index, &mut persistent, None);
         let written_after_a_round = |following: &mut SyncLoop<'_>| {
@@ -166,8 +168,7 @@ mod tests {
             path: "index.raw".into(),
             source: io::Error::from_raw_os_error(errno),
         };
-        let (_directory, mut index) = genesis();
-        let mut persistent = PersistentMempool::load(&index, MempoolLimits::default()).unwrap();
+        let (_directory, mut index, mut persistent) = with_mempool(0);
         let stage = Stage::new();
         let mut following = stage.following(&mut index, &mut persistent, None);
         let mut step = |result: Result<(), IndexError>| {
@@ -181,7 +182,7 @@ mod tests {
         assert_eq!(step(Ok(())), (true, true));
         assert_eq!(step(Err(failed(Errno::NOENT.raw_os_error()))), (true, false), "no retry solves this");
         assert_eq!(step(Err(failed(Errno::MFILE.raw_os_error()))), (true, true));
-        assert_eq!(step(Ok(())), (false, true), "a short while is waited");
+        assert_eq!(step(Ok(())), (false, true), "some minutes are waited");
 
         following.out_of_files = Retry::default();
         following.follow.until = Until::CaughtUp;

@@ -133,7 +133,7 @@ impl View {
     }
 
     /// A view of this Head for an answer that may read and return this many bytes of transactions, in this state of synchronization.
-    /// Subscriptions make thousands a second.
+    /// Subscriptions make thousands a second, so nothing is made here only to be replaced.
     fn for_answer(head: Arc<Head>, bytes: usize, state: SyncState, node_client: NodeClient) -> Self {
         Self {
             head,

@@ -9,13 +9,17 @@ use parking_lot::{Condvar, Mutex};
 use super::super::error::IndexError;
 
 /// Makes items on `threads` threads, and hands them to `take` in order on this one. Each thread begins the first item that no other
-/// has begun. For each thread at most `ahead` items are made or being made beside one that it makes. All of them are in memory, so
-/// only small items are made many ahead.
+/// has begun. At most `threads * (ahead + 1)` items are made or being made at once, beside the one that `take` has. All of them are in
+/// memory, so only small items are made many ahead.
 ///
 /// After [`ControlFlow::Break`] no more items are begun, and `take` receives all that are. Nothing is made ahead then. Returns the
 /// number behind the last item taken.
 ///
 /// Errors: the first error of `make` or `take`, after which no more items are begun; [`IndexError::Threads`].
+///
+/// # Panics
+///
+/// If `make` panics.
 pub(super) fn in_order<T: Send>(
     items: Range<usize>,
     threads: usize,
@@ -91,10 +95,10 @@ impl<T> SharedItems<T> {
     }
 
     fn put(&self, item: usize, made: Result<T, IndexError>) {
-        let mut items = self.items.lock();
         if made.is_err() {
-            items.end = items.next;
+            self.begin_no_more();
         }
+        let mut items = self.items.lock();
         let at = item - items.taken;
         let length = items.made.len().max(at + 1);
         items.made.resize_with(length, || None);
@@ -124,7 +128,7 @@ impl<T> Taking<'_, T> {
                 return Some(made);
             }
             if items.working == 0 {
-                // a thread panicked
+                // the thread that began it panicked
                 return Some(Err(IndexError::Broken));
             }
             self.0.made.wait(&mut items);
@@ -144,6 +148,10 @@ struct Working<'a, T>(&'a SharedItems<T>);
 
 impl<T> Drop for Working<'_, T> {
     fn drop(&mut self) {
+        if thread::panicking() {
+            // its item is never made, so nothing is taken that would make room for the others
+            self.0.begin_no_more();
+        }
         self.0.items.lock().working -= 1;
         self.0.made.notify_one();
     }
@@ -197,6 +205,17 @@ mod tests {
     }
 
     #[test]
+    fn a_panic_of_one_thread_ends_the_others() {
+        let (sender, ended) = std::sync::mpsc::channel();
+        thread::spawn(move || {
+            let make = |item| if item == 5 { panic!("of the test") } else { Ok(item) };
+            let work = || in_order(0..1_000, 3, 1, make, |_| Ok(ControlFlow::Continue(())));
+            sender.send(std::panic::catch_unwind(work).is_err()).unwrap();
+        });
+        assert_eq!(ended.recv_timeout(std::time::Duration::from_mins(1)), Ok(true));
+    }
+
+    #[test]
     fn the_first_error_ends_the_work() {
         let make = |item| if item == 7 { Err(IndexError::Interrupted) } else { Ok(item) };
         let mut taken = 0;
@@ -211,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn each_thread_begins_at_most_three_items_before_it_stops() {
+    fn few_items_are_begun_before_one_is_taken() {
         let begun = AtomicUsize::new(0);
         let make = |_| {
             begun.fetch_add(1, Ordering::Relaxed);

@@ -32,7 +32,7 @@ use crate::chain::raw::{HEADER_SIZE, RawBlock, RawTransaction};
 
 /// A transaction: hash ‖ txnum.
 pub(super) const TRANSACTION: usize = 8 + 4;
-/// Blocks that each thread may be ahead: while rows are written, the threads parse on.
+/// Blocks that are parsed ahead, for each thread: while rows are written, the threads parse on.
 const AHEAD: usize = 8;
 /// Ranges of blocks in one temporary file.
 pub(super) const STREAM_BUNDLE: usize = 64;
@@ -50,7 +50,7 @@ pub(super) struct BlockReader {
     /// Rows that are not written yet.
     txid_rows: Vec<PackedRow<4>>,
     p2pk: RunBuffers,
-    /// Those that no thread uses.
+    /// Buffers that no thread uses now. There is one set for each thread.
     buffers: Mutex<Vec<Buffers>>,
 }
 

@@ -183,7 +183,7 @@ impl BlockFileReader {
     }
 
     /// The blocks at these positions, which lie in one file and in their order there: each by a read of its own into bytes of its
-    /// length from `memory` if they are large, and else all by one into `buffer`.
+    /// length from `memory` if they are large on average, and else all by one into `buffer`.
     ///
     /// Errors: the file cannot be read; other blocks are there.
     pub(super) fn read_span(

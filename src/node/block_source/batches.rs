@@ -25,7 +25,7 @@ const BATCH: u64 = 32 << 20;
 /// Batches that wait for the consumer.
 const QUEUE: usize = 1;
 /// Batches that the buffers have room for: the one that waits, one that is being read with its span, and as much again for the
-/// requests in flight.
+/// requests in flight, or for memory of earlier ones and what it has beyond the blocks that it is used for.
 const BATCHES: u64 = 6;
 /// How often a consumer that waits for a batch checks the stop flag.
 const STOP_CHECK: Duration = Duration::from_millis(100);

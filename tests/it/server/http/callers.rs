@@ -114,7 +114,7 @@ fn a_response_has_its_cost_and_state_on_request() {
 
 #[test]
 fn introspection_is_the_same_from_the_cache_and_costs_the_same() {
-    // so few that none comes back between the two
+    // so few that the next comes back after a second
     let tokens = Token::new("alice", "secret", 60, false).unwrap().to_string().parse().unwrap();
     let token_policy = TokenPolicy { tokens, ..TokenPolicy::default() };
     let served = serve(Options { token_policy, public_metrics: true, ..Options::default() });
