@@ -429,6 +429,10 @@ fn a_server_reports_what_it_cannot_fetch_and_has_it_once_the_store_is_back() {
     proxy.hold_above(256 << 10);
     let directory = tempfile::tempdir().unwrap();
     let mut served = Served::start(&stage, &proxy.endpoint(), directory.path(), &["--lazy"]);
+    // until the node is connected, transactions of a block are an error with another code
+    wait_for("the node", Duration::from_mins(1), || {
+        (served.answer("{ sync { phase } }")["data"]["sync"]["phase"] == "FOLLOWING").then_some(())
+    });
     proxy.fail_one_in(1);
     proxy.hold_above(0);
     // the first block waits for the store, the others are not waited for as long
