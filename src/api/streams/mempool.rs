@@ -81,9 +81,41 @@ impl MempoolFollower {
         }
     }
 
-    /// A view of the state that events are answered from now.
+    /// The state that events are answered from now.
+    pub(crate) fn head(&self) -> &Arc<Head> {
+        self.lease.head()
+    }
+
+    /// A view of [`Self::head`] for one answer.
     pub(crate) fn view(&self) -> View {
         self.published.view_of(self.lease.head().clone(), self.allowance, self.published.node_client())
+    }
+
+    /// The next event, which is answered from [`Self::view`]; `None` once there will be no more.
+    ///
+    /// Errors: CURSOR_EXPIRED if the reader fell behind what is remembered. The stream ends with an error.
+    pub(crate) async fn next_event(&mut self) -> Option<Result<MempoolEvent, ApiError>> {
+        self.switch_if_expired();
+        loop {
+            if self.pending.is_empty()
+                && let Err(error) = self.take()
+            {
+                return Some(Err(error));
+            }
+            if let Some(event) = self.pending.pop_front() {
+                return Some(Ok(event));
+            }
+            match self.events.next().await? {
+                // an older Head than the one that the reader began with has nothing new to tell
+                Ok(event) if event.head.mempool.sequence() >= self.taken => {
+                    self.lease = HeadLease::new(event.head.clone());
+                }
+                Ok(_) => {}
+                Err(BroadcastStreamRecvError::Lagged(missed)) => {
+                    tracing::debug!(missed, "a subscription fell behind and continues from the stored mempool events");
+                }
+            }
+        }
     }
 
     /// Takes what the Head has that was not taken before; where that is much, from the newest Head, so that none is kept
@@ -110,30 +142,8 @@ impl MempoolFollower {
 impl Follower for MempoolFollower {
     type Item = (View, MempoolEvent);
 
-    /// The next event, and the view to answer from; `None` once there will be no more.
-    ///
-    /// Errors: CURSOR_EXPIRED if the reader fell behind what is remembered. The stream ends with an error.
     async fn next(&mut self) -> Option<Result<(View, MempoolEvent), ApiError>> {
-        self.switch_if_expired();
-        loop {
-            if self.pending.is_empty()
-                && let Err(error) = self.take()
-            {
-                return Some(Err(error));
-            }
-            if let Some(event) = self.pending.pop_front() {
-                return Some(Ok((self.view(), event)));
-            }
-            match self.events.next().await? {
-                // an older Head than the one that the reader began with has nothing new to tell
-                Ok(event) if event.head.mempool.sequence() >= self.taken => {
-                    self.lease = HeadLease::new(event.head.clone());
-                }
-                Ok(_) => {}
-                Err(BroadcastStreamRecvError::Lagged(missed)) => {
-                    tracing::debug!(missed, "a subscription fell behind and continues from the stored mempool events");
-                }
-            }
-        }
+        let event = self.next_event().await?;
+        Some(event.map(|event| (self.view(), event)))
     }
 }

@@ -6,14 +6,14 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use bitcoin::BlockHash;
+use bitcoin::{BlockHash, Txid};
 
 use super::follower::Follower;
 use super::mempool::MempoolFollower;
 use crate::api::accounts::HistoryEnd;
 use crate::api::error::ApiError;
 use crate::api::types::ledger::{WatchSet, Watched};
-use crate::view::{Entry, MempoolEvent, MempoolEventKind, View};
+use crate::view::{Entry, Head, MempoolEvent, MempoolEventKind, View};
 
 /// What a reader watches.
 struct Watching {
@@ -35,9 +35,9 @@ pub(crate) struct UnconfirmedFollower {
 
 /// An event of the mempool, or what waited before its scripts were watched.
 pub(crate) struct UnconfirmedArrival {
-    pub(crate) view: View,
-    /// The transaction that entered, if it is still there and concerns what is watched.
-    pub(crate) entry: Option<Arc<Entry>>,
+    /// The transaction that entered, if it is still there and concerns what is watched, and a view to answer from. A view is made
+    /// for no other, as most readers leave most transactions out.
+    pub(crate) entry: Option<(Arc<View>, Arc<Entry>)>,
     /// The number of the event.
     pub(crate) sequence: Option<u64>,
 }
@@ -49,30 +49,40 @@ impl UnconfirmedFollower {
         Self { events, watching, waiting: VecDeque::new(), event: None }
     }
 
-    /// Watches more scripts if those near the end of a branch are used in a view. What arrived before an event, and concerns no
+    /// Watches more scripts if those near the end of a branch are used. What arrived before an event, and concerns no
     /// other scripts that are watched, is to be sent.
-    async fn extend(&mut self, view: &View, sequence: u64) -> Result<(), ApiError> {
+    async fn extend(&mut self, sequence: u64) -> Result<(), ApiError> {
         let Some(Watching { set, now, searched }) = &mut self.watching else { return Ok(()) };
-        let state = Some((view.tip().hash, view.mempool().sequence()));
-        if set.branch_count() == 0
-            || std::mem::replace(searched, state) == state
-            || !set.extend(view, HistoryEnd::ALL).await?
-        {
+        if set.branch_count() == 0 {
             return Ok(());
         }
-        let more = set.watched(&Arc::new(self.events.view()));
+        let head = self.events.head();
+        let state = Some((head.tip.hash, head.mempool.sequence()));
+        if std::mem::replace(searched, state) == state {
+            return Ok(());
+        }
+        let view = Arc::new(self.events.view());
+        if !set.extend(&view, HistoryEnd::ALL).await? {
+            return Ok(());
+        }
+        let more = set.watched(&view);
         let added = more.ledger().filtered(|script| !now.ledger().contains(script));
         let waiting = view.arrivals(&added, &(0..sequence), true);
-        self.waiting.extend(waiting.filter(|entry| !concerns(view, now, entry)).cloned());
+        self.waiting.extend(waiting.filter(|entry| !self.events.head().concerns(now.ledger(), entry)).cloned());
         *now = more;
         Ok(())
     }
-}
 
-/// Whether a transaction pays or spends what is watched.
-fn concerns(view: &View, watched: &Watched, entry: &Arc<Entry>) -> bool {
-    let movement = view.pending_movement(watched.ledger(), entry);
-    movement.pays || movement.spends
+    /// The transaction with a txid if it is in the mempool and wanted, and a view to answer from.
+    fn wanted_entry(
+        &self,
+        txid: &Txid,
+        is_wanted: impl FnOnce(&Head, &Entry) -> bool,
+    ) -> Option<(Arc<View>, Arc<Entry>)> {
+        let head = self.events.head();
+        let entry = head.mempool.get(txid).filter(|entry| is_wanted(head, entry))?;
+        Some((Arc::new(self.events.view()), Arc::clone(entry)))
+    }
 }
 
 impl Follower for UnconfirmedFollower {
@@ -83,28 +93,29 @@ impl Follower for UnconfirmedFollower {
     /// Errors: those of the mempool's events; QUERY_LIMIT_EXCEEDED or RESOURCE_EXHAUSTED for too many scripts.
     async fn next(&mut self) -> Option<Result<UnconfirmedArrival, ApiError>> {
         if self.event.is_none() {
-            let (view, event) = match self.events.next().await? {
-                Ok(found) => found,
+            let event = match self.events.next_event().await? {
+                Ok(event) => event,
                 Err(error) => return Some(Err(error)),
             };
-            if let Err(error) = self.extend(&view, event.sequence).await {
+            if let Err(error) = self.extend(event.sequence).await {
                 return Some(Err(error));
             }
             self.event = Some(event);
         }
         self.events.switch_if_expired();
-        let view = self.events.view();
-        if let Some(entry) = self.waiting.pop_front() {
-            let entry = view.mempool().get(&entry.txid).cloned();
-            return Some(Ok(UnconfirmedArrival { view, entry, sequence: None }));
+        if let Some(waiting) = self.waiting.pop_front() {
+            return Some(Ok(UnconfirmedArrival {
+                entry: self.wanted_entry(&waiting.txid, |_, _| true),
+                sequence: None,
+            }));
         }
         let MempoolEvent { sequence, kind } = self.event.take()?;
         let entry = match kind {
-            MempoolEventKind::Added { txid, .. } => view.mempool().get(&txid).cloned(),
+            MempoolEventKind::Added { txid, .. } => self.wanted_entry(&txid, |head, entry| {
+                self.watching.as_ref().is_none_or(|watching| head.concerns(watching.now.ledger(), entry))
+            }),
             MempoolEventKind::Removed { .. } | MempoolEventKind::Corrected { .. } => None,
         };
-        let watched = self.watching.as_ref().map(|watching| &watching.now);
-        let entry = entry.filter(|entry| watched.is_none_or(|watched| concerns(&view, watched, entry)));
-        Some(Ok(UnconfirmedArrival { view, entry, sequence: Some(sequence) }))
+        Some(Ok(UnconfirmedArrival { entry, sequence: Some(sequence) }))
     }
 }

@@ -84,7 +84,9 @@ impl UnconfirmedSubscription {
                 progress.advance_mempool(MempoolCursor { run, sequence: *sequence });
             }
             let found = match found {
-                Ok(UnconfirmedArrival { view, entry, .. }) => added(view, entry, &filter).transpose(),
+                Ok(UnconfirmedArrival { entry, .. }) => {
+                    entry.and_then(|(view, entry)| added(&view, &entry, &filter).transpose())
+                }
                 Err(error) => Some(Err(error)),
             };
             std::future::ready(found)
@@ -93,10 +95,11 @@ impl UnconfirmedSubscription {
     }
 }
 
-/// The transaction that entered the mempool, if it is still there and wanted.
-fn added(view: View, entry: Option<Arc<Entry>>, filter: &TransactionFilter) -> Result<Option<Transaction>, ApiError> {
-    let Some(entry) = entry.filter(|entry| filter.keeps_unconfirmed(entry)) else { return Ok(None) };
-    let found = find_transaction(&view, |view| Ok(view.unconfirmed(&entry)))?;
-    let view = Arc::new(view);
-    Ok(found.map(|found| Transaction::new(&view, found)))
+/// The transaction of the mempool, if it is wanted.
+fn added(view: &Arc<View>, entry: &Arc<Entry>, filter: &TransactionFilter) -> Result<Option<Transaction>, ApiError> {
+    if !filter.keeps_unconfirmed(entry) {
+        return Ok(None);
+    }
+    let found = find_transaction(view, |view| Ok(view.unconfirmed(entry)))?;
+    Ok(found.map(|found| Transaction::new(view, found)))
 }

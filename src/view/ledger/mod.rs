@@ -37,7 +37,7 @@ pub use pending::{Pending, PendingMovement};
 pub use stale::{LostMovement, StaleMovements};
 pub use totals::LedgerTotals;
 
-use super::{Block, BudgetExceeded, Transaction, View};
+use super::{Block, BudgetExceeded, Head, Transaction, View};
 use crate::chain::Height;
 use crate::index::{IndexError, ScriptKey, TxNum};
 

@@ -8,7 +8,7 @@ use bitcoin::hashes::{Hash, sha256};
 use bitcoin::{Script, ScriptBuf};
 
 use super::merge::{Merge, directed};
-use super::{BudgetExceeded, Ledger, View};
+use super::{BudgetExceeded, Head, Ledger, View};
 use crate::chain::script::never_spendable;
 use crate::index::ScriptKey;
 use crate::mempool::{Coins, Entry};
@@ -54,6 +54,22 @@ impl PendingMovement {
     #[must_use]
     pub fn net(&self) -> i128 {
         i128::from(self.received) - i128::from(self.spent)
+    }
+}
+
+impl Head {
+    /// Whether a transaction of the mempool pays or spends a ledger.
+    #[must_use]
+    pub fn concerns(&self, ledger: &Ledger, entry: &Entry) -> bool {
+        let is_within = |script_pubkey: &[u8]| self.script_within(ledger, script_pubkey).is_some();
+        entry.prevouts.into_iter().any(|prevout| is_within(prevout.script_pubkey))
+            || entry.outputs().any(|output| is_within(output.script_pubkey))
+    }
+
+    /// The key of a script of the ledger.
+    fn script_within(&self, ledger: &Ledger, script_pubkey: &[u8]) -> Option<ScriptKey> {
+        let key = self.chain.script_key(script_pubkey);
+        (ledger.contains(key) && !never_spendable(Script::from_bytes(script_pubkey))).then_some(key)
     }
 }
 
@@ -150,9 +166,7 @@ impl View {
 
     /// The key of a script of the ledger.
     pub(super) fn script_within(&self, ledger: &Ledger, script_pubkey: &[u8]) -> Option<ScriptKey> {
-        let script = Script::from_bytes(script_pubkey);
-        let key = self.script_key(script);
-        (ledger.contains(key) && !never_spendable(script)).then_some(key)
+        self.head.script_within(ledger, script_pubkey)
     }
 
     /// The scriptPubKey with this SHA-256, if a transaction of the mempool pays or spends it.
