@@ -5,10 +5,11 @@ use async_graphql::futures_util::stream::BoxStream;
 use async_graphql::{Executor, Request, Response};
 use bitcoin::{OutPoint, Transaction};
 use btcgraph::mempool::{Departure, MempoolLimits};
+use btcgraph::sim::{Owner, ScriptKind};
 use serde_json::{Value, json};
 
 use crate::api::mempool::projected::{chain_with_coins, large, output_of, paying, paying_of};
-use crate::support::api::{Api, branch, response_json};
+use crate::support::api::{Api, branch, response_json, sat, spend_outputs};
 
 /// A subscription, read as far as it has something to tell.
 struct StatusReader {
@@ -271,6 +272,27 @@ fn lists_that_are_empty_or_too_long_are_refused() {
     for document in [status_of(&[], 6), status_of(&[&one], 0), spends_of(&[], "")] {
         assert_eq!(code(&document), "BAD_USER_INPUT", "{document}");
     }
+}
+
+#[test]
+fn a_watch_reports_what_pays_and_what_spends_its_script() {
+    let (chain, coins) = chain_with_coins(2);
+    let mut api = Api::of_chain(&chain);
+    let [from, to] = [1, 2].map(|key| Owner::new(ScriptKind::BareTrue, key));
+    let payment = spend_outputs(from, &[coins[0]], &[from.output(sat(100_000))], vec![to.output(sat(99_000))]);
+    let watching = |owner: Owner| {
+        let script = owner.script_pubkey().to_hex_string();
+        format!("subscription {{ unconfirmedTransaction(watch: {{ scripts: [\"{script}\"] }}) {{ txid }} }}")
+    };
+    let mut streams = [from, to].map(|owner| StatusReader::begin(&api, &watching(owner)));
+    for stream in &mut streams {
+        assert_eq!(stream.more(), Vec::<Value>::new());
+    }
+    let other = paying(coins[1], 500);
+    api.arrive([&payment, &other]);
+    let txid = |of: &Transaction| json!({ "txid": id(of) });
+    assert_eq!(streams[0].more(), [txid(&payment), txid(&other)]);
+    assert_eq!(streams[1].more(), [txid(&payment)]);
 }
 
 #[test]
