@@ -1,17 +1,21 @@
 //! HTTP to the node: one pool of kept-alive connections for RPC and REST, a time and a size limit on every response.
 //! Never uses a proxy, never follows a redirect.
 
+mod resolver;
+mod single_write;
+
 use std::io::{self, Read};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ureq::http::{Response, header};
-use ureq::unversioned::transport::DefaultConnector;
+use ureq::unversioned::transport::{Connector, DefaultConnector};
 use ureq::{Agent, Body, Timeout};
 
 use super::error::NodeError;
 use super::metrics::{Interface, NodeMetrics};
-use super::resolver::IpLiteralResolver;
+use resolver::IpLiteralResolver;
+use single_write::SingleWriteConnector;
 
 /// bitcoind closes connections that are idle for 30 s (`rpcservertimeout`); the pool closes them earlier.
 const MAX_IDLE_AGE: Duration = Duration::from_secs(15);
@@ -62,11 +66,8 @@ impl Http {
             .max_idle_connections_per_host(MAX_IDLE_CONNECTIONS)
             .max_idle_age(MAX_IDLE_AGE)
             .build();
-        Http {
-            agent: Agent::with_parts(config, DefaultConnector::default(), IpLiteralResolver::default()),
-            url,
-            metrics,
-        }
+        let connector = DefaultConnector::default().chain(SingleWriteConnector);
+        Http { agent: Agent::with_parts(config, connector, IpLiteralResolver::default()), url, metrics }
     }
 
     pub(super) fn url(&self) -> &str {

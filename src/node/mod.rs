@@ -16,7 +16,7 @@
 //!     ▼
 //!   rpc.rs  JSON-RPC (bitcoincore-rpc) ── credentials.rs      rest.rs  binary, no login
 //!     └───────────────── http.rs  one connection pool, timeouts, size limits ───┘
-//!                          └ resolver.rs  the node's host, mostly an IP address
+//!                          └ http/  the node's host, mostly an IP address; a request in one write
 //! ```
 //!
 //! `block_files/` reads the files in which a node on this machine keeps its blocks; `block_source/` reads many blocks from
@@ -46,7 +46,6 @@ mod node;
 mod node_blocks;
 mod options;
 mod questions;
-mod resolver;
 mod rest;
 mod retry;
 mod rpc;
