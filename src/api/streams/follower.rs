@@ -15,7 +15,8 @@ pub(crate) trait Follower: Send + 'static {
 
 /// What a reader is sent, up to its first error.
 pub(crate) fn events_until_error<F: Follower>(following: F) -> impl Stream<Item = Result<F::Item, ApiError>> + Send {
-    stream::unfold(Some(following), |following| async {
+    // boxed, because each event moves it
+    stream::unfold(Some(Box::new(following)), |following| async {
         let mut following = following?;
         let found = following.next().await?;
         let goes_on = found.is_ok().then_some(following);
