@@ -127,11 +127,11 @@ async fn reconnect_often(seed: u64, remembered: MempoolLimits, restarts: bool) -
         tokio::task::block_in_place(|| following.assert_catches_up(&sim));
     }
     let head = tokio::task::block_in_place(|| following.assert_catches_up(&sim));
-    let last_round = Instant::now();
+    let listening_since = Instant::now();
     // on a busy machine the next event may come after the time of `QUIET`
     loop {
         client.listen(&schema, &scripts, usize::MAX).await;
-        if client.known == known(&head, &scripts) || last_round.elapsed() >= PATIENCE {
+        if client.known == known(&head, &scripts) || listening_since.elapsed() >= PATIENCE {
             break;
         }
     }
