@@ -13,6 +13,9 @@ use crate::chain::script::never_spendable;
 use crate::index::ScriptKey;
 use crate::mempool::{Coins, Entry};
 
+/// A ledger of at most as many scripts is looked up in the mempool to see whether a transaction concerns it.
+const LOOKED_UP: usize = 4;
+
 /// The effect of all transactions of the mempool on a ledger.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pending {
@@ -58,9 +61,16 @@ impl PendingMovement {
 }
 
 impl Head {
-    /// Whether a transaction of the mempool pays or spends a ledger.
+    /// Whether a transaction of this mempool pays or spends a ledger.
     #[must_use]
     pub fn concerns(&self, ledger: &Ledger, entry: &Entry) -> bool {
+        // to look a script up takes less time than to hash each of those in the transaction
+        if ledger.hashes.len() <= LOOKED_UP {
+            let arrival = entry.sequence..entry.sequence.saturating_add(1);
+            let mut arrivals =
+                ledger.hashes.iter().flat_map(|hash| self.mempool.script_arrivals(hash, arrival.clone()));
+            return arrivals.next().is_some();
+        }
         let is_within = |script_pubkey: &[u8]| self.script_within(ledger, script_pubkey).is_some();
         entry.prevouts.into_iter().any(|prevout| is_within(prevout.script_pubkey))
             || entry.outputs().any(|output| is_within(output.script_pubkey))

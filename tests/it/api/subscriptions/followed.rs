@@ -280,19 +280,22 @@ fn a_watch_reports_what_pays_and_what_spends_its_script() {
     let mut api = Api::of_chain(&chain);
     let [from, to] = [1, 2].map(|key| Owner::new(ScriptKind::BareTrue, key));
     let payment = spend_outputs(from, &[coins[0]], &[from.output(sat(100_000))], vec![to.output(sat(99_000))]);
-    let watching = |owner: Owner| {
-        let script = owner.script_pubkey().to_hex_string();
-        format!("subscription {{ unconfirmedTransaction(watch: {{ scripts: [\"{script}\"] }}) {{ txid }} }}")
+    // alone, and among so many that the scripts of a transaction are looked for among them
+    let watching = |owner: Owner, others: u32| {
+        let others = (0..others).map(|other| Owner::new(ScriptKind::P2wpkh, 100 + other));
+        let scripts: Vec<_> = others.chain([owner]).map(|owner| owner.script_pubkey().to_hex_string()).collect();
+        format!("subscription {{ unconfirmedTransaction(watch: {{ scripts: {scripts:?} }}) {{ txid }} }}")
     };
-    let mut streams = [from, to].map(|owner| StatusReader::begin(&api, &watching(owner)));
+    let watches = [watching(from, 0), watching(from, 20), watching(to, 0), watching(to, 20)];
+    let mut streams = watches.map(|watch| StatusReader::begin(&api, &watch));
     for stream in &mut streams {
         assert_eq!(stream.more(), Vec::<Value>::new());
     }
     let other = paying(coins[1], 500);
     api.arrive([&payment, &other]);
     let txid = |of: &Transaction| json!({ "txid": id(of) });
-    assert_eq!(streams[0].more(), [txid(&payment), txid(&other)]);
-    assert_eq!(streams[1].more(), [txid(&payment)]);
+    let (of_sender, of_payee) = (vec![txid(&payment), txid(&other)], vec![txid(&payment)]);
+    assert_eq!(streams.map(|mut stream| stream.more()), [of_sender.clone(), of_sender, of_payee.clone(), of_payee]);
 }
 
 #[test]
