@@ -83,7 +83,7 @@ pub struct ImportOptions {
     pub salt: Salt,
     /// Memory for buffers and partitions, in bytes.
     pub memory: usize,
-    /// Threads that work beside the one that calls; while outputs are put together, one more computes statistics.
+    /// Threads that work beside the one that calls.
     pub threads: usize,
     /// About how many transactions there are, from which the number of partitions follows.
     pub transactions: u64,

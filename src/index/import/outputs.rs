@@ -1,13 +1,10 @@
 //! Joins each output with its spend, range by range of the transactions that create them.
 
-use std::panic::resume_unwind;
 use std::sync::Arc;
-use std::thread;
 
 use super::super::block::BlockOutput;
 use super::super::codec::{Decoder, Encoder};
 use super::super::error::IndexError;
-use super::super::frozen::page::PackedRow;
 use super::super::frozen::tables::spends::{self, OutputState};
 use super::super::hot::tables::overwritten;
 use super::super::hot::tables::spends::{TxPoint, tx_point};
@@ -85,24 +82,27 @@ pub(super) fn outputs(
         scripts: work.runs(RunKind::Scripts, Runs::bundle_of(partitions)),
         inputs: work.runs(RunKind::Inputs, Runs::bundle_of(ranges)),
     };
-    state.statistics.begin(&work.builder)?;
     while state.next < ranges {
         let clock = work.clock();
         let (chain, builder) = (&work.chain, &mut work.builder);
         let make = |range| outputs_of_range(chain, range, &runs);
         in_order(state.next..ranges, chain.options.threads, 1, make, |range: RangeOutputs| {
-            let OutputsState { next, packer, statistics } = &mut state;
+            let (mut rows, mut states, mut txnum) = (Vec::new(), range.states.as_slice(), range.first);
+            for count in range.counts {
+                let (own, rest) = states.split_at(usize::try_from(count).unwrap_or(usize::MAX).min(states.len()));
+                state.packer.push(txnum, own, &mut |row| {
+                    rows.push(row);
+                    Ok(())
+                })?;
+                states = rest;
+                txnum = TxNum(txnum.0.saturating_add(1));
+            }
+            builder.append(spends::TABLE, &rows, Vec::as_slice)?;
+            builder.append(overwritten::TABLE, &range.overwritten, |row| row)?;
             // all outputs that this range spends are in it or in ranges that are done
-            let inputs = runs.inputs.consume_whole(*next)?;
-            thread::scope(|scope| {
-                let compute = || statistics.range(chain, range.first, &range.stream, &range.outputs, &inputs);
-                let builder_of_thread = thread::Builder::new().name("import-stats".to_owned());
-                let computing = builder_of_thread.spawn_scoped(scope, compute).map_err(IndexError::Threads)?;
-                builder.append(spends::TABLE, &packed_spends(packer, &range)?, Vec::as_slice)?;
-                builder.append(overwritten::TABLE, &range.overwritten, |row| row)?;
-                computing.join().unwrap_or_else(|panic| resume_unwind(panic))?.append(builder)
-            })?;
-            *next += 1;
+            let inputs = runs.inputs.consume_whole(state.next)?;
+            state.statistics.range(chain, builder, range.first, &range.stream, &range.outputs, &inputs)?;
+            state.next += 1;
             progress.advance()?;
             Ok(clock.flow(chain))
         })?;
@@ -114,21 +114,6 @@ pub(super) fn outputs(
     work.builder.append(spends::TABLE, &last, Vec::as_slice)?;
     state.statistics.finish(&mut work.builder)?;
     [RunKind::Stream, RunKind::Spends, RunKind::Inputs].into_iter().try_for_each(|kind| work.retire(kind))
-}
-
-/// The rows of `spends` that a range completes.
-fn packed_spends(packer: &mut spends::SpendPacker, range: &RangeOutputs) -> Result<Vec<PackedRow<7>>, IndexError> {
-    let (mut rows, mut states, mut txnum) = (Vec::new(), range.states.as_slice(), range.first);
-    for count in &range.counts {
-        let (own, rest) = states.split_at(usize::try_from(*count).unwrap_or(usize::MAX).min(states.len()));
-        packer.push(txnum, own, &mut |row| {
-            rows.push(row);
-            Ok(())
-        })?;
-        states = rest;
-        txnum = TxNum(txnum.0.saturating_add(1));
-    }
-    Ok(rows)
 }
 
 /// The spends of a range, found by their outputs.

@@ -5,7 +5,6 @@ use redb::ReadableTable;
 use super::super::codec::{Decoder, Encoder, put_varint};
 use super::super::error::IndexError;
 use super::super::frozen::builder::GenerationBuilder;
-use super::super::frozen::page::PackedRow;
 use super::super::frozen::tables::blocks;
 use super::super::frozen::tables::positions::{self, BlockOffset};
 use super::super::hot::tables::blocks::{ChainTotals, key};
@@ -51,25 +50,10 @@ impl InputValue {
     }
 }
 
-/// The rows of `blocks` and `positions` of a range.
-#[derive(Default)]
-pub(super) struct StatisticsRows {
-    blocks: Vec<PackedRow<4>>,
-    positions: Vec<PackedRow<4>>,
-}
-
-impl StatisticsRows {
-    /// Appends the rows to their tables.
-    pub(super) fn append(&self, builder: &mut GenerationBuilder) -> Result<(), IndexError> {
-        builder.append(blocks::TABLE, &self.blocks, Vec::as_slice)?;
-        builder.append(positions::TABLE, &self.positions, Vec::as_slice)
-    }
-}
-
 /// Computes the statistics of the blocks, in their order.
 pub(super) struct Statistics {
     packer: positions::PositionPacker,
-    /// The totals of the chain so far; `None` until [`Statistics::begin`] reads them.
+    /// The totals of the chain so far; `None` after resuming, because the last row of `blocks` has them.
     running: Option<ChainTotals>,
 }
 
@@ -89,30 +73,25 @@ impl Statistics {
         Ok(Self { packer: positions::PositionPacker::decode_state(state)?, running: None })
     }
 
-    /// Reads the totals of the chain so far from the last row of `blocks`, if it does not have them.
-    pub(super) fn begin(&mut self, builder: &GenerationBuilder) -> Result<(), IndexError> {
-        if self.running.is_none() {
-            self.running = Some(builder.with_table(blocks::TABLE, |table| last_totals(table))?);
-        }
-        Ok(())
-    }
-
-    /// Makes the rows of the next range, which begins with `first`, from its blocks, their outputs, and records of all outputs
-    /// that its transactions spend and overwrite.
+    /// Writes the rows of `positions` and `blocks` of the next range, which begins with `first`, from its blocks, their
+    /// outputs, and records of all outputs that its transactions spend and overwrite.
     ///
-    /// Errors: [`IndexError::InvalidBlock`] for impossible amounts; [`IndexError::Corrupt`]; `Broken` if it did not
-    /// [begin](Self::begin).
+    /// Errors: [`IndexError::InvalidBlock`] for impossible amounts; storage errors.
     pub(super) fn range(
         &mut self,
         chain: &ImportedChain,
+        builder: &mut GenerationBuilder,
         first: TxNum,
         stream: &[u8],
         mut outputs: &[OutputFacts],
         inputs: &[u8],
-    ) -> Result<StatisticsRows, IndexError> {
+    ) -> Result<(), IndexError> {
         let inputs = inputs_by_transaction(chain.range(chain.range_of(first)), inputs)?;
-        let mut running = self.running.take().ok_or(IndexError::Broken)?;
-        let mut rows = StatisticsRows::default();
+        let mut running = match self.running.take() {
+            Some(running) => running,
+            None => builder.with_table(blocks::TABLE, |table| last_totals(table))?,
+        };
+        let (mut rows, mut position_rows) = (Vec::new(), Vec::new());
         let (mut stream, mut txnum) = (CompactBlocks::of(stream), first);
         let mut inputs = inputs.iter().peekable();
         while let Some(mut block) = stream.block()? {
@@ -150,16 +129,17 @@ impl Statistics {
                     Some(fee.ok_or_else(|| invalid("creates more than it spends"))?)
                 };
                 tally.transaction(transaction, fee);
-                rows.positions.extend(self.packer.push(&BlockOffset { offset, length: transaction.size, fee }));
+                position_rows.extend(self.packer.push(&BlockOffset { offset, length: transaction.size, fee }));
                 offset = offset.saturating_add(transaction.size);
                 txnum = TxNum(txnum.0.saturating_add(1));
             }
             let row = tally.finish(coinbase_value)?;
             running = row.running.clone();
-            rows.blocks.push((key(height), blocks::encode(&row)));
+            rows.push((key(height), blocks::encode(&row)));
         }
         self.running = Some(running);
-        Ok(rows)
+        builder.append(blocks::TABLE, &rows, Vec::as_slice)?;
+        builder.append(positions::TABLE, &position_rows, Vec::as_slice)
     }
 
     /// Writes the last row.
