@@ -152,16 +152,11 @@ impl History {
             seeds.extend([
                 series(&format!("times: {{ to: \"{time}\" }}"), "MONTH"),
                 Seed::new(format!("blocks(last: 3, range: {{ times: {{ to: \"{time}\" }} }})"), "BlockConnection", 1),
-                Seed::new(
-                    format!(
-                        "blocks(last: 3, range: {{ heights: {{ from: {}, to: {height} }} }})",
-                        height.saturating_sub(9)
-                    ),
-                    "BlockConnection",
-                    1,
-                ),
             ]);
         }
+        let tenth = height.saturating_sub(9);
+        let newest = format!("blocks(last: 3, range: {{ heights: {{ from: {tenth}, to: {height} }} }})");
+        seeds.push(Seed::new(newest, "BlockConnection", 1));
         seeds
     }
 

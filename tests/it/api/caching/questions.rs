@@ -1,7 +1,7 @@
 //! Questions made from the schema: one for each field that can be reached from an object, so that each is answered, and
 //! kept, by itself.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use async_graphql::Positioned;
 use async_graphql::parser::parse_schema;
@@ -64,7 +64,7 @@ fn named(found: &Type) -> String {
     }
 }
 
-/// One question a field.
+/// One question a field, none twice.
 pub(super) fn questions(seeds: &[Seed]) -> Vec<Question> {
     let types = fields();
     let mut all = Vec::new();
@@ -81,6 +81,8 @@ pub(super) fn questions(seeds: &[Seed]) -> Vec<Question> {
             mark: Cacheability::of("Query", field),
         });
     }
+    let mut documents = HashSet::new();
+    all.retain(|question| documents.insert(question.document.clone()));
     all
 }
 

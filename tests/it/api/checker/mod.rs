@@ -44,7 +44,7 @@ use clients::Clients;
 use flood::Flood;
 
 /// How many answers are read, and of how many different states, at least.
-const ANSWERS: usize = 5_000;
+const ANSWERS: usize = 3_000;
 const STATES: usize = 1_000;
 /// After so many steps it is over, enough or not.
 const STEPS: u32 = 4_000;
