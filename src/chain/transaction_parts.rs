@@ -87,8 +87,11 @@ impl TransactionParts {
             let parts = deserialize(&raw).map_err(|error| error.to_string())?;
             return Ok(Self::new(parts, raw));
         }
-        let outputs = parsed.output_places().map(|(value, script)| (value, small(script.start)..small(script.end)));
-        Ok(Self { outputs: outputs.collect(), raw, decoded: OnceLock::new() })
+        let places = parsed.output_places().map(|(value, script)| (value, small(script.start)..small(script.end)));
+        // at once, as the iterator does not know its length
+        let mut outputs = Vec::with_capacity(parsed.output_count());
+        outputs.extend(places);
+        Ok(Self { outputs: outputs.into(), raw, decoded: OnceLock::new() })
     }
 
     /// The serialisation, witness included.

@@ -14,7 +14,6 @@ use super::error::IndexError;
 use super::frozen::Generations;
 use super::hot::tables::block_filters::FiltersState;
 use super::hot::tables::block_hashes::BlockPlace;
-use super::hot::tables::block_starts::BlockStart;
 use super::hot::tables::blocks::BlockRow;
 use super::hot::tables::miner_blocks::MinersState;
 use super::hot::tables::observed::{block_observed, departed, first_seen, mempool, mempool_samples};
@@ -382,13 +381,6 @@ impl Snapshot {
         self.live_occurrence(txnum)
     }
 
-    fn live_occurrence(&self, txnum: TxNum) -> Result<Occurrence, IndexError> {
-        let row = self.block_starts.range::<&[u8; 4]>(..=&txnum.to_key())?.next_back().transpose()?;
-        let (key, value) = row.ok_or_else(|| IndexError::corrupt("block_starts", "the genesis row is missing"))?;
-        let start = BlockStart::decode(key.value(), value.value());
-        Ok(Occurrence { height: start.height, index: txnum.0 - start.first.0 })
-    }
-
     /// The transaction at this position of the active chain.
     ///
     /// Errors: storage errors; [`IndexError::Corrupt`] if it is damaged, `RawUnavailable`.
@@ -396,9 +388,7 @@ impl Snapshot {
         if txnum < self.generations.end() {
             return self.generations.transaction(txnum);
         }
-        let Some(row) = self.transactions.get(&txnum.to_key())? else { return Ok(None) };
-        let row = TransactionRow::decode(row.value())?;
-        StoredTransaction::of_row(txnum, self.live_occurrence(txnum)?, row).map(Some)
+        self.live_transaction(txnum, |_| true)
     }
 
     /// Whether the block at this height is in a generation.
@@ -421,38 +411,10 @@ impl Snapshot {
         if live.is_some() { Ok(live) } else { self.generations.newest_transaction(txid) }
     }
 
-    /// The newest live transaction with this txid.
-    pub(super) fn newest_live(&self, txid: &Txid) -> Result<Option<StoredTransaction>, IndexError> {
-        let prefix = self.salt.txid_prefix(txid);
-        let (from, to) = (txids::key(prefix, self.generations.end()), txids::key(prefix, TxNum(u32::MAX)));
-        for row in self.txids.range::<&txids::TxidKey>(&from..=&to)?.rev() {
-            let (_, txnum) = txids::split_key(row?.0.value());
-            // another one may have the same prefix
-            if self.txid(txnum)? == Some(*txid) {
-                return self.transaction(txnum);
-            }
-        }
-        Ok(None)
-    }
-
     /// All positions of this txid in the active chain, oldest first: none, one, or more for a BIP30 duplicate.
     pub fn positions(&self, txid: &Txid) -> Result<Vec<TxNum>, IndexError> {
         let mut found = self.generations.positions(txid)?;
         found.extend(self.live_positions(txid)?);
-        Ok(found)
-    }
-
-    /// The live transactions with this txid, oldest first.
-    pub(super) fn live_positions(&self, txid: &Txid) -> Result<Vec<TxNum>, IndexError> {
-        let prefix = self.salt.txid_prefix(txid);
-        let (from, to) = (txids::key(prefix, self.generations.end()), txids::key(prefix, TxNum(u32::MAX)));
-        let mut found = Vec::new();
-        for row in self.txids.range::<&txids::TxidKey>(&from..=&to)? {
-            let (_, txnum) = txids::split_key(row?.0.value());
-            if self.txid(txnum)? == Some(*txid) {
-                found.push(txnum);
-            }
-        }
         Ok(found)
     }
 
@@ -477,13 +439,6 @@ impl SpendingInput {
     pub(super) fn of_row(input: &spends::TxPoint) -> Self {
         let (txnum, vin) = spends::split_tx_point(input);
         Self { txnum, vin: vin.to_u32() }
-    }
-}
-
-impl StoredTransaction {
-    /// A transaction of the live tables.
-    pub(super) fn of_row(txnum: TxNum, at: Occurrence, row: TransactionRow<'_>) -> Result<Self, IndexError> {
-        Ok(Self { txnum, txid: row.txid, at, fee: row.paid_fee(), parts: parts_of(txnum, row.raw.to_vec())? })
     }
 }
 

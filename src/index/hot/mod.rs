@@ -13,5 +13,6 @@ pub(in crate::index) mod spend_cursor;
 pub(in crate::index) mod sweep;
 pub(in crate::index) mod tables;
 pub(in crate::index) mod tip_record;
+pub(in crate::index) mod transactions;
 pub(in crate::index) mod union;
 pub(in crate::index) mod update;

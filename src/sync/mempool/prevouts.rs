@@ -33,8 +33,7 @@ fn prevout(outpoint: &OutPoint, mempool: &Mempool, chain: &Snapshot) -> Result<O
     if chain.spender(stored.txnum, outpoint.vout)?.is_some() {
         return Ok(None);
     }
-    let height = chain.occurrence(stored.txnum)?.height;
-    let source = PrevoutSource::Confirmed { height, coinbase: stored.fee.is_none() };
+    let source = PrevoutSource::Confirmed { height: stored.at.height, coinbase: stored.fee.is_none() };
     Ok(stored.parts.output(outpoint.vout).map(|output| with(output, source)))
 }
 
