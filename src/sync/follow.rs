@@ -215,6 +215,8 @@ pub(super) struct SyncLoop<'a> {
     pub(super) is_work_postponed: bool,
     /// When the first block was announced since all that was due was done.
     pub(super) announced: Option<Instant>,
+    /// When work in the background that is due was looked for last.
+    pub(super) background_checked: Option<Instant>,
     /// The pause of mempool requests after an unusable answer.
     mempool_backoff: Option<MempoolBackoff>,
     /// Prefetches for the next block.
@@ -258,6 +260,7 @@ impl<'a> SyncLoop<'a> {
             tip_checked: None,
             signals: Vec::new(),
             is_work_postponed: false,
+            background_checked: None,
             announced: None,
             mempool_backoff: None,
             prefetcher: None,

@@ -236,7 +236,7 @@ impl SyncLoop<'_> {
     }
 
     /// Whether something is under way that the loop has to go on with.
-    fn is_working_in_background(&self) -> bool {
+    pub(super) fn is_working_in_background(&self) -> bool {
         self.freezer.is_busy() || self.merger.is_running() || self.raw_mover.is_running() || self.deriver.is_busy()
     }
 

@@ -12,6 +12,8 @@ use crate::node::Signals;
 const WRITE_SLICE: Duration = Duration::from_millis(100);
 /// How long after a block is announced no other work of the loop begins, so that its subscribers receive it first.
 const ANNOUNCING: Duration = Duration::from_millis(250);
+/// The time between two looks for work in the background that is due.
+const BACKGROUND_PAUSE: Duration = Duration::from_millis(100);
 /// What it means that no file descriptor is free.
 const OUT_OF_FILES: &str = "too many files are open, so no blocks are frozen and no tables are built: raise the limit of this process \
                             (ulimit -Hn, LimitNOFILE= in a unit of systemd) or of the system (fs.file-max)";
@@ -30,11 +32,12 @@ impl SyncLoop<'_> {
         self.close_overdue_record(Instant::now())?;
         self.release_when_due()?;
         let may_postpone = !std::mem::take(&mut self.is_work_postponed);
-        let postponable: [PostponableWork<Self>; 3] = [
-            Self::write_mempool_when_due,
-            |following| following.freeze_when_due(TIP_SLICE),
-            |following| following.derive_when_due(TIP_SLICE),
-        ];
+        let mut postponable: Vec<PostponableWork<Self>> = vec![Self::write_mempool_when_due];
+        let is_background_due = self.is_background_due();
+        if is_background_due {
+            postponable.push(|following| following.freeze_when_due(TIP_SLICE));
+            postponable.push(|following| following.derive_when_due(TIP_SLICE));
+        }
         for work in postponable {
             if self.is_announcing() || (may_postpone && self.may_chain_have_changed()) {
                 self.is_work_postponed = true;
@@ -42,8 +45,17 @@ impl SyncLoop<'_> {
             }
             work(self)?;
         }
+        if is_background_due {
+            self.background_checked = Some(Instant::now());
+        }
         self.announced = None;
         Ok(true)
+    }
+
+    /// Whether freezing and deriving go on in this round: in each one while something is under way. Otherwise what is due is looked for
+    /// a few times a second, as a node that sends signals has hundreds of rounds.
+    fn is_background_due(&self) -> bool {
+        self.is_working_in_background() || self.background_checked.is_none_or(|at| at.elapsed() >= BACKGROUND_PAUSE)
     }
 
     /// Whether subscribers still receive a block.
