@@ -88,7 +88,7 @@ impl TransactionParts {
             return Ok(Self::new(parts, raw));
         }
         let places = parsed.output_places().map(|(value, script)| (value, small(script.start)..small(script.end)));
-        // at once, as the iterator does not know its length
+        // allocated once: the iterator does not know its length
         let mut outputs = Vec::with_capacity(parsed.output_count());
         outputs.extend(places);
         Ok(Self { outputs: outputs.into(), raw, decoded: OnceLock::new() })

@@ -215,8 +215,10 @@ pub(super) struct SyncLoop<'a> {
     pub(super) is_work_postponed: bool,
     /// When the first block was announced since all that was due was done.
     pub(super) announced: Option<Instant>,
-    /// When work in the background that is due was looked for last.
+    /// When a round last looked for work in the background that is due.
     pub(super) background_checked: Option<Instant>,
+    /// Whether the last round did not look for it, so that the pause behind it does.
+    pub(super) is_look_owed: bool,
     /// The pause of mempool requests after an unusable answer.
     mempool_backoff: Option<MempoolBackoff>,
     /// Prefetches for the next block.
@@ -260,8 +262,9 @@ impl<'a> SyncLoop<'a> {
             tip_checked: None,
             signals: Vec::new(),
             is_work_postponed: false,
-            background_checked: None,
             announced: None,
+            background_checked: None,
+            is_look_owed: false,
             mempool_backoff: None,
             prefetcher: None,
             branches: Branches::default(),

@@ -216,7 +216,7 @@ impl SyncLoop<'_> {
         let (wake, stop) = (self.follow.wake, self.follow.node.stop());
         let began = Instant::now();
         loop {
-            let is_working = self.is_working_in_background();
+            let is_working = self.is_working_in_background() || self.is_look_owed;
             let interval = if is_working { SWEEP_PAUSE } else { REQUEST_PAUSE };
             let remaining = pause.saturating_sub(began.elapsed());
             let end = wake.pause(remaining.min(interval), stop);
@@ -231,6 +231,7 @@ impl SyncLoop<'_> {
                 }
                 self.freeze_when_due(TIP_SLICE)?;
                 self.derive_when_due(TIP_SLICE)?;
+                self.is_look_owed = false;
             }
         }
     }

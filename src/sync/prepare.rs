@@ -12,7 +12,7 @@ use crate::node::Signals;
 const WRITE_SLICE: Duration = Duration::from_millis(100);
 /// How long after a block is announced no other work of the loop begins, so that its subscribers receive it first.
 const ANNOUNCING: Duration = Duration::from_millis(250);
-/// The time between two looks for work in the background that is due.
+/// The least time between two looks for work in the background while none is under way.
 const BACKGROUND_PAUSE: Duration = Duration::from_millis(100);
 /// What it means that no file descriptor is free.
 const OUT_OF_FILES: &str = "too many files are open, so no blocks are frozen and no tables are built: raise the limit of this process \
@@ -23,7 +23,8 @@ type PostponableWork<Loop> = fn(&mut Loop) -> Result<(), SyncError>;
 
 impl SyncLoop<'_> {
     /// Does what is due before a round. Writes of the mempool, freezing and deriving are postponed while subscribers receive a block,
-    /// and for one round at most if the node has signalled one, for which clients wait. Returns false when the stop flag is raised.
+    /// and for one round at most if the node has signalled one, for which clients wait. While nothing is frozen or derived, rounds that
+    /// follow each other closely do not look whether that is due. Returns false when the stop flag is raised.
     pub(super) fn prepare_round(&mut self) -> Result<bool, SyncError> {
         self.follow.index.ensure_flushing()?;
         if !self.wait_for_disk_space()? {
@@ -31,10 +32,13 @@ impl SyncLoop<'_> {
         }
         self.close_overdue_record(Instant::now())?;
         self.release_when_due()?;
-        let may_postpone = !std::mem::take(&mut self.is_work_postponed);
+        let was_postponed = std::mem::take(&mut self.is_work_postponed);
+        let may_postpone = !was_postponed;
+        // a node that sends signals causes hundreds of rounds a second
+        let is_recent = self.background_checked.is_some_and(|at| at.elapsed() < BACKGROUND_PAUSE);
+        self.is_look_owed = is_recent && !was_postponed && !self.is_working_in_background();
         let mut postponable: Vec<PostponableWork<Self>> = vec![Self::write_mempool_when_due];
-        let is_background_due = self.is_background_due();
-        if is_background_due {
+        if !self.is_look_owed {
             postponable.push(|following| following.freeze_when_due(TIP_SLICE));
             postponable.push(|following| following.derive_when_due(TIP_SLICE));
         }
@@ -45,17 +49,11 @@ impl SyncLoop<'_> {
             }
             work(self)?;
         }
-        if is_background_due {
+        if !self.is_look_owed {
             self.background_checked = Some(Instant::now());
         }
         self.announced = None;
         Ok(true)
-    }
-
-    /// Whether freezing and deriving go on in this round: in each one while something is under way. Otherwise what is due is looked for
-    /// a few times a second, as a node that sends signals has hundreds of rounds.
-    fn is_background_due(&self) -> bool {
-        self.is_working_in_background() || self.background_checked.is_none_or(|at| at.elapsed() >= BACKGROUND_PAUSE)
     }
 
     /// Whether subscribers still receive a block.
@@ -171,6 +169,34 @@ mod tests {
         assert_eq!(following.announcing_left(), Duration::ZERO, "the next round begins at once");
         assert!(written_after_a_round(&mut following) > 0);
         assert_eq!(following.announced, None, "what is announced next has that time again");
+    }
+
+    #[test]
+    fn a_round_soon_after_another_leaves_the_look_for_work_in_the_background_to_the_pause_behind_it() {
+        let (_directory, mut index, mut persistent) = with_mempool(0);
+        let stage = Stage::new();
+        let mut following = stage.following(&mut index, &mut persistent, None);
+        while following.is_working_in_background() {
+            assert!(following.prepare_round().unwrap());
+            assert!(!following.is_look_owed, "what is under way goes on in each round");
+        }
+        let just_now = Some(Instant::now() + Duration::from_hours(1));
+        following.background_checked = just_now;
+        for _ in 0..2 {
+            assert!(following.prepare_round().unwrap());
+            assert!(following.is_look_owed);
+        }
+        assert!(following.pause(3 * BACKGROUND_PAUSE).unwrap());
+        assert!(!following.is_look_owed, "the next round may be far away");
+
+        following.is_work_postponed = true;
+        assert!(following.prepare_round().unwrap());
+        assert!(!following.is_look_owed, "what was postponed is done");
+        assert_ne!(following.background_checked, just_now);
+
+        following.background_checked = Instant::now().checked_sub(BACKGROUND_PAUSE);
+        assert!(following.prepare_round().unwrap());
+        assert!(!following.is_look_owed);
     }
 
     #[test]

@@ -13,7 +13,7 @@ use crate::chain::script::never_spendable;
 use crate::index::ScriptKey;
 use crate::mempool::{Coins, Entry};
 
-/// A ledger of at most as many scripts is looked up in the mempool to see whether a transaction concerns it.
+/// The most scripts of a ledger that are looked up in the mempool, in place of hashing those of a transaction.
 const LOOKED_UP: usize = 4;
 
 /// The effect of all transactions of the mempool on a ledger.
@@ -61,7 +61,7 @@ impl PendingMovement {
 }
 
 impl Head {
-    /// Whether a transaction of this mempool pays or spends a ledger.
+    /// Whether a transaction of this mempool pays or spends a ledger. It is looked up by its number of arrival.
     #[must_use]
     pub fn concerns(&self, ledger: &Ledger, entry: &Entry) -> bool {
         // to look a script up takes less time than to hash each of those in the transaction

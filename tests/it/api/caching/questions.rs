@@ -81,8 +81,8 @@ pub(super) fn questions(seeds: &[Seed]) -> Vec<Question> {
             mark: Cacheability::of("Query", field),
         });
     }
-    let mut documents = HashSet::new();
-    all.retain(|question| documents.insert(question.document.clone()));
+    let mut known = HashSet::new();
+    all.retain(|Question { document, around, field, .. }| known.insert([document, around, field].map(String::clone)));
     all
 }
 
