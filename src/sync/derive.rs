@@ -83,10 +83,7 @@ impl SyncLoop<'_> {
     }
 
     fn derive_step(&mut self, slice: Duration) -> Result<(), SyncError> {
-        let is_waiting = self.deriver.retry.is_waiting();
-        let index = &self.follow.index;
-        if !self.deriver.is_tended || (!is_waiting && (index.lacks_miners()? || index.incomplete_filters()?.is_some()))
-        {
+        if self.lacks_live_rows()? {
             self.deriver.is_tended = false;
             return self.tend_tables(slice);
         }
@@ -97,13 +94,20 @@ impl SyncLoop<'_> {
         }
     }
 
+    /// Whether live rows are to be added or deleted, and can be.
+    fn lacks_live_rows(&self) -> Result<bool, SyncError> {
+        let (Deriver { is_tended, retry, .. }, index) = (&self.deriver, &self.follow.index);
+        Ok(!is_tended || (!retry.is_waiting() && (index.lacks_miners()? || index.incomplete_filters()?.is_some())))
+    }
+
     /// Ends what is due, because no other loop goes on with it soon. Returns early when the stop flag is raised, and after a
     /// failure, which is logged.
     ///
     /// Errors: as [`SyncLoop::derive_when_due`].
     pub(super) fn derive_to_the_end(&mut self) -> Result<(), SyncError> {
         while !self.follow.node.stop().is_raised() && !self.deriver.retry.has_failed() {
-            let was_idle = self.deriver.is_tended && self.deriver.job.is_none();
+            // only then does the step look for a table to build
+            let was_idle = self.deriver.job.is_none() && !self.lacks_live_rows()?;
             self.derive_when_due(Duration::MAX)?;
             match &self.deriver.job {
                 Some(job) if !job.job.is_finished() => {
