@@ -106,7 +106,7 @@ impl SyncLoop<'_> {
     /// Errors: as [`SyncLoop::derive_when_due`].
     pub(super) fn derive_to_the_end(&mut self) -> Result<(), SyncError> {
         while !self.follow.node.stop().is_raised() && !self.deriver.retry.has_failed() {
-            // only then does the step look for a table to build
+            // the step looks for a table to build only if this holds
             let was_idle = self.deriver.job.is_none() && !self.lacks_live_rows()?;
             self.derive_when_due(Duration::MAX)?;
             match &self.deriver.job {

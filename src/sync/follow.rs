@@ -215,9 +215,9 @@ pub(super) struct SyncLoop<'a> {
     pub(super) is_work_postponed: bool,
     /// When the first block was announced since all that was due was done.
     pub(super) announced: Option<Instant>,
-    /// When a round last looked for work in the background that is due.
+    /// When work in the background that is due was last looked for.
     pub(super) background_checked: Option<Instant>,
-    /// Whether the last round did not look for it, so that the pause behind it does.
+    /// Whether the last round left this look to the pause behind it.
     pub(super) is_look_owed: bool,
     /// The pause of mempool requests after an unusable answer.
     mempool_backoff: Option<MempoolBackoff>,

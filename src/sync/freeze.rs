@@ -208,8 +208,8 @@ impl SyncLoop<'_> {
         self.merge_when_due()
     }
 
-    /// Waits for this long, or until the loop is woken or a client waits for a block of a branch, and goes on with work in the
-    /// background meanwhile: the next poll may be far away. Returns false when the stop flag is raised.
+    /// Waits for this long, or until the loop is woken or a client waits for a block of a branch. Meanwhile it goes on with work in
+    /// the background, or makes the look for it that the round left out: the next poll may be far away. Returns false when the stop flag is raised.
     ///
     /// Errors: as [`SyncLoop::freeze_when_due`]; an earlier write did not reach the disk.
     pub(super) fn pause(&mut self, pause: Duration) -> Result<bool, SyncError> {
@@ -231,7 +231,7 @@ impl SyncLoop<'_> {
                 }
                 self.freeze_when_due(TIP_SLICE)?;
                 self.derive_when_due(TIP_SLICE)?;
-                self.is_look_owed = false;
+                (self.background_checked, self.is_look_owed) = (Some(Instant::now()), false);
             }
         }
     }

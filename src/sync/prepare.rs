@@ -24,7 +24,7 @@ type PostponableWork<Loop> = fn(&mut Loop) -> Result<(), SyncError>;
 impl SyncLoop<'_> {
     /// Does what is due before a round. Writes of the mempool, freezing and deriving are postponed while subscribers receive a block,
     /// and for one round at most if the node has signalled one, for which clients wait. While nothing is frozen or derived, rounds that
-    /// follow each other closely do not look whether that is due. Returns false when the stop flag is raised.
+    /// follow each other closely do not check whether that is due. Returns false when the stop flag is raised.
     pub(super) fn prepare_round(&mut self) -> Result<bool, SyncError> {
         self.follow.index.ensure_flushing()?;
         if !self.wait_for_disk_space()? {
@@ -176,17 +176,19 @@ mod tests {
         let (_directory, mut index, mut persistent) = with_mempool(0);
         let stage = Stage::new();
         let mut following = stage.following(&mut index, &mut persistent, None);
+        let just_now = Some(Instant::now() + Duration::from_hours(1));
+        assert!(following.is_working_in_background(), "at a start");
         while following.is_working_in_background() {
+            following.background_checked = just_now;
             assert!(following.prepare_round().unwrap());
             assert!(!following.is_look_owed, "what is under way goes on in each round");
         }
-        let just_now = Some(Instant::now() + Duration::from_hours(1));
         following.background_checked = just_now;
         for _ in 0..2 {
             assert!(following.prepare_round().unwrap());
             assert!(following.is_look_owed);
         }
-        assert!(following.pause(3 * BACKGROUND_PAUSE).unwrap());
+        assert!(following.pause(10 * BACKGROUND_PAUSE).unwrap());
         assert!(!following.is_look_owed, "the next round may be far away");
 
         following.is_work_postponed = true;

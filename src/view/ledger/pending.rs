@@ -61,7 +61,7 @@ impl PendingMovement {
 }
 
 impl Head {
-    /// Whether a transaction of this mempool pays or spends a ledger. It is looked up by its number of arrival.
+    /// Whether a transaction pays or spends a ledger. It must be of this mempool, where it may be found by its number of arrival.
     #[must_use]
     pub fn concerns(&self, ledger: &Ledger, entry: &Entry) -> bool {
         // to look a script up takes less time than to hash each of those in the transaction
