@@ -215,10 +215,10 @@ pub(super) struct SyncLoop<'a> {
     pub(super) is_work_postponed: bool,
     /// When the first block was announced since all that was due was done.
     pub(super) announced: Option<Instant>,
-    /// When work in the background that is due was last looked for.
+    /// When it was last checked whether work in the background is due.
     pub(super) background_checked: Option<Instant>,
-    /// Whether the last round left this look to the pause behind it.
-    pub(super) is_look_owed: bool,
+    /// Whether the last round skipped this check, which the pause after it then makes.
+    pub(super) is_check_skipped: bool,
     /// The pause of mempool requests after an unusable answer.
     mempool_backoff: Option<MempoolBackoff>,
     /// Prefetches for the next block.
@@ -264,7 +264,7 @@ impl<'a> SyncLoop<'a> {
             is_work_postponed: false,
             announced: None,
             background_checked: None,
-            is_look_owed: false,
+            is_check_skipped: false,
             mempool_backoff: None,
             prefetcher: None,
             branches: Branches::default(),

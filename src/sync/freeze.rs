@@ -208,15 +208,16 @@ impl SyncLoop<'_> {
         self.merge_when_due()
     }
 
-    /// Waits for this long, or until the loop is woken or a client waits for a block of a branch. Meanwhile it goes on with work in
-    /// the background, or makes the look for it that the round left out: the next poll may be far away. Returns false when the stop flag is raised.
+    /// Waits for this long, or until the loop is woken or a client waits for a block of a branch. Meanwhile it continues work in
+    /// the background, or checks whether any is due if the round skipped that: the next poll may be far away. Returns false when the
+    /// stop flag is raised.
     ///
     /// Errors: as [`SyncLoop::freeze_when_due`]; an earlier write did not reach the disk.
     pub(super) fn pause(&mut self, pause: Duration) -> Result<bool, SyncError> {
         let (wake, stop) = (self.follow.wake, self.follow.node.stop());
         let began = Instant::now();
         loop {
-            let is_working = self.is_working_in_background() || self.is_look_owed;
+            let is_working = self.is_working_in_background() || self.is_check_skipped;
             let interval = if is_working { SWEEP_PAUSE } else { REQUEST_PAUSE };
             let remaining = pause.saturating_sub(began.elapsed());
             let end = wake.pause(remaining.min(interval), stop);
@@ -231,7 +232,7 @@ impl SyncLoop<'_> {
                 }
                 self.freeze_when_due(TIP_SLICE)?;
                 self.derive_when_due(TIP_SLICE)?;
-                (self.background_checked, self.is_look_owed) = (Some(Instant::now()), false);
+                (self.background_checked, self.is_check_skipped) = (Some(Instant::now()), false);
             }
         }
     }

@@ -12,7 +12,7 @@ use crate::node::Signals;
 const WRITE_SLICE: Duration = Duration::from_millis(100);
 /// How long after a block is announced no other work of the loop begins, so that its subscribers receive it first.
 const ANNOUNCING: Duration = Duration::from_millis(250);
-/// The least time between two looks for work in the background while none is under way.
+/// The least time between two checks whether work in the background is due, while none is under way.
 const BACKGROUND_PAUSE: Duration = Duration::from_millis(100);
 /// What it means that no file descriptor is free.
 const OUT_OF_FILES: &str = "too many files are open, so no blocks are frozen and no tables are built: raise the limit of this process \
@@ -33,23 +33,22 @@ impl SyncLoop<'_> {
         self.close_overdue_record(Instant::now())?;
         self.release_when_due()?;
         let was_postponed = std::mem::take(&mut self.is_work_postponed);
-        let may_postpone = !was_postponed;
         // a node that sends signals causes hundreds of rounds a second
         let is_recent = self.background_checked.is_some_and(|at| at.elapsed() < BACKGROUND_PAUSE);
-        self.is_look_owed = is_recent && !was_postponed && !self.is_working_in_background();
+        self.is_check_skipped = is_recent && !was_postponed && !self.is_working_in_background();
         let mut postponable: Vec<PostponableWork<Self>> = vec![Self::write_mempool_when_due];
-        if !self.is_look_owed {
+        if !self.is_check_skipped {
             postponable.push(|following| following.freeze_when_due(TIP_SLICE));
             postponable.push(|following| following.derive_when_due(TIP_SLICE));
         }
         for work in postponable {
-            if self.is_announcing() || (may_postpone && self.may_chain_have_changed()) {
+            if self.is_announcing() || (!was_postponed && self.may_chain_have_changed()) {
                 self.is_work_postponed = true;
                 return Ok(true);
             }
             work(self)?;
         }
-        if !self.is_look_owed {
+        if !self.is_check_skipped {
             self.background_checked = Some(Instant::now());
         }
         self.announced = None;
@@ -172,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_round_soon_after_another_leaves_the_look_for_work_in_the_background_to_the_pause_behind_it() {
+    fn a_check_for_background_work_that_a_round_skips_is_made_in_the_pause_after_it() {
         let (_directory, mut index, mut persistent) = with_mempool(0);
         let stage = Stage::new();
         let mut following = stage.following(&mut index, &mut persistent, None);
@@ -181,24 +180,24 @@ mod tests {
         while following.is_working_in_background() {
             following.background_checked = just_now;
             assert!(following.prepare_round().unwrap());
-            assert!(!following.is_look_owed, "what is under way goes on in each round");
+            assert!(!following.is_check_skipped, "what is under way goes on in each round");
         }
         following.background_checked = just_now;
         for _ in 0..2 {
             assert!(following.prepare_round().unwrap());
-            assert!(following.is_look_owed);
+            assert!(following.is_check_skipped);
         }
         assert!(following.pause(10 * BACKGROUND_PAUSE).unwrap());
-        assert!(!following.is_look_owed, "the next round may be far away");
+        assert!(!following.is_check_skipped, "the next round may be far away");
 
         following.is_work_postponed = true;
         assert!(following.prepare_round().unwrap());
-        assert!(!following.is_look_owed, "what was postponed is done");
+        assert!(!following.is_check_skipped, "what was postponed is done");
         assert_ne!(following.background_checked, just_now);
 
         following.background_checked = Instant::now().checked_sub(BACKGROUND_PAUSE);
         assert!(following.prepare_round().unwrap());
-        assert!(!following.is_look_owed);
+        assert!(!following.is_check_skipped);
     }
 
     #[test]

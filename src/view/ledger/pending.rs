@@ -14,7 +14,7 @@ use crate::index::ScriptKey;
 use crate::mempool::{Coins, Entry};
 
 /// The most scripts of a ledger that are looked up in the mempool, in place of hashing those of a transaction.
-const LOOKED_UP: usize = 4;
+const MAX_LOOKED_UP: usize = 4;
 
 /// The effect of all transactions of the mempool on a ledger.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -65,7 +65,7 @@ impl Head {
     #[must_use]
     pub fn concerns(&self, ledger: &Ledger, entry: &Entry) -> bool {
         // to look a script up takes less time than to hash each of those in the transaction
-        if ledger.hashes.len() <= LOOKED_UP {
+        if ledger.hashes.len() <= MAX_LOOKED_UP {
             let arrival = entry.sequence..entry.sequence.saturating_add(1);
             let mut arrivals =
                 ledger.hashes.iter().flat_map(|hash| self.mempool.script_arrivals(hash, arrival.clone()));

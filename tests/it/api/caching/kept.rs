@@ -20,7 +20,7 @@ impl Kept {
         reported: &Value,
     ) -> Result<(), String> {
         let kept = self.0.entry(question.to_owned()).or_default();
-        // most are not current any more, and to see that takes less time than to compare answers
+        // checked first: most are no longer current, and comparing answers takes longer
         let wrong =
             kept.iter().find(|(lasting, kept)| schema.tip_if_current(lasting).is_some() && kept != reported).cloned();
         if lasting != Freshness::NoStore && !kept.iter().any(|(known, _)| *known == lasting) {

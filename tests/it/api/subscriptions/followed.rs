@@ -298,7 +298,7 @@ fn a_watch_reports_what_pays_and_what_spends_its_script() {
     let other = paying(coins[1], 500);
     api.arrive([&payment, &other]);
     let txid = |of: &Transaction| json!({ "txid": id(of) });
-    // what nobody can spend is no one's
+    // an output that cannot be spent belongs to no ledger
     let reported = [vec![txid(&payment), txid(&other)], vec![txid(&payment)], Vec::new()];
     for (streams, reported) in streams.iter_mut().zip(reported) {
         for stream in streams {
