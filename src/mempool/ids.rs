@@ -6,7 +6,7 @@
 
 use bitcoin::hashes::Hash;
 use bitcoin::{OutPoint, Txid};
-use imbl::OrdSet;
+use imbl::{OrdMap, OrdSet};
 
 fn prefix(id: &[u8; 32]) -> u64 {
     id.first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes))
@@ -15,22 +15,47 @@ fn prefix(id: &[u8; 32]) -> u64 {
 /// Ids → numbers of arrival.
 #[derive(Clone, Default)]
 pub(super) struct Ids {
-    set: OrdSet<(u64, u64)>,
+    /// The first transaction of each prefix: looking up one key allocates nothing, as a range does.
+    first: OrdMap<u64, u64>,
+    /// Those whose prefix another one had before.
+    others: OrdSet<(u64, u64)>,
 }
 
 impl Ids {
     pub(super) fn insert(&mut self, id: &[u8; 32], sequence: u64) {
-        self.set.insert((prefix(id), sequence));
+        let prefix = prefix(id);
+        match self.first.get(&prefix) {
+            Some(first) if *first != sequence => {
+                self.others.insert((prefix, sequence));
+            }
+            Some(_) => {}
+            None => {
+                self.first.insert(prefix, sequence);
+            }
+        }
     }
 
     pub(super) fn remove(&mut self, id: &[u8; 32], sequence: u64) {
-        self.set.remove(&(prefix(id), sequence));
+        let prefix = prefix(id);
+        if self.others.remove(&(prefix, sequence)).is_some() || self.first.get(&prefix) != Some(&sequence) {
+            return;
+        }
+        self.first.remove(&prefix);
+        let next = self.others_of(prefix).next();
+        if let Some(next) = next {
+            self.others.remove(&(prefix, next));
+            self.first.insert(prefix, next);
+        }
     }
 
     /// The transactions that may have this id.
     pub(super) fn candidates(&self, id: &[u8; 32]) -> impl Iterator<Item = u64> {
-        let id = prefix(id);
-        self.set.range((id, 0)..=(id, u64::MAX)).map(|(_, sequence)| *sequence)
+        let prefix = prefix(id);
+        self.first.get(&prefix).copied().into_iter().chain(self.others_of(prefix))
+    }
+
+    fn others_of(&self, prefix: u64) -> impl Iterator<Item = u64> {
+        self.others.range((prefix, 0)..=(prefix, u64::MAX)).map(|(_, sequence)| *sequence)
     }
 }
 
@@ -49,7 +74,7 @@ impl SpendKey {
     }
 }
 
-/// Outpoints → the inputs that spend them, each given by number of arrival and vin.
+/// Outpoints → the inputs that spend them, each given by number of arrival and vin. A range with an end would look that up, too.
 #[derive(Clone, Default)]
 pub(super) struct Spends {
     set: OrdSet<SpendKey>,
@@ -70,15 +95,16 @@ impl Spends {
 
     /// The inputs that may spend an output.
     pub(super) fn candidates(&self, outpoint: &OutPoint) -> impl Iterator<Item = (u64, u32)> {
-        let range = SpendKey::new(outpoint, 0, 0)..=SpendKey::new(outpoint, u32::MAX, u64::MAX);
-        self.set.range(range).map(|spend| (spend.sequence, spend.vin))
+        let first = SpendKey::new(outpoint, 0, 0);
+        let spends =
+            self.set.range(first..).take_while(move |spend| (spend.txid, spend.vout) == (first.txid, first.vout));
+        spends.map(|spend| (spend.sequence, spend.vin))
     }
 
     /// The transactions with inputs that may spend an output of a transaction, some more than once.
     pub(super) fn candidates_of(&self, txid: &Txid) -> impl Iterator<Item = u64> {
-        let (first, last) = (OutPoint { txid: *txid, vout: 0 }, OutPoint { txid: *txid, vout: u32::MAX });
-        let range = SpendKey::new(&first, 0, 0)..=SpendKey::new(&last, u32::MAX, u64::MAX);
-        self.set.range(range).map(|spend| spend.sequence)
+        let first = SpendKey::new(&OutPoint { txid: *txid, vout: 0 }, 0, 0);
+        self.set.range(first..).take_while(move |spend| spend.txid == first.txid).map(|spend| spend.sequence)
     }
 }
 
@@ -101,6 +127,14 @@ mod tests {
         assert_eq!(ids.candidates(&id(2, 7)).collect::<Vec<_>>(), [2, 3]);
         ids.remove(&id(2, 1), 2);
         assert_eq!(ids.candidates(&id(2, 1)).collect::<Vec<_>>(), [3]);
+        // again, as the second of its prefix, from which it leaves first
+        ids.insert(&id(2, 1), 5);
+        ids.remove(&id(2, 1), 5);
+        assert_eq!(ids.candidates(&id(2, 1)).collect::<Vec<_>>(), [3]);
+        ids.remove(&id(2, 1), 5);
+        ids.remove(&id(2, 2), 3);
+        assert_eq!(ids.candidates(&id(2, 1)).count(), 0);
+        assert_eq!(ids.candidates(&id(3, 1)).collect::<Vec<_>>(), [4]);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! mempool after it.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use bitcoin::Txid;
 use tracing::debug;
@@ -9,7 +10,7 @@ use tracing::debug;
 use super::{MempoolSync, now};
 use crate::chain::Height;
 use crate::index::{IndexError, KnownOutput, ParsedBlock, Snapshot};
-use crate::mempool::{BlockAudit, Cause, ConnectedBlock, Mempool, MempoolSnapshot, PrevoutRef, PrevoutSource};
+use crate::mempool::{BlockAudit, Cause, ConnectedBlock, Entry, Mempool, MempoolSnapshot, PrevoutRef, PrevoutSource};
 
 /// The state before blocks connect.
 pub(in crate::sync) struct PreBlockState<'s> {
@@ -75,14 +76,16 @@ impl PreBlockState<'_> {
         let audited = if is_first && self.before.is_none() { <&[_; 1]>::try_from(blocks).ok() } else { None };
         let audit = audited.map(|[block]| self.snapshot.audit(&block.txids().collect::<Vec<_>>(), at));
         for block in blocks {
-            first_seen.push(self.first_seen(block)?);
+            let mut mined = Vec::new();
             if mempool.awaits_blocks() {
                 let (txids, spends): (Vec<_>, Vec<_>) = (block.txids().collect(), block.spends().collect());
                 let connected = ConnectedBlock { hash: block.hash(), height, txids: &txids, spends: &spends, at };
                 let effect = mempool.connect_block(&connected);
-                let (mined, conflicted) = (effect.mined.len(), effect.conflicted.len());
-                debug!(height = height.to_u32(), mined, conflicted, "a block changed the mempool");
+                let (leave, conflicted) = (effect.mined.len(), effect.conflicted.len());
+                debug!(height = height.to_u32(), mined = leave, conflicted, "a block changed the mempool");
+                mined = effect.mined;
             }
+            first_seen.push(self.first_seen(block, &mined)?);
             height = height.next();
         }
         // computes the order of the clusters here instead of in a query
@@ -90,11 +93,13 @@ impl PreBlockState<'_> {
         Ok(PostBlockState { mempool, first_seen, audit })
     }
 
-    /// The transactions of a block that were seen before it: index in the block, and seconds since 1970.
-    fn first_seen(&self, block: &ParsedBlock) -> Result<Vec<(u32, u64)>, IndexError> {
-        let mut seen = Vec::new();
+    /// The transactions of a block that were seen before it: index in the block, and seconds since 1970. It took those that it
+    /// `mined` out of the mempool, in its order.
+    fn first_seen(&self, block: &ParsedBlock, mined: &[Arc<Entry>]) -> Result<Vec<(u32, u64)>, IndexError> {
+        let (mut seen, mut mined) = (Vec::new(), mined.iter().peekable());
         for (index, txid) in (0..).zip(block.txids()) {
-            let unconfirmed = self.snapshot.get(&txid).map(|entry| entry.first_seen);
+            let left = mined.next_if(|entry| entry.txid == txid);
+            let unconfirmed = left.or_else(|| self.snapshot.get(&txid)).map(|entry| entry.first_seen);
             let departed = || self.snapshot.departed(&txid).map(|departed| departed.first_seen);
             let known = unconfirmed.or_else(departed);
             let confirmed = if known.is_none() { first_seen_in(self.before, &txid)? } else { None };
