@@ -15,43 +15,42 @@ fn prefix(id: &[u8; 32]) -> u64 {
 /// Ids → numbers of arrival.
 #[derive(Clone, Default)]
 pub(super) struct Ids {
-    /// The first transaction of each prefix: looking up one key allocates nothing, as a range does.
-    first: OrdMap<u64, u64>,
-    /// Those whose prefix another one had before.
+    /// One transaction of each prefix. Unlike a range, a lookup of one key allocates nothing.
+    one: OrdMap<u64, u64>,
+    /// All further transactions of a prefix, by prefix and number of arrival.
     others: OrdSet<(u64, u64)>,
 }
 
 impl Ids {
     pub(super) fn insert(&mut self, id: &[u8; 32], sequence: u64) {
         let prefix = prefix(id);
-        match self.first.get(&prefix) {
-            Some(first) if *first != sequence => {
-                self.others.insert((prefix, sequence));
-            }
-            Some(_) => {}
-            None => {
-                self.first.insert(prefix, sequence);
-            }
+        if let Some(before) = self.one.insert(prefix, sequence)
+            && before != sequence
+        {
+            self.others.insert((prefix, before));
+            self.others.remove(&(prefix, sequence));
         }
     }
 
     pub(super) fn remove(&mut self, id: &[u8; 32], sequence: u64) {
         let prefix = prefix(id);
-        if self.others.remove(&(prefix, sequence)).is_some() || self.first.get(&prefix) != Some(&sequence) {
+        let one = self.one.remove(&prefix);
+        if let Some(one) = one.filter(|one| *one != sequence) {
+            self.one.insert(prefix, one);
+            self.others.remove(&(prefix, sequence));
             return;
         }
-        self.first.remove(&prefix);
         let next = self.others_of(prefix).next();
         if let Some(next) = next {
             self.others.remove(&(prefix, next));
-            self.first.insert(prefix, next);
+            self.one.insert(prefix, next);
         }
     }
 
     /// The transactions that may have this id.
     pub(super) fn candidates(&self, id: &[u8; 32]) -> impl Iterator<Item = u64> {
         let prefix = prefix(id);
-        self.first.get(&prefix).copied().into_iter().chain(self.others_of(prefix))
+        self.one.get(&prefix).copied().into_iter().chain(self.others_of(prefix))
     }
 
     fn others_of(&self, prefix: u64) -> impl Iterator<Item = u64> {
@@ -74,7 +73,7 @@ impl SpendKey {
     }
 }
 
-/// Outpoints → the inputs that spend them, each given by number of arrival and vin. A range with an end would look that up, too.
+/// Outpoints → the inputs that spend them, each given by number of arrival and vin.
 #[derive(Clone, Default)]
 pub(super) struct Spends {
     set: OrdSet<SpendKey>,
@@ -96,6 +95,7 @@ impl Spends {
     /// The inputs that may spend an output.
     pub(super) fn candidates(&self, outpoint: &OutPoint) -> impl Iterator<Item = (u64, u32)> {
         let first = SpendKey::new(outpoint, 0, 0);
+        // a range with an end descends the tree a second time, for the end
         let spends =
             self.set.range(first..).take_while(move |spend| (spend.txid, spend.vout) == (first.txid, first.vout));
         spends.map(|spend| (spend.sequence, spend.vin))
@@ -110,6 +110,10 @@ impl Spends {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
     use super::*;
 
     fn id(prefix: u8, end: u8) -> [u8; 32] {
@@ -118,23 +122,30 @@ mod tests {
         id
     }
 
-    #[test]
-    fn ids_of_the_same_beginning_are_all_candidates() {
-        let mut ids = Ids::default();
-        for (number, id) in (1..).zip([id(1, 1), id(2, 1), id(2, 2), id(3, 1)]) {
-            ids.insert(&id, number);
+    proptest! {
+        #[test]
+        fn ids_are_a_set_of_prefixes_and_numbers(
+            steps in prop::collection::vec((any::<bool>(), 0_u8..3, 0_u64..5), 0..60),
+        ) {
+            let (mut ids, mut model) = (Ids::default(), BTreeSet::new());
+            for (is_arrival, prefix, number) in steps {
+                // the id after its prefix does not matter
+                let id = id(prefix, u8::try_from(number).unwrap());
+                if is_arrival {
+                    ids.insert(&id, number);
+                    model.insert((prefix, number));
+                } else {
+                    ids.remove(&id, number);
+                    model.remove(&(prefix, number));
+                }
+                for prefix in 0..3 {
+                    let mut found: Vec<_> = ids.candidates(&self::id(prefix, 9)).collect();
+                    found.sort_unstable();
+                    let wanted = model.range((prefix, 0)..=(prefix, u64::MAX)).map(|(_, number)| *number);
+                    prop_assert_eq!(found, wanted.collect::<Vec<_>>());
+                }
+            }
         }
-        assert_eq!(ids.candidates(&id(2, 7)).collect::<Vec<_>>(), [2, 3]);
-        ids.remove(&id(2, 1), 2);
-        assert_eq!(ids.candidates(&id(2, 1)).collect::<Vec<_>>(), [3]);
-        // again, as the second of its prefix, from which it leaves first
-        ids.insert(&id(2, 1), 5);
-        ids.remove(&id(2, 1), 5);
-        assert_eq!(ids.candidates(&id(2, 1)).collect::<Vec<_>>(), [3]);
-        ids.remove(&id(2, 1), 5);
-        ids.remove(&id(2, 2), 3);
-        assert_eq!(ids.candidates(&id(2, 1)).count(), 0);
-        assert_eq!(ids.candidates(&id(3, 1)).collect::<Vec<_>>(), [4]);
     }
 
     #[test]

@@ -76,15 +76,16 @@ impl PreBlockState<'_> {
         let audited = if is_first && self.before.is_none() { <&[_; 1]>::try_from(blocks).ok() } else { None };
         let audit = audited.map(|[block]| self.snapshot.audit(&block.txids().collect::<Vec<_>>(), at));
         for block in blocks {
-            let mut mined = Vec::new();
-            if mempool.awaits_blocks() {
+            let mined = if mempool.awaits_blocks() {
                 let (txids, spends): (Vec<_>, Vec<_>) = (block.txids().collect(), block.spends().collect());
                 let connected = ConnectedBlock { hash: block.hash(), height, txids: &txids, spends: &spends, at };
                 let effect = mempool.connect_block(&connected);
-                let (leave, conflicted) = (effect.mined.len(), effect.conflicted.len());
-                debug!(height = height.to_u32(), mined = leave, conflicted, "a block changed the mempool");
-                mined = effect.mined;
-            }
+                let (mined, conflicted) = (effect.mined.len(), effect.conflicted.len());
+                debug!(height = height.to_u32(), mined, conflicted, "a block changed the mempool");
+                effect.mined
+            } else {
+                Vec::new()
+            };
             first_seen.push(self.first_seen(block, &mined)?);
             height = height.next();
         }
@@ -93,8 +94,8 @@ impl PreBlockState<'_> {
         Ok(PostBlockState { mempool, first_seen, audit })
     }
 
-    /// The transactions of a block that were seen before it: index in the block, and seconds since 1970. It took those that it
-    /// `mined` out of the mempool, in its order.
+    /// The transactions of a block that were seen before it: index in the block, and seconds since 1970.
+    /// `mined` are those that were in the mempool before it was connected, in block order; they need no lookup.
     fn first_seen(&self, block: &ParsedBlock, mined: &[Arc<Entry>]) -> Result<Vec<(u32, u64)>, IndexError> {
         let (mut seen, mut mined) = (Vec::new(), mined.iter().peekable());
         for (index, txid) in (0..).zip(block.txids()) {
