@@ -24,7 +24,8 @@ pub(super) fn put_varint(row: &mut Vec<u8>, value: u64) {
 }
 
 fn put_long_varint(row: &mut Vec<u8>, mut value: u64) {
-    // appended at once: each push would check the room for its byte
+    // appended at once, because each push would check the room for its byte, and in a length that is known when this is compiled,
+    // because a copy of another length is a call
     let (mut bytes, mut size) = ([0; VARINT_64], 0);
     while value >= 0x80 {
         bytes[size] = low_bits(value) | 0x80;
@@ -32,7 +33,9 @@ fn put_long_varint(row: &mut Vec<u8>, mut value: u64) {
         size += 1;
     }
     bytes[size] = low_bits(value);
-    row.extend_from_slice(&bytes[..=size]);
+    let end = row.len() + size + 1;
+    row.extend_from_slice(&bytes);
+    row.truncate(end);
 }
 
 /// Appends a varint of up to 128 bits.
