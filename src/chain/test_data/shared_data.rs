@@ -131,7 +131,7 @@ fn bytes(value: &Value) -> Vec<u8> {
 
 /// The path of a file of the shared data; if it is absent, the test is reported as skipped.
 fn present(path: &str, test: &str) -> Option<PathBuf> {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/data").join(path);
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/data").join(path);
     if file.exists() {
         return Some(file);
     }

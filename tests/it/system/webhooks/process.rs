@@ -78,7 +78,7 @@ fn no_event_is_lost_however_often_the_server_is_killed() {
     served.wait_for_height(3);
     machine.wait_for_position();
     for round in 0..5 {
-        machine.mine(4);
+        machine.mine(3);
         receiver.wait_for_attempts(receiver.received().len() + 2);
         // at another moment of a delivery each time
         thread::sleep(Duration::from_millis(37 * round));
@@ -86,13 +86,13 @@ fn no_event_is_lost_however_often_the_server_is_killed() {
         machine.mine(1);
         served = machine.serve();
     }
-    let messages = receiver.wait_for(25);
+    let messages = receiver.wait_for(20);
     assert_eq!(
         heights(&messages),
-        connected(4..=28),
+        connected(4..=23),
         "each block once and in order, but for repetitions of one message"
     );
-    assert_eq!(machine.height(), 28);
+    assert_eq!(machine.height(), 23);
     messages.iter().for_each(Received::verify);
     for sent in receiver.received() {
         let first = messages.iter().find(|message| message.id == sent.id).unwrap();
