@@ -49,7 +49,6 @@ cp -r tests/it "$out/src/it"
   echo '[dependencies]'
   echo 'base = { path = "base" }'
   dependencies src/index tests/it/support/indexed.rs tests/it/sync/histories
-  sed -n '/^# hashing/,/^$/p' Cargo.toml
   printf '[profile.dev]\ndebug = false\n[profile.dev.package.base]\nopt-level = 2\n[workspace]\nmembers = ["base"]\n'
 } > "$out/Cargo.toml"
 cp Cargo.lock "$out/Cargo.lock"

@@ -52,7 +52,7 @@ fi
 scripts/tools.sh haproxy nginx=nginx-light bash zsh fish groff=groff-base systemd-analyze=systemd ||
   echo "test.sh: going on without them; the tests that need them will be listed as skipped" >&2
 
-# tests wait for nodes, browsers and sockets: with 2.5 threads a processor the processors are idle a fifth of the time
+# tests wait for nodes, browsers and sockets: with 2.5 threads a processor, processors were idle a fifth of the time
 export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$((3 * $(nproc)))}
 
 status=0

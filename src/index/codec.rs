@@ -24,8 +24,7 @@ pub(super) fn put_varint(row: &mut Vec<u8>, value: u64) {
 }
 
 fn put_long_varint(row: &mut Vec<u8>, mut value: u64) {
-    // appended at once, because each push would check the room for its byte, and in a length that is known when this is compiled,
-    // because a copy of another length is a call
+    // all bytes at once, because each push checks whether there is room
     let (mut bytes, mut size) = ([0; VARINT_64], 0);
     while value >= 0x80 {
         bytes[size] = low_bits(value) | 0x80;
@@ -34,8 +33,13 @@ fn put_long_varint(row: &mut Vec<u8>, mut value: u64) {
     }
     bytes[size] = low_bits(value);
     let end = row.len() + size + 1;
-    row.extend_from_slice(&bytes);
-    row.truncate(end);
+    // a copy whose length is not known at compile time is a call, so the whole array is copied where that does not make the row grow
+    if row.capacity() - row.len() >= VARINT_64 {
+        row.extend_from_slice(&bytes);
+        row.truncate(end);
+    } else {
+        row.extend_from_slice(&bytes[..=size]);
+    }
 }
 
 /// Appends a varint of up to 128 bits.

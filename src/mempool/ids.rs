@@ -15,9 +15,9 @@ fn prefix(id: &[u8; 32]) -> u64 {
 /// Ids → numbers of arrival.
 #[derive(Clone, Default)]
 pub(super) struct Ids {
-    /// One transaction of each prefix. Unlike a range, a lookup of one key allocates nothing.
+    /// One transaction of each prefix: a lookup of one key allocates nothing, a range does.
     one: OrdMap<u64, u64>,
-    /// All further transactions of a prefix, by prefix and number of arrival.
+    /// All further transactions of a prefix, by prefix and number of arrival. Nearly always empty, so that a range of it costs nothing.
     others: OrdSet<(u64, u64)>,
 }
 

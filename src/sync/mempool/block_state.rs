@@ -95,7 +95,7 @@ impl PreBlockState<'_> {
     }
 
     /// The transactions of a block that were seen before it: index in the block, and seconds since 1970.
-    /// `mined` are those that were in the mempool before it was connected, in block order; they need no lookup.
+    /// `mined` are those that were in the mempool when the block was connected, in block order; they need no lookup.
     fn first_seen(&self, block: &ParsedBlock, mined: &[Arc<Entry>]) -> Result<Vec<(u32, u64)>, IndexError> {
         let (mut seen, mut mined) = (Vec::new(), mined.iter().peekable());
         for (index, txid) in (0..).zip(block.txids()) {
