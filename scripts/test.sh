@@ -52,7 +52,7 @@ fi
 scripts/tools.sh haproxy nginx=nginx-light bash zsh fish groff=groff-base systemd-analyze=systemd ||
   echo "test.sh: going on without them; the tests that need them will be listed as skipped" >&2
 
-# tests wait for nodes, browsers and sockets: with two threads a processor a sixth of it is idle; three gain nothing, and health checks
+# tests wait for nodes, browsers and sockets: with two threads a processor a sixth of it is idle; three gain little, and health checks
 # of a balancer time out then
 export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$((5 * $(nproc) / 2))}
 
