@@ -25,8 +25,8 @@
 //! `sim/` makes chains, and a node over them, for tests, loads and the demo.
 //!
 //! The index, the mempool, the view of both, what keeps them current, and the simulator are the package `btcgraph-core`, with
-//! `core.rs` as its root: it knows nothing of GraphQL, and is optimised for integration tests, too. Its modules are named here as if they were
-//! of this package.
+//! `core.rs` as its root: it knows nothing of GraphQL, and is optimised for integration tests, too. Its modules are
+//! named here as if they were of this package.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 

@@ -32,9 +32,9 @@ fn put_long_varint(row: &mut Vec<u8>, mut value: u64) {
         size += 1;
     }
     bytes[size] = low_bits(value);
-    let end = row.len() + size + 1;
-    // a copy whose length is not known at compile time is a call, so the whole array is copied where that does not make the row grow
+    // a copy whose length is unknown at compile time is a call, so the whole array is copied where that does not make the row grow
     if row.capacity() - row.len() >= VARINT_64 {
+        let end = row.len() + size + 1;
         row.extend_from_slice(&bytes);
         row.truncate(end);
     } else {

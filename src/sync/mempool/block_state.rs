@@ -99,8 +99,8 @@ impl PreBlockState<'_> {
     fn first_seen(&self, block: &ParsedBlock, mined: &[Arc<Entry>]) -> Result<Vec<(u32, u64)>, IndexError> {
         let (mut seen, mut mined) = (Vec::new(), mined.iter().peekable());
         for (index, txid) in (0..).zip(block.txids()) {
-            let left = mined.next_if(|entry| entry.txid == txid);
-            let unconfirmed = left.or_else(|| self.snapshot.get(&txid)).map(|entry| entry.first_seen);
+            let in_mempool = mined.next_if(|entry| entry.txid == txid).or_else(|| self.snapshot.get(&txid));
+            let unconfirmed = in_mempool.map(|entry| entry.first_seen);
             let departed = || self.snapshot.departed(&txid).map(|departed| departed.first_seen);
             let known = unconfirmed.or_else(departed);
             let confirmed = if known.is_none() { first_seen_in(self.before, &txid)? } else { None };
