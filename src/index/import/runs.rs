@@ -15,6 +15,7 @@
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -88,7 +89,7 @@ impl RunFiles {
 #[derive(Default)]
 struct Bundle {
     /// `None` before its first chunk, and when all of its partitions are consumed.
-    file: Option<File>,
+    file: Option<Arc<File>>,
     length: u64,
     chunks: Vec<RunChunk>,
     consumed: BTreeSet<usize>,
@@ -179,7 +180,7 @@ impl Runs {
             file.set_len(bundle.length)?;
             self.space.take(bundle.length);
             paths.insert(path);
-            (bundle.file, bundle.is_recorded) = (Some(file), true);
+            (bundle.file, bundle.is_recorded) = (Some(Arc::new(file)), true);
         }
         (files.log, files.logged, files.is_recorded) = (Some(log), chunks, true);
         Ok(None)
@@ -216,10 +217,12 @@ impl Runs {
         partition: usize,
         mut visit: impl FnMut(&[u8]) -> Result<(), IndexError>,
     ) -> Result<(), IndexError> {
+        let (file, chunks) = self.chunks(partition);
         let mut bytes = Vec::new();
-        for (offset, length) in self.chunks(partition) {
+        for (offset, length) in chunks {
             bytes.resize(length, 0);
-            self.read_at(partition, offset, &mut bytes).map_err(|source| self.unreadable(source))?;
+            let file = file.as_ref().ok_or_else(|| self.unreadable(io::ErrorKind::NotFound.into()))?;
+            file.read_exact_at(&mut bytes, offset).map_err(|source| self.unreadable(source))?;
             visit(&bytes)?;
         }
         Ok(())
@@ -239,15 +242,15 @@ impl Runs {
 
     /// Bytes of the records of a partition.
     pub(super) fn partition_bytes(&self, partition: usize) -> usize {
-        self.chunks(partition).iter().map(|(_, length)| length).sum()
+        self.chunks(partition).1.iter().map(|(_, length)| length).sum()
     }
 
-    /// Offset and length of the chunks of a partition.
-    fn chunks(&self, partition: usize) -> Vec<(u64, usize)> {
+    /// The file of a partition, and offset and length of its chunks there.
+    fn chunks(&self, partition: usize) -> (Option<Arc<File>>, Vec<(u64, usize)>) {
         let files = self.lock();
         let mut found = Vec::new();
         let bundle = files.bundles.get(partition / self.bundle).filter(|bundle| !bundle.consumed.contains(&partition));
-        let (Some(bundle), Ok(partition)) = (bundle, u32::try_from(partition)) else { return found };
+        let (Some(bundle), Ok(partition)) = (bundle, u32::try_from(partition)) else { return (None, found) };
         let mut offset = 0;
         for chunk in &bundle.chunks {
             if chunk.partition == partition {
@@ -255,15 +258,7 @@ impl Runs {
             }
             offset += u64::from(chunk.length);
         }
-        found
-    }
-
-    fn read_at(&self, partition: usize, offset: u64, bytes: &mut [u8]) -> io::Result<()> {
-        let mut files = self.lock();
-        let file = files.bundles.get_mut(partition / self.bundle).and_then(|bundle| bundle.file.as_mut());
-        let file = file.ok_or(io::ErrorKind::NotFound)?;
-        file.seek(SeekFrom::Start(offset))?;
-        file.read_exact(bytes)
+        (bundle.file.clone(), found)
     }
 
     /// Adds a chunk of whole records to a partition, behind those that it has.
@@ -276,22 +271,27 @@ impl Runs {
     fn append_chunk(&self, partition: usize, bytes: &[u8]) -> io::Result<()> {
         let length = u32::try_from(bytes.len()).map_err(io::Error::other)?;
         let chunk = RunChunk { partition: u32::try_from(partition).map_err(io::Error::other)?, length };
-        let mut files = self.lock();
         let number = partition / self.bundle;
-        let bundle = files.bundle(number);
-        let offset = bundle.length;
-        let file = match &mut bundle.file {
-            Some(file) => file,
-            none => none.insert(create(&self.kind.bundle_path(&self.directory, number))?),
+        // written without the lock: the buffers of all producers are full at about the same time
+        let (file, offset) = {
+            let mut files = self.lock();
+            let bundle = files.bundle(number);
+            let file = match &bundle.file {
+                Some(file) => Arc::clone(file),
+                None => {
+                    let path = self.kind.bundle_path(&self.directory, number);
+                    Arc::clone(bundle.file.insert(Arc::new(create(&path)?)))
+                }
+            };
+            let offset = bundle.length;
+            bundle.length += u64::from(length);
+            bundle.is_dirty = true;
+            bundle.chunks.push(chunk);
+            files.unlogged.push(chunk);
+            (file, offset)
         };
-        file.seek(SeekFrom::Start(offset))?;
-        file.write_all(bytes)?;
-        bundle.length += u64::from(length);
-        bundle.is_dirty = true;
-        bundle.chunks.push(chunk);
         self.space.take(length.into());
-        files.unlogged.push(chunk);
-        Ok(())
+        file.write_all_at(bytes, offset)
     }
 
     /// Writes the log of chunks, adds handles of the files that are to be flushed to the disk, and returns what a checkpoint
