@@ -15,6 +15,7 @@ use super::checkpoint::JOINING;
 use super::ordered::in_order;
 use super::progress::{ImportPhase, ReportedProgress};
 use super::read::TRANSACTION;
+use super::run_buffers::ThreadBuffers;
 use super::run_kinds::RunKind;
 use super::runs::Runs;
 use super::workspace::Workspace;
@@ -66,7 +67,7 @@ struct JoinRuns {
     transactions: Arc<Runs>,
     prevouts: Arc<Runs>,
     /// The spends by the range of what they spend.
-    spends: Arc<Runs>,
+    spends: ThreadBuffers<1>,
 }
 
 /// Writes `txid_prefixes`, finds copies, and makes the runs of spends.
@@ -77,18 +78,21 @@ pub(super) fn join(
 ) -> Result<(), IndexError> {
     let partitions = work.chain.partitions();
     progress.begin(ImportPhase::Joining, state.next, partitions)?;
-    let bundle = Runs::bundle_of(work.chain.ranges.len());
+    let ranges = work.chain.ranges.len();
+    let spends = work.runs(RunKind::Spends, Runs::bundle_of(ranges));
+    let threads = work.chain.options.threads.max(1);
+    let memory = work.chain.options.memory / 4 / threads;
     let runs = JoinRuns {
         transactions: work.runs(RunKind::Transactions, Runs::bundle_of(partitions)),
         prevouts: work.runs(RunKind::Prevouts, Runs::bundle_of(partitions)),
-        spends: work.runs(RunKind::Spends, bundle),
+        spends: ThreadBuffers::new(threads, || [spends.buffers(ranges, memory)]),
     };
     let cut_bits = CutBits::of(work.chain.next.0);
     while state.next < partitions {
         let (clock, mut copies) = (work.clock(), BTreeMap::new());
         let (chain, builder) = (&work.chain, &mut work.builder);
         let make = |partition| join_partition(chain, partition, cut_bits, &runs);
-        in_order(state.next..partitions, chain.options.threads, 1, make, |joined: Joined| {
+        in_order(state.next..partitions, threads, 1, make, |joined: Joined| {
             if let Some((txnum, vin)) = joined.unresolved {
                 let txid = builder.with_table(txids::TABLE, |table| txids::read(table, txnum))?;
                 let txid = txid.map_or_else(|| txnum.to_string(), |txid| txid.to_string());
@@ -111,6 +115,7 @@ pub(super) fn join(
             progress.advance()?;
             Ok(clock.flow(chain))
         })?;
+        runs.spends.flush()?;
         work.chain.overwritten.extend(copies);
         if state.next < partitions {
             work.checkpoint(|row| state.encode(row.bytes(&[JOINING])))?;
@@ -145,33 +150,33 @@ fn join_partition(
     let equal = keys.chunk_by(|one, other| one.0 == other.0).filter(|equal| equal.len() > 1);
     let equal = equal.map(|equal| equal.iter().map(|(_, txnum)| *txnum).collect()).collect();
 
-    let memory = chain.options.memory / 4 / chain.options.threads.max(1);
-    let (mut found, mut unresolved) = (spends.buffers(chain.ranges.len(), memory), None);
-    prevouts.consume(partition, |chunk| {
-        let mut chunk = Decoder::new("import", chunk);
-        while !chunk.is_empty() {
-            let (hash, spender) = (chunk.u64()?, TxNum(chunk.u32()?));
-            let (vout, vin): (u32, u32) = (chunk.varint_32()?, chunk.varint_32()?);
-            let bucket = bucket(hash);
-            let from = bucket.checked_sub(1).map_or(0, |before| ends[before]);
-            let keys = &keys[index(from)..index(ends[bucket])];
-            // the latest copy before the input
-            let copy = keys.partition_point(|key| *key < (hash, spender)).checked_sub(1).map(|at| keys[at]);
-            if let Some((_, txnum)) = copy.filter(|copy| copy.0 == hash) {
-                let range = chain.range_of(txnum);
-                let record = found.record(range)?;
-                put_varint(record, u64::from(txnum.0 - chain.range(range).0.0));
-                put_varint(record, vout.into());
-                record.extend_from_slice(&spender.to_key());
-                put_varint(record, vin.into());
-            } else {
-                let input = (spender, vin);
-                unresolved = Some(unresolved.map_or(input, |first: (TxNum, u32)| first.min(input)));
+    let mut unresolved = None;
+    spends.with(|[found]| {
+        prevouts.consume(partition, |chunk| {
+            let mut chunk = Decoder::new("import", chunk);
+            while !chunk.is_empty() {
+                let (hash, spender) = (chunk.u64()?, TxNum(chunk.u32()?));
+                let (vout, vin): (u32, u32) = (chunk.varint_32()?, chunk.varint_32()?);
+                let bucket = bucket(hash);
+                let from = bucket.checked_sub(1).map_or(0, |before| ends[before]);
+                let keys = &keys[index(from)..index(ends[bucket])];
+                // the latest copy before the input
+                let copy = keys.partition_point(|key| *key < (hash, spender)).checked_sub(1).map(|at| keys[at]);
+                if let Some((_, txnum)) = copy.filter(|copy| copy.0 == hash) {
+                    let range = chain.range_of(txnum);
+                    let record = found.record(range)?;
+                    put_varint(record, u64::from(txnum.0 - chain.range(range).0.0));
+                    put_varint(record, vout.into());
+                    record.extend_from_slice(&spender.to_key());
+                    put_varint(record, vin.into());
+                } else {
+                    let input = (spender, vin);
+                    unresolved = Some(unresolved.map_or(input, |first: (TxNum, u32)| first.min(input)));
+                }
             }
-        }
-        Ok(())
+            Ok(())
+        })
     })?;
-    found.flush()?;
     let hashes = keys.iter().map(|(hash, txnum)| (cut_bits.cut(chain.prefix_of_hash(partition, *hash)), *txnum));
     Ok(Joined { hashes: hashes.collect(), equal, unresolved })
 }

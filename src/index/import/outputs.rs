@@ -16,6 +16,7 @@ use super::checkpoint::OUTPUTS;
 use super::ordered::in_order;
 use super::progress::{ImportPhase, ReportedProgress};
 use super::read::STREAM_BUNDLE;
+use super::run_buffers::{RunBuffers, ThreadBuffers};
 use super::run_kinds::RunKind;
 use super::runs::Runs;
 use super::scripts::{Fate, ScriptOutput};
@@ -62,10 +63,10 @@ impl OutputsState {
 struct OutputRuns {
     stream: Arc<Runs>,
     spends: Arc<Runs>,
-    /// Outputs by their script keys.
-    scripts: Arc<Runs>,
     /// What inputs spend, by the ranges of the inputs.
     inputs: Arc<Runs>,
+    /// For outputs by their script keys, and for the inputs.
+    buffers: ThreadBuffers<2>,
 }
 
 /// Writes `spends` and `overwritten`, and the tables of [`Statistics`], and makes the runs of scripts.
@@ -76,17 +77,21 @@ pub(super) fn outputs(
 ) -> Result<(), IndexError> {
     let (ranges, partitions) = (work.chain.ranges.len(), work.chain.partitions());
     progress.begin(ImportPhase::Outputs, state.next, ranges)?;
+    let [scripts, inputs] = [(RunKind::Scripts, partitions), (RunKind::Inputs, ranges)]
+        .map(|(kind, partitions)| work.runs(kind, Runs::bundle_of(partitions)));
+    let threads = work.chain.options.threads.max(1);
+    let memory = work.chain.options.memory / 8 / threads;
     let runs = OutputRuns {
+        buffers: ThreadBuffers::new(threads, || [scripts.buffers(partitions, memory), inputs.buffers(ranges, memory)]),
+        inputs,
         stream: work.runs(RunKind::Stream, STREAM_BUNDLE),
         spends: work.runs(RunKind::Spends, Runs::bundle_of(ranges)),
-        scripts: work.runs(RunKind::Scripts, Runs::bundle_of(partitions)),
-        inputs: work.runs(RunKind::Inputs, Runs::bundle_of(ranges)),
     };
     while state.next < ranges {
         let clock = work.clock();
         let (chain, builder) = (&work.chain, &mut work.builder);
-        let make = |range| outputs_of_range(chain, range, &runs);
-        in_order(state.next..ranges, chain.options.threads, 1, make, |range: RangeOutputs| {
+        let make = |range| runs.buffers.with(|own| outputs_of_range(chain, range, &runs, own));
+        in_order(state.next..ranges, threads, 1, make, |range: RangeOutputs| {
             let (mut rows, mut states, mut txnum) = (Vec::new(), range.states.as_slice(), range.first);
             for count in range.counts {
                 let (own, rest) = states.split_at(usize::try_from(count).unwrap_or(usize::MAX).min(states.len()));
@@ -106,6 +111,7 @@ pub(super) fn outputs(
             progress.advance()?;
             Ok(clock.flow(chain))
         })?;
+        runs.buffers.flush()?;
         if state.next < ranges {
             work.checkpoint(|row| state.encode(row.bytes(&[OUTPUTS])))?;
         }
@@ -124,15 +130,17 @@ struct SpendsByOutput {
     spenders: Vec<(TxNum, u32)>,
 }
 
-fn outputs_of_range(chain: &ImportedChain, range: usize, runs: &OutputRuns) -> Result<RangeOutputs, IndexError> {
+fn outputs_of_range(
+    chain: &ImportedChain,
+    range: usize,
+    runs: &OutputRuns,
+    [scripts, inputs]: &mut [RunBuffers; 2],
+) -> Result<RangeOutputs, IndexError> {
     let (first, end) = chain.range(range);
     let bytes = runs.stream.consume_whole(range)?;
     let counts = counts(&bytes)?;
     let spends = scatter(chain, first, &counts, |visit| runs.spends.consume(range, visit))?;
 
-    let memory = chain.options.memory / 8 / chain.options.threads.max(1);
-    let mut scripts = runs.scripts.buffers(chain.partitions(), memory);
-    let mut inputs = runs.inputs.buffers(chain.ranges.len(), memory);
     let mut made = RangeOutputs {
         stream: Vec::new(),
         outputs: Vec::with_capacity(spends.spenders.len()),
@@ -194,7 +202,7 @@ fn outputs_of_range(chain: &ImportedChain, range: usize, runs: &OutputRuns) -> R
     if txnum != end {
         return Err(IndexError::corrupt("import", "a range has another number of transactions than was counted"));
     }
-    scripts.flush()?;
+    // read with the ranges that they are of, perhaps at once
     inputs.flush()?;
     made.stream = bytes;
     Ok(made)

@@ -6,7 +6,6 @@ use bitcoin::block::Header;
 use bitcoin::consensus::deserialize;
 use bitcoin::hashes::{Hash, hash160};
 use bitcoin::{BlockHash, Script, Txid, merkle_tree};
-use parking_lot::Mutex;
 
 use super::super::block::BlockOutput;
 use super::super::codec::put_varint;
@@ -23,7 +22,7 @@ use super::ImportedChain;
 use super::chain::{BLOCK, ImportedBlock};
 use super::checkpoint::READING;
 use super::ordered::in_order;
-use super::run_buffers::RunBuffers;
+use super::run_buffers::{RunBuffers, ThreadBuffers};
 use super::run_kinds::RunKind;
 use super::runs::Runs;
 use super::stream::CompactBlockWriter;
@@ -50,13 +49,8 @@ pub(super) struct BlockReader {
     /// Rows that are not written yet.
     txid_rows: Vec<PackedRow<4>>,
     p2pk: RunBuffers,
-    /// Buffers that no thread uses now. There is one set for each thread.
-    buffers: Mutex<Vec<Buffers>>,
-}
-
-struct Buffers {
-    transactions: RunBuffers,
-    prevouts: RunBuffers,
+    /// For transactions and prevouts.
+    buffers: ThreadBuffers<2>,
 }
 
 /// A block before it is parsed.
@@ -86,15 +80,12 @@ impl BlockReader {
         let memory = work.chain.options.memory / 8 / threads;
         let transactions = work.runs(RunKind::Transactions, Runs::bundle_of(partitions));
         let prevouts = work.runs(RunKind::Prevouts, Runs::bundle_of(partitions));
-        let buffers = || Buffers {
-            transactions: transactions.buffers(partitions, memory),
-            prevouts: prevouts.buffers(partitions, memory),
-        };
+        let buffers = || [&transactions, &prevouts].map(|runs| runs.buffers(partitions, memory));
         Self {
             txids,
             txid_rows: Vec::new(),
             p2pk: work.runs(RunKind::P2pk, P2PK_PARTITIONS).buffers(P2PK_PARTITIONS, P2PK_MEMORY),
-            buffers: Mutex::new((0..threads).map(|_| buffers()).collect()),
+            buffers: ThreadBuffers::new(threads, buffers),
         }
     }
 
@@ -105,17 +96,11 @@ impl BlockReader {
         let tasks = blocks.iter().map(|(hash, bytes)| task(&mut work.chain, &mut records, *hash, bytes));
         let tasks = tasks.collect::<Result<Vec<_>, _>>()?;
         let (buffers, chain, builder) = (&self.buffers, &work.chain, &mut work.builder);
-        let threads = buffers.lock().len();
         let (mut txid_rows, txids, p2pk) = (Vec::new(), &mut self.txids, &mut self.p2pk);
         // written while the threads parse, instead of afterwards
         let mut before = std::mem::take(&mut self.txid_rows);
-        let parse = |at: usize| {
-            let mut own = buffers.lock().pop().ok_or(IndexError::Broken)?;
-            let parsed = parse(chain, &tasks[at], &mut own);
-            buffers.lock().push(own);
-            parsed
-        };
-        in_order(0..tasks.len(), threads, AHEAD, parse, |parsed| {
+        let parse = |at: usize| buffers.with(|own| parse(chain, &tasks[at], own));
+        in_order(0..tasks.len(), chain.options.threads, AHEAD, parse, |parsed| {
             builder.append(txids::TABLE, &std::mem::take(&mut before), Vec::as_slice)?;
             txid_rows.extend(parsed.txids.iter().filter_map(|txid| txids.push(txid)));
             for (key_hash, script, txnum) in parsed.p2pk {
@@ -142,10 +127,7 @@ impl BlockReader {
 
     fn flush(&mut self, work: &mut Workspace) -> Result<(), IndexError> {
         work.builder.append(txids::TABLE, &std::mem::take(&mut self.txid_rows), Vec::as_slice)?;
-        for buffers in self.buffers.get_mut() {
-            buffers.transactions.flush()?;
-            buffers.prevouts.flush()?;
-        }
+        self.buffers.flush()?;
         self.p2pk.flush()
     }
 
@@ -179,7 +161,11 @@ fn task<'b>(
     Ok(Task { hash, header, bytes, first, median_time, range: chain.ranges.len() - 1 })
 }
 
-fn parse(chain: &ImportedChain, task: &Task<'_>, buffers: &mut Buffers) -> Result<ParsedTransactions, IndexError> {
+fn parse(
+    chain: &ImportedChain,
+    task: &Task<'_>,
+    buffers: &mut [RunBuffers; 2],
+) -> Result<ParsedTransactions, IndexError> {
     let hash = task.hash;
     let invalid = |what: &str| IndexError::InvalidBlock { hash, what: what.into() };
     let raw = RawBlock::parse(task.bytes).map_err(|source| IndexError::Malformed { hash, source })?;
@@ -227,12 +213,12 @@ fn parse_transaction(
     transaction: &RawTransaction<'_>,
     txnum: TxNum,
     parsed: &mut ParsedTransactions,
-    buffers: &mut Buffers,
+    [transactions, prevouts]: &mut [RunBuffers; 2],
 ) -> Result<Option<()>, IndexError> {
     let salt = chain.options.salt;
     let txid = transaction.txid();
     let (partition, hash) = chain.partition_of_hash(salt.txid_hash(txid.as_byte_array()));
-    let record = buffers.transactions.record(partition)?;
+    let record = transactions.record(partition)?;
     record.extend_from_slice(&hash_and_txnum(hash, txnum));
     let is_coinbase = parsed.txids.is_empty();
     parsed.txids.push(txid);
@@ -241,7 +227,7 @@ fn parse_transaction(
     for (input, vin) in transaction.inputs().take(inputs).zip(0..) {
         let (Some(vin), Some(vout)) = (Position::new(vin), Position::new(input.vout)) else { return Ok(None) };
         let (partition, hash) = chain.partition_of_hash(salt.txid_hash(input.txid));
-        let record = buffers.prevouts.record(partition)?;
+        let record = prevouts.record(partition)?;
         record.extend_from_slice(&hash_and_txnum(hash, txnum));
         put_varint(record, vout.to_u32().into());
         put_varint(record, vin.to_u32().into());

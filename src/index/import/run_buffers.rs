@@ -3,6 +3,8 @@
 use std::io;
 use std::sync::Arc;
 
+use parking_lot::Mutex;
+
 use super::super::error::IndexError;
 use super::runs::Runs;
 
@@ -56,5 +58,36 @@ impl RunBuffers {
             buffer.clear();
         }
         Ok(())
+    }
+}
+
+/// Buffers for runs of several kinds, one set for each thread that works at a time. They keep their memory and what is in them from
+/// one item of work to the next.
+pub(super) struct ThreadBuffers<const KINDS: usize>(Mutex<Vec<[RunBuffers; KINDS]>>);
+
+impl<const KINDS: usize> ThreadBuffers<KINDS> {
+    /// A set for each of so many threads.
+    pub(super) fn new(threads: usize, set: impl Fn() -> [RunBuffers; KINDS]) -> Self {
+        Self(Mutex::new((0..threads.max(1)).map(|_| set()).collect()))
+    }
+
+    /// Adds records by a set that no other thread uses.
+    ///
+    /// Errors: what `add` returns; [`IndexError::Broken`] if more threads are at work than there are sets.
+    pub(super) fn with<T>(
+        &self,
+        add: impl FnOnce(&mut [RunBuffers; KINDS]) -> Result<T, IndexError>,
+    ) -> Result<T, IndexError> {
+        let mut set = self.0.lock().pop().ok_or(IndexError::Broken)?;
+        let added = add(&mut set);
+        self.0.lock().push(set);
+        added
+    }
+
+    /// Writes the records in the buffers of all threads, none of which is at work.
+    ///
+    /// Errors: as [`RunBuffers::record`].
+    pub(super) fn flush(&self) -> Result<(), IndexError> {
+        self.0.lock().iter_mut().flatten().try_for_each(RunBuffers::flush)
     }
 }

@@ -1,5 +1,6 @@
 use proptest::prelude::*;
 
+use super::super::run_buffers::ThreadBuffers;
 use super::super::run_kinds::remove_files;
 use super::*;
 
@@ -103,6 +104,47 @@ proptest! {
             prop_assert_eq!(runs.record(&mut Vec::new()).unwrap(), recorded);
         }
     }
+}
+
+#[test]
+fn threads_that_add_records_at_once_lose_none() {
+    let (_temporary, directory) = directory();
+    let runs = Runs::new(&directory, RunKind::Prevouts, 2);
+    let buffers = ThreadBuffers::new(3, || [runs.buffers(4, 1)]);
+    let record = |number: u32| [number.to_be_bytes().as_slice(), &[7; 60]].concat();
+    let add = |thread: u32| {
+        (0..2_000).map(|number| 3 * number + thread).try_for_each(|number| {
+            // one set serves one record after another, of whichever thread
+            buffers.with(|[own]| {
+                own.record((number / 3 % 4).try_into().unwrap())?.extend(record(number));
+                Ok(())
+            })
+        })
+    };
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..3).map(|thread| scope.spawn(move || add(thread))).collect();
+        threads.into_iter().for_each(|thread| thread.join().unwrap().unwrap());
+    });
+    buffers.flush().unwrap();
+    for partition in 0..4 {
+        let found = runs.consume_whole(partition).unwrap();
+        let mut found: Vec<_> = found.chunks(64).collect();
+        found.sort_unstable();
+        let of_partition = (0..6_000_u32).filter(|number| usize::try_from(number / 3 % 4) == Ok(partition));
+        assert_eq!(found, of_partition.map(record).collect::<Vec<_>>(), "{partition}");
+    }
+    runs.remove().unwrap();
+    assert!(names(&directory).is_empty());
+}
+
+#[test]
+fn each_set_of_buffers_is_of_one_thread_at_a_time() {
+    let (_temporary, directory) = directory();
+    let runs = Runs::new(&directory, RunKind::Prevouts, 1);
+    let buffers = ThreadBuffers::new(2, || [runs.buffers(1, 1)]);
+    let within = buffers.with(|_| buffers.with(|_| Ok(buffers.with(|_| Ok(())))));
+    assert!(matches!(within, Ok(Err(IndexError::Broken))), "more threads than sets");
+    assert!(buffers.with(|_| buffers.with(|_| Ok(()))).is_ok(), "sets are given back");
 }
 
 #[test]
