@@ -3,8 +3,7 @@
 
 use super::error::IndexError;
 
-/// Bytes of the longest varints of 64 and 128 bits.
-const VARINT_64: usize = 10;
+/// Bytes of the longest varint of 128 bits.
 const VARINT_128: usize = 19;
 
 /// A size within one block as 32 bits. Blocks are far smaller; a larger size saturates, and the checks of its rows
@@ -23,23 +22,41 @@ pub(super) fn put_varint(row: &mut Vec<u8>, value: u64) {
     }
 }
 
-fn put_long_varint(row: &mut Vec<u8>, mut value: u64) {
-    // all bytes at once, because each push checks whether there is room
-    let (mut bytes, mut size) = ([0; VARINT_64], 0);
-    while value >= 0x80 {
-        bytes[size] = low_bits(value) | 0x80;
-        value >>= 7;
-        size += 1;
+fn put_long_varint(row: &mut Vec<u8>, value: u64) {
+    if value > WORD_VARINT {
+        row.push(low_bits(value) | 0x80);
+        return put_varint(row, value >> 7);
     }
-    bytes[size] = low_bits(value);
-    // a copy whose length is unknown at compile time is a call, so the whole array is copied where that does not make the row grow
-    if row.capacity() - row.len() >= VARINT_64 {
-        let end = row.len() + size + 1;
+    let size = varint_size(value);
+    let bytes = (spread(value) | CONTINUED & !(u64::MAX << (8 * (size - 1)))).to_le_bytes();
+    // a copy whose length is unknown at compile time is a call, so the whole word is copied where that does not make the row grow
+    if row.capacity() - row.len() >= bytes.len() {
+        let end = row.len() + size;
         row.extend_from_slice(&bytes);
         row.truncate(end);
     } else {
-        row.extend_from_slice(&bytes[..=size]);
+        row.extend_from_slice(&bytes[..size]);
     }
+}
+
+/// The largest value whose varint fits a word of eight bytes. Such varints are written and read a word at a time: their lengths
+/// change from value to value, so a loop over their bytes ends where the processor does not expect it.
+const WORD_VARINT: u64 = (1 << 56) - 1;
+/// The bit of each byte of a word that says that another follows.
+const CONTINUED: u64 = 0x8080_8080_8080_8080;
+
+/// Each seven bits of a [`WORD_VARINT`] in a byte of its own, the lowest in the lowest.
+fn spread(value: u64) -> u64 {
+    let halves = value & 0x0fff_ffff | (value & 0x00ff_ffff_f000_0000) << 4;
+    let quarters = halves & 0x0000_3fff_0000_3fff | (halves & 0x0fff_c000_0fff_c000) << 2;
+    quarters & 0x007f_007f_007f_007f | (quarters & 0x3f80_3f80_3f80_3f80) << 1
+}
+
+/// The value whose [`spread`] this is.
+fn joined(bytes: u64) -> u64 {
+    let quarters = bytes & 0x007f_007f_007f_007f | (bytes & 0x7f00_7f00_7f00_7f00) >> 1;
+    let halves = quarters & 0x0000_3fff_0000_3fff | (quarters & 0x3fff_0000_3fff_0000) >> 2;
+    halves & 0x0fff_ffff | (halves & 0x0fff_ffff_0000_0000) >> 4
 }
 
 /// Appends a varint of up to 128 bits.
@@ -54,8 +71,9 @@ pub(super) fn put_varint_128(row: &mut Vec<u8>, mut value: u128) {
 
 /// The bytes of a varint.
 pub(super) fn varint_size(value: u64) -> usize {
-    // 1 for each begun group of seven bits
-    usize::try_from(u64::BITS - value.leading_zeros()).map_or(VARINT_64, |bits| bits.div_ceil(7).max(1))
+    // 1 for each begun group of seven bits: 9 / 64 is near enough to 1 / 7, and divides in one shift
+    let last_bit = usize::try_from((value | 1).ilog2()).unwrap_or(0);
+    (last_bit * 9 + 73) / 64
 }
 
 fn low_bits(value: u64) -> u8 {
@@ -149,8 +167,18 @@ impl<'a> Decoder<'a> {
 
     /// A varint that fits `T`.
     pub(super) fn varint<T: TryFrom<u128>>(&mut self) -> Result<T, IndexError> {
+        if let Some(word) = self.bytes.first_chunk().map(|word| u64::from_le_bytes(*word)) {
+            let ends = !word & CONTINUED;
+            if ends != 0 {
+                let last = usize::try_from(ends.trailing_zeros() / 8).unwrap_or(0);
+                self.bytes = &self.bytes[last + 1..];
+                // the bits before the first that ends a varint
+                let own = word & !CONTINUED & (ends ^ (ends - 1));
+                return T::try_from(joined(own).into()).map_err(|_| self.corrupt("has a number that is too large"));
+            }
+        }
         let mut value = 0_u64;
-        // nearly all fit 63 bits
+        // few bytes are left; nearly all varints fit 63 bits
         for (byte, shift) in self.bytes.iter().take(9).zip((0..).step_by(7)) {
             value |= u64::from(byte & 0x7f) << shift;
             if byte & 0x80 == 0 {
@@ -240,8 +268,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn varints_survive_encoding_in_the_computed_size(value: u128, shift in 0_u32..128, other: u64) {
-            let (value, mut row) = (value >> shift, Vec::new());
+        fn varints_survive_encoding_in_the_computed_size(
+            value: u128,
+            shift in 0_u32..128,
+            other: u64,
+            room in 0_usize..30,
+        ) {
+            let (value, mut row) = (value >> shift, Vec::with_capacity(room));
             put_varint_128(&mut row, value);
             if let Ok(value) = u64::try_from(value) {
                 prop_assert_eq!(row.len(), varint_size(value));
@@ -257,6 +290,31 @@ mod tests {
         fn any_bytes_decode_to_a_varint_or_an_error(row in prop::collection::vec(any::<u8>(), 0..40)) {
             let mut decoder = Decoder::new("blocks", &row);
             while decoder.varint::<u64>().is_ok() {}
+        }
+    }
+
+    #[test]
+    fn varints_are_seven_bits_a_byte_whatever_is_behind_them() {
+        for bits in 0..64 {
+            for value in [1 << bits, (1 << bits) - 1, u64::MAX >> bits] {
+                let (mut expected, mut rest) = (Vec::new(), value);
+                while rest > 0x7f {
+                    expected.push(0x80 | low_bits(rest));
+                    rest >>= 7;
+                }
+                expected.push(low_bits(rest));
+                for room in [0, 30] {
+                    let mut row = Vec::with_capacity(room);
+                    put_varint(&mut row, value);
+                    assert_eq!(row, expected, "{value}");
+                }
+                for behind in [&[][..], &[0xff; 8]] {
+                    let row = [&expected, behind].concat();
+                    let mut decoder = Decoder::new("blocks", &row);
+                    assert_eq!(decoder.varint::<u64>().unwrap(), value);
+                    assert_eq!(decoder.rest(), behind, "{value}");
+                }
+            }
         }
     }
 

@@ -129,6 +129,11 @@ impl CompactBlock<'_> {
     }
 
     /// The next output.
+    #[expect(
+        clippy::inline_always,
+        reason = "where it is called, the output would be copied twice, a twentieth of what an import computes"
+    )]
+    #[inline(always)]
     fn output(&mut self, vout: Position) -> Result<BlockOutput, IndexError> {
         let row = &mut self.outputs;
         let script = ScriptKey(row.array()?);
