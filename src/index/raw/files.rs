@@ -11,6 +11,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::fs::{self, File};
 use std::io::{ErrorKind, Seek, SeekFrom, Write};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -24,7 +25,7 @@ use super::super::frozen::builder::remove_if_exists;
 use super::super::hot::tables::block_files::BlockFileRow;
 use super::super::hot::update::Tip;
 use super::super::open::{file, flush_name};
-use super::frames::{FRAME, frame, frame_at, read_exact_at};
+use super::frames::{FRAME, frame, frame_at};
 use crate::chain::Height;
 use crate::chain::raw::HEADER_SIZE;
 
@@ -217,12 +218,12 @@ impl RawFiles {
         let unreadable = |error: std::io::Error| format!("{}: {error}", path.display());
         let open = self.reader(row.file).map_err(unreadable)?;
         let mut header = [0; HEADER_SIZE];
-        read_exact_at(&open, &mut header, row.offset.into()).map_err(unreadable)?;
+        open.read_exact_at(&mut header, row.offset.into()).map_err(unreadable)?;
         if BlockHash::hash(&header) != hash {
             return Err(format!("{} does not have the block at offset {}", path.display(), row.offset));
         }
         let mut bytes = vec![0; usize::try_from(length).unwrap_or(0)];
-        read_exact_at(&open, &mut bytes, u64::from(row.offset) + u64::from(offset)).map_err(unreadable)?;
+        open.read_exact_at(&mut bytes, u64::from(row.offset) + u64::from(offset)).map_err(unreadable)?;
         Ok(bytes)
     }
 

@@ -3,6 +3,7 @@
 
 use std::fs::File;
 use std::io;
+use std::os::unix::fs::FileExt;
 
 use bitcoin::BlockHash;
 use bitcoin::hashes::Hash;
@@ -30,7 +31,7 @@ pub(super) fn frame_at(
     offset: u32,
 ) -> io::Result<Option<(BlockHash, BlockFileRow)>> {
     let mut head = [0; FRAME_LENGTH + HEADER_SIZE];
-    match read_exact_at(open, &mut head, offset.into()) {
+    match open.read_exact_at(&mut head, offset.into()) {
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
         read => read?,
     }
@@ -40,32 +41,4 @@ pub(super) fn frame_at(
     let is_whole = frame.starts_with(&magic) && length <= MAX_BLOCK_SIZE && open.metadata()?.len() >= end;
     let row = u32::try_from(begin).ok().map(|offset| BlockFileRow { file, offset, length });
     Ok(row.filter(|_| is_whole).map(|row| (BlockHash::hash(header), row)))
-}
-
-/// Fills `bytes` from an offset of the file, which has no position that threads would share.
-///
-/// Errors: the file ends before; it cannot be read.
-pub(super) fn read_exact_at(file: &File, mut bytes: &mut [u8], mut offset: u64) -> io::Result<()> {
-    while !bytes.is_empty() {
-        match read_once_at(file, bytes, offset) {
-            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-            Ok(read) => {
-                bytes = bytes.get_mut(read..).unwrap_or_default();
-                offset = offset.saturating_add(u64::try_from(read).unwrap_or(u64::MAX));
-            }
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(())
-}
-
-#[cfg(unix)]
-fn read_once_at(file: &File, bytes: &mut [u8], offset: u64) -> io::Result<usize> {
-    std::os::unix::fs::FileExt::read_at(file, bytes, offset)
-}
-
-#[cfg(windows)]
-fn read_once_at(file: &File, bytes: &mut [u8], offset: u64) -> io::Result<usize> {
-    std::os::windows::fs::FileExt::seek_read(file, bytes, offset)
 }

@@ -17,6 +17,7 @@ mod scan;
 
 use std::fs::{self, File};
 use std::io::{self, Read};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -27,7 +28,7 @@ use bitcoin::{BlockHash, Network};
 
 pub use find::ScanProgress;
 pub(super) use find::{FoundBlocks, find};
-use open_files::{OpenFiles, read_exact_at};
+use open_files::OpenFiles;
 pub use positions::{BlockPosition, BlockPositions};
 use scan::FileScan;
 
@@ -228,7 +229,7 @@ impl BlockFileReader {
     /// Reads bytes as they are in the file.
     fn read_into(&self, file: u32, offset: u64, bytes: &mut [u8]) -> Result<(), BlockFileError> {
         let read =
-            self.open.get(file, || File::open(self.path(file))).and_then(|file| read_exact_at(&file, bytes, offset));
+            self.open.get(file, || File::open(self.path(file))).and_then(|file| file.read_exact_at(bytes, offset));
         read.map_err(|cause| BlockFileError::Io { path: self.path(file), cause })
     }
 

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
+use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -42,21 +43,13 @@ impl OpenFiles {
     }
 }
 
-/// Fills `bytes` from an offset of the file.
-///
-/// Errors: the file ends before; it cannot be read.
-pub(super) fn read_exact_at(file: &File, bytes: &mut [u8], offset: u64) -> io::Result<()> {
-    let count = read_at(file, bytes, offset)?;
-    if count == bytes.len() { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
-}
-
 /// Reads as many bytes as the file has from an offset, up to the length of `bytes`, and returns their number. The file has
 /// no position that threads would share.
 pub(super) fn read_at(file: &File, bytes: &mut [u8], offset: u64) -> io::Result<usize> {
     let mut count = 0;
     while count < bytes.len() {
         let at = offset.saturating_add(u64::try_from(count).unwrap_or(u64::MAX));
-        match read_once_at(file, &mut bytes[count..], at) {
+        match file.read_at(&mut bytes[count..], at) {
             Ok(0) => break,
             Ok(read) => count += read,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -64,16 +57,6 @@ pub(super) fn read_at(file: &File, bytes: &mut [u8], offset: u64) -> io::Result<
         }
     }
     Ok(count)
-}
-
-#[cfg(unix)]
-fn read_once_at(file: &File, bytes: &mut [u8], offset: u64) -> io::Result<usize> {
-    std::os::unix::fs::FileExt::read_at(file, bytes, offset)
-}
-
-#[cfg(windows)]
-fn read_once_at(file: &File, bytes: &mut [u8], offset: u64) -> io::Result<usize> {
-    std::os::windows::fs::FileExt::seek_read(file, bytes, offset)
 }
 
 #[cfg(test)]
