@@ -45,7 +45,7 @@ const WORD_VARINT: u64 = (1 << 56) - 1;
 /// The bit of each byte of a word that says that another follows.
 const CONTINUED: u64 = 0x8080_8080_8080_8080;
 
-/// Each seven bits of a [`WORD_VARINT`] in a byte of its own, the lowest in the lowest.
+/// Each seven bits of a value up to [`WORD_VARINT`] in a byte of its own, the lowest in the lowest.
 fn spread(value: u64) -> u64 {
     let halves = value & 0x0fff_ffff | (value & 0x00ff_ffff_f000_0000) << 4;
     let quarters = halves & 0x0000_3fff_0000_3fff | (halves & 0x0fff_c000_0fff_c000) << 2;
@@ -178,7 +178,7 @@ impl<'a> Decoder<'a> {
             }
         }
         let mut value = 0_u64;
-        // few bytes are left; nearly all varints fit 63 bits
+        // fewer than eight bytes are left, or the varint has more; nearly all fit 63 bits
         for (byte, shift) in self.bytes.iter().take(9).zip((0..).step_by(7)) {
             value |= u64::from(byte & 0x7f) << shift;
             if byte & 0x80 == 0 {
@@ -288,8 +288,22 @@ mod tests {
 
         #[test]
         fn any_bytes_decode_to_a_varint_or_an_error(row in prop::collection::vec(any::<u8>(), 0..40)) {
-            let mut decoder = Decoder::new("blocks", &row);
-            while decoder.varint::<u64>().is_ok() {}
+            let (mut decoder, mut bytes) = (Decoder::new("blocks", &row), row.iter());
+            loop {
+                // seven bits a byte, whether or not fewer bytes would do, up to the first that is below 128
+                let (mut expected, mut shift) = (0_u128, 0);
+                let is_ended = bytes.by_ref().take(VARINT_128).any(|byte| {
+                    expected |= u128::from(byte & 0x7f) << shift;
+                    shift += 7;
+                    *byte < 0x80
+                });
+                let found = decoder.varint::<u128>();
+                if !is_ended {
+                    prop_assert!(found.is_err());
+                    break;
+                }
+                prop_assert_eq!((found.unwrap(), decoder.left()), (expected, bytes.len()));
+            }
         }
     }
 

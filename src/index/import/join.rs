@@ -66,8 +66,8 @@ impl JoinState {
 struct JoinRuns {
     transactions: Arc<Runs>,
     prevouts: Arc<Runs>,
-    /// The spends by the range of what they spend.
-    spends: ThreadBuffers<1>,
+    /// For spends, by the range of what they spend.
+    buffers: ThreadBuffers<1>,
 }
 
 /// Writes `txid_prefixes`, finds copies, and makes the runs of spends.
@@ -85,7 +85,7 @@ pub(super) fn join(
     let runs = JoinRuns {
         transactions: work.runs(RunKind::Transactions, Runs::bundle_of(partitions)),
         prevouts: work.runs(RunKind::Prevouts, Runs::bundle_of(partitions)),
-        spends: ThreadBuffers::new(threads, || [spends.buffers(ranges, memory)]),
+        buffers: ThreadBuffers::new(threads, || [spends.buffers(ranges, memory)]),
     };
     let cut_bits = CutBits::of(work.chain.next.0);
     while state.next < partitions {
@@ -115,7 +115,7 @@ pub(super) fn join(
             progress.advance()?;
             Ok(clock.flow(chain))
         })?;
-        runs.spends.flush()?;
+        runs.buffers.flush()?;
         work.chain.overwritten.extend(copies);
         if state.next < partitions {
             work.checkpoint(|row| state.encode(row.bytes(&[JOINING])))?;
@@ -136,7 +136,7 @@ fn join_partition(
     cut_bits: CutBits,
     runs: &JoinRuns,
 ) -> Result<Joined, IndexError> {
-    let JoinRuns { transactions, prevouts, spends } = runs;
+    let JoinRuns { transactions, prevouts, buffers } = runs;
     let mut keys = Vec::with_capacity(transactions.partition_bytes(partition) / TRANSACTION);
     transactions.consume(partition, |chunk| {
         let mut chunk = Decoder::new("import", chunk);
@@ -151,7 +151,7 @@ fn join_partition(
     let equal = equal.map(|equal| equal.iter().map(|(_, txnum)| *txnum).collect()).collect();
 
     let mut unresolved = None;
-    spends.with(|[found]| {
+    buffers.with(|[spends]| {
         prevouts.consume(partition, |chunk| {
             let mut chunk = Decoder::new("import", chunk);
             while !chunk.is_empty() {
@@ -164,7 +164,7 @@ fn join_partition(
                 let copy = keys.partition_point(|key| *key < (hash, spender)).checked_sub(1).map(|at| keys[at]);
                 if let Some((_, txnum)) = copy.filter(|copy| copy.0 == hash) {
                     let range = chain.range_of(txnum);
-                    let record = found.record(range)?;
+                    let record = spends.record(range)?;
                     put_varint(record, u64::from(txnum.0 - chain.range(range).0.0));
                     put_varint(record, vout.into());
                     record.extend_from_slice(&spender.to_key());

@@ -202,7 +202,7 @@ fn outputs_of_range(
     if txnum != end {
         return Err(IndexError::corrupt("import", "a range has another number of transactions than was counted"));
     }
-    // read with the ranges that they are of, perhaps at once
+    // unlike scripts they cannot wait in the buffers: the inputs of a range are read once it is taken, and these may be of this one
     inputs.flush()?;
     made.stream = bytes;
     Ok(made)

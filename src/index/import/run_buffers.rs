@@ -68,10 +68,10 @@ pub(super) struct ThreadBuffers<const KINDS: usize>(Mutex<Vec<[RunBuffers; KINDS
 impl<const KINDS: usize> ThreadBuffers<KINDS> {
     /// A set for each of so many threads.
     pub(super) fn new(threads: usize, set: impl Fn() -> [RunBuffers; KINDS]) -> Self {
-        Self(Mutex::new((0..threads.max(1)).map(|_| set()).collect()))
+        Self(Mutex::new((0..threads).map(|_| set()).collect()))
     }
 
-    /// Adds records by a set that no other thread uses.
+    /// Lends `add` a set that no other thread uses meanwhile.
     ///
     /// Errors: what `add` returns; [`IndexError::Broken`] if more threads are at work than there are sets.
     pub(super) fn with<T>(
@@ -84,7 +84,8 @@ impl<const KINDS: usize> ThreadBuffers<KINDS> {
         added
     }
 
-    /// Writes the records in the buffers of all threads, none of which is at work.
+    /// Writes the records in the buffers of all threads, none of which may be at work: before every checkpoint, and before these runs are
+    /// read.
     ///
     /// Errors: as [`RunBuffers::record`].
     pub(super) fn flush(&self) -> Result<(), IndexError> {

@@ -263,7 +263,7 @@ impl Runs {
 
     /// Adds a chunk of whole records to a partition, behind those that it has.
     ///
-    /// Errors: [`IndexError::Sorting`] if the file cannot be written.
+    /// Errors: [`IndexError::Sorting`] if the file cannot be written. The runs are unusable then: they name a chunk without its bytes.
     pub(super) fn append(&self, partition: usize, bytes: &[u8]) -> Result<(), IndexError> {
         self.append_chunk(partition, bytes).map_err(IndexError::Sorting)
     }
@@ -272,16 +272,14 @@ impl Runs {
         let length = u32::try_from(bytes.len()).map_err(io::Error::other)?;
         let chunk = RunChunk { partition: u32::try_from(partition).map_err(io::Error::other)?, length };
         let number = partition / self.bundle;
-        // written without the lock: the buffers of all producers are full at about the same time
+        // only its place is taken under the lock: the buffers of all producers are full at about the same time, and each would wait
+        // for what the others write
         let (file, offset) = {
             let mut files = self.lock();
             let bundle = files.bundle(number);
-            let file = match &bundle.file {
-                Some(file) => Arc::clone(file),
-                None => {
-                    let path = self.kind.bundle_path(&self.directory, number);
-                    Arc::clone(bundle.file.insert(Arc::new(create(&path)?)))
-                }
+            let file = match bundle.file.clone() {
+                Some(file) => file,
+                None => bundle.file.insert(Arc::new(create(&self.kind.bundle_path(&self.directory, number))?)).clone(),
             };
             let offset = bundle.length;
             bundle.length += u64::from(length);
@@ -295,7 +293,8 @@ impl Runs {
     }
 
     /// Writes the log of chunks, adds handles of the files that are to be flushed to the disk, and returns what a checkpoint
-    /// records. All files that it needs stay from now on.
+    /// records. All files that it needs stay from now on. No [`Runs::append`] may be at work, because it names a chunk before it
+    /// writes it.
     ///
     /// Errors: [`IndexError::Sorting`] if the log cannot be written.
     pub(super) fn record(&self, dirty: &mut Vec<File>) -> Result<RecordedRuns, IndexError> {
@@ -385,7 +384,7 @@ impl Runs {
     }
 
     fn lock(&self) -> MutexGuard<'_, RunFiles> {
-        // a panic in between leaves bytes that no chunk names
+        // guards the lists: chunks are written and read without it
         self.files.lock()
     }
 }

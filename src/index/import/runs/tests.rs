@@ -111,27 +111,32 @@ fn threads_that_add_records_at_once_lose_none() {
     let (_temporary, directory) = directory();
     let runs = Runs::new(&directory, RunKind::Prevouts, 2);
     let buffers = ThreadBuffers::new(3, || [runs.buffers(4, 1)]);
-    let record = |number: u32| [number.to_be_bytes().as_slice(), &[7; 60]].concat();
+    let bytes_of = |number: u32| [number.to_be_bytes().as_slice(), &[7; 60]].concat();
     let add = |thread: u32| {
         (0..2_000).map(|number| 3 * number + thread).try_for_each(|number| {
             // one set serves one record after another, of whichever thread
             buffers.with(|[own]| {
-                own.record((number / 3 % 4).try_into().unwrap())?.extend(record(number));
+                own.record((number / 3 % 4).try_into().unwrap())?.extend(bytes_of(number));
                 Ok(())
             })
         })
     };
     std::thread::scope(|scope| {
         let threads: Vec<_> = (0..3).map(|thread| scope.spawn(move || add(thread))).collect();
-        threads.into_iter().for_each(|thread| thread.join().unwrap().unwrap());
+        for thread in threads {
+            thread.join().unwrap().unwrap();
+        }
     });
     buffers.flush().unwrap();
+    let recorded = record(&runs);
+    let (opened, runs) = reopen(&directory, recorded, 0).unwrap();
+    assert_eq!(opened.space.now(), directory.space.now());
     for partition in 0..4 {
         let found = runs.consume_whole(partition).unwrap();
         let mut found: Vec<_> = found.chunks(64).collect();
         found.sort_unstable();
         let of_partition = (0..6_000_u32).filter(|number| usize::try_from(number / 3 % 4) == Ok(partition));
-        assert_eq!(found, of_partition.map(record).collect::<Vec<_>>(), "{partition}");
+        assert_eq!(found, of_partition.map(bytes_of).collect::<Vec<_>>(), "{partition}");
     }
     runs.remove().unwrap();
     assert!(names(&directory).is_empty());
