@@ -327,7 +327,7 @@ fn an_import_that_has_all_blocks_ends_after_the_node_pruned() {
         };
         let mut import = Import::begin(options.clone()).unwrap();
         import.push(&imported).unwrap();
-        // and the next when the first partition is joined: none is being flushed then
+        // the next is begun when the first partition is joined: none is being flushed then
         import.checkpoint().unwrap();
         let finished = import.finish(&mut |progress| match interrupted_in {
             Some(phase) if phase == progress.phase => ControlFlow::Break(()),
