@@ -97,7 +97,10 @@ impl Following {
                 let endpoint = node.signal_endpoint().unwrap().filter(|_| how.listening);
                 let signals =
                     endpoint.map(|endpoint| Signals::start(&endpoint, 10_000, &stop, move || woken.wake()).unwrap());
-                let freezing = how.freezes.map(|bounds| following::freezing(&index, &node, directory.path(), bounds));
+                // the last states are checked when following has ended, and their frozen blocks are read from the node then
+                let unstopped = node.with_stop(StopFlag::new());
+                let freezing =
+                    how.freezes.map(|bounds| following::freezing(&index, &unstopped, directory.path(), bounds));
                 run(Follow {
                     mempool: Some(&mut mempool),
                     signals: signals.as_ref(),
