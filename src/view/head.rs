@@ -10,7 +10,7 @@ use bitcoin::BlockHash;
 use parking_lot::Mutex;
 
 use super::View;
-use super::node_client::{BoundedNode, NodeClient, NodeLimits};
+use super::node::{BoundedNode, NodeClient, NodeLimits};
 use super::sync_state::{LONGEST_SILENCE, SyncRecord, SyncState, SyncStatus};
 use super::tip_history::{TipChange, TipHistory};
 use crate::index::{Snapshot, Tip};

@@ -8,7 +8,7 @@
 //!   Published ── head() ──► Head ── View::new ──► View ──► Block         block, block_contents, chain, series
 //!                                                     ├──► Transaction   transaction, output, prevouts, figures, proofs, …
 //!                                                     ├──► LedgerTotals  ledger, period
-//!                                                     └──► NodeClient    requests to the node: node_client, submit
+//!                                                     └──► NodeClient    requests to the node: node
 //! ```
 //!
 //! The encoding of rows is internal to the index, and the form of queries to the API.
@@ -28,8 +28,7 @@ mod kept_by_block;
 mod ledger;
 mod mined_cluster;
 mod mined_feerates;
-mod node_client;
-mod node_facts;
+mod node;
 mod observed;
 mod output;
 mod prevouts;
@@ -37,7 +36,6 @@ mod proofs;
 mod read_set;
 mod relative_lock;
 mod replaced;
-mod submit;
 mod sync_state;
 mod tip_history;
 mod together;
@@ -78,8 +76,7 @@ pub use ledger::{
 };
 pub use mined_cluster::{MOST_PARTS, MinedCluster};
 pub use mined_feerates::MinedFeerates;
-pub use node_client::{NodeClient, NodeClientError, NodeLimits};
-pub use node_facts::MissingFilter;
+pub use node::{MissingFilter, NodeClient, NodeClientError, NodeLimits};
 pub use observed::BlockArrival;
 pub use output::{SpendStatus, Spender, UnspendableReason, mature_at};
 pub use prevouts::FundedOutput;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use bitcoin::Txid;
 
-use super::node_client::{NodeClient, NodeClientError, logged};
+use super::client::{NodeClient, NodeClientError, logged};
 use crate::chain::Feerate;
 use crate::node::{MaxFees, PackageOutcome, Refusal, TestedTransaction};
 

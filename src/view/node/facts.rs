@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bitcoin::BlockHash;
 
-use super::node_client::{NodeClient, NodeClientError};
+use super::client::{NodeClient, NodeClientError};
 use crate::node::{Answer, CompactFilter, Deployments, NO_FILTER_INDEX, NodeError, Question};
 
 /// Why a node has no compact filter of a block.

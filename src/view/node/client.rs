@@ -122,7 +122,7 @@ impl NodeClientError {
 
 /// The node behind the limits that all clients share. Cheap to clone; all clones share one connection.
 #[derive(Clone)]
-pub(super) struct BoundedNode(Arc<BoundedNodeInner>);
+pub(in crate::view) struct BoundedNode(Arc<BoundedNodeInner>);
 
 struct BoundedNodeInner {
     node: ArcSwapOption<Node>,
@@ -131,12 +131,12 @@ struct BoundedNodeInner {
 }
 
 impl BoundedNode {
-    pub(super) fn new(limits: NodeLimits) -> Self {
+    pub(in crate::view) fn new(limits: NodeLimits) -> Self {
         let permits = Arc::new(Semaphore::new(limits.requests.min(Semaphore::MAX_PERMITS)));
         Self(Arc::new(BoundedNodeInner { node: ArcSwapOption::empty(), limits, permits }))
     }
 
-    pub(super) fn set(&self, node: Node) {
+    pub(in crate::view) fn set(&self, node: Node) {
         self.0.node.store(Some(Arc::new(node)));
     }
 
@@ -238,7 +238,7 @@ pub struct NodeClient {
 }
 
 impl NodeClient {
-    pub(super) fn new(node: &BoundedNode) -> Self {
+    pub(in crate::view) fn new(node: &BoundedNode) -> Self {
         Self { node: node.clone(), loader: Arc::default() }
     }
 
