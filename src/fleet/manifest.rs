@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use bitcoin::hex::DisplayHex;
 use bitcoin::{BlockHash, Network};
 use serde::{Deserialize, Serialize};
 
@@ -111,7 +112,7 @@ impl Manifest {
             height: last.last,
             hash: last.hash,
             publisher: publisher.to_owned(),
-            salt: ContentHash::hex_of(&salt.0),
+            salt: salt.0.to_lower_hex_string(),
             utxo_count,
             utxo_value,
             generations,

@@ -11,6 +11,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use bitcoin::BlockHash;
+use bitcoin::hex::{DisplayHex, FromHex};
 use sha2::{Digest, Sha256};
 
 /// The folder of manifests.
@@ -33,11 +34,6 @@ impl ContentHash {
         Self(Sha256::digest(content).into())
     }
 
-    /// Bytes in lowercase hexadecimal digits.
-    pub(super) fn hex_of(bytes: &[u8]) -> String {
-        bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat()
-    }
-
     /// The name of the object with this content.
     pub(super) fn object(self) -> String {
         format!("{OBJECTS}/{self}")
@@ -46,7 +42,7 @@ impl ContentHash {
 
 impl fmt::Display for ContentHash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        write!(f, "{}", self.0.as_hex())
     }
 }
 
@@ -60,19 +56,9 @@ impl FromStr for ContentHash {
 
 /// Bytes from lowercase hexadecimal digits.
 pub(super) fn hex<const N: usize>(text: &str) -> Option<[u8; N]> {
-    let digit = |digit: u8| match digit {
-        b'0'..=b'9' => Some(digit - b'0'),
-        b'a'..=b'f' => Some(digit - b'a' + 10),
-        _ => None,
-    };
-    let mut bytes = [0; N];
-    if text.len() != 2 * N {
-        return None;
-    }
-    for (byte, digits) in bytes.iter_mut().zip(text.as_bytes().chunks_exact(2)) {
-        *byte = digit(digits[0])? << 4 | digit(digits[1])?;
-    }
-    Some(bytes)
+    let bytes: [u8; N] = <Vec<u8>>::from_hex(text).ok()?.try_into().ok()?;
+    // there is one name of each: uppercase digits are refused
+    (bytes.to_lower_hex_string() == text).then_some(bytes)
 }
 
 /// The name of a manifest, without its folder. The order is that of heights.

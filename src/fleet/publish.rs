@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use bitcoin::hex::DisplayHex;
 use bitcoin::{BlockHash, Network};
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
@@ -181,7 +182,7 @@ fn publisher(directory: &Path) -> Result<String, FleetError> {
     }
     let mut random = [0; 8];
     getrandom::fill(&mut random).map_err(|error| FleetError::of_file("draw a name for", &path)(error.into()))?;
-    let name = ContentHash::hex_of(&random);
+    let name = random.to_lower_hex_string();
     write_whole(&path, format!("{name}\n").as_bytes())?;
     Ok(name)
 }
