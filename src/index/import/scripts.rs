@@ -315,7 +315,8 @@ fn sort_by_lists(
     place(unsorted, lengths, list_of, sorted);
     let mut begin = 0;
     for end in lengths {
-        sorted[begin..*end].sort_unstable();
+        // one comparison of numbers; values of the same key are added
+        sorted[begin..*end].sort_unstable_by_key(|effect| effect.key);
         begin = *end;
     }
 }
