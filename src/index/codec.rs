@@ -40,7 +40,7 @@ fn put_long_varint(row: &mut Vec<u8>, value: u64) {
 }
 
 /// The largest value whose varint fits a word of eight bytes. Such varints are written and read a word at a time: their lengths
-/// change from value to value, so a loop over their bytes ends where the processor does not expect it.
+/// change from value to value, so the processor mispredicts the end of a loop over their bytes.
 const WORD_VARINT: u64 = (1 << 56) - 1;
 /// The bit of each byte of a word that says that another follows.
 const CONTINUED: u64 = 0x8080_8080_8080_8080;
@@ -172,7 +172,7 @@ impl<'a> Decoder<'a> {
             if ends != 0 {
                 let last = usize::try_from(ends.trailing_zeros() / 8).unwrap_or(0);
                 self.bytes = &self.bytes[last + 1..];
-                // the bits before the first that ends a varint
+                // up to the byte that ends it, without the bits that say that another follows
                 let own = word & !CONTINUED & (ends ^ (ends - 1));
                 return T::try_from(joined(own).into()).map_err(|_| self.corrupt("has a number that is too large"));
             }

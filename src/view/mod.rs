@@ -8,7 +8,7 @@
 //!   Published ── head() ──► Head ── View::new ──► View ──► Block         block, block_contents, chain, series
 //!                                                     ├──► Transaction   transaction, output, prevouts, figures, proofs, …
 //!                                                     ├──► LedgerTotals  ledger, period
-//!                                                     └──► NodeClient    requests to the node: node
+//!                                                     └──► NodeClient    node: what only the node knows
 //! ```
 //!
 //! The encoding of rows is internal to the index, and the form of queries to the API.

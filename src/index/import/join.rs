@@ -62,7 +62,7 @@ impl JoinState {
     }
 }
 
-/// The runs of this phase.
+/// The runs of this phase, and the buffers before those that it makes.
 struct JoinRuns {
     transactions: Arc<Runs>,
     prevouts: Arc<Runs>,

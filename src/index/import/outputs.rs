@@ -59,7 +59,7 @@ impl OutputsState {
     }
 }
 
-/// The runs of this phase.
+/// The runs of this phase, and the buffers before those that it makes.
 struct OutputRuns {
     stream: Arc<Runs>,
     spends: Arc<Runs>,

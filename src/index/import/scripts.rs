@@ -315,7 +315,7 @@ fn sort_by_lists(
     place(unsorted, lengths, list_of, sorted);
     let mut begin = 0;
     for end in lengths {
-        // one comparison of numbers; values of the same key are added
+        // by one number, without the value: the values of one key are added up
         sorted[begin..*end].sort_unstable_by_key(|effect| effect.key);
         begin = *end;
     }

@@ -30,7 +30,7 @@ fn no_client_that_carries_the_tip_sees_an_older_one() {
     let Some(proxy) = haproxy(&fleet.addresses()) else { return };
     let (agent, mut stale, mut rounds) = (agent(), 0, 0);
     let mut carried: Option<String> = None;
-    // at each block the second may happen to ask at once
+    // the second may happen to ask its node right after a block, and is not behind then
     while rounds < 2 || stale == 0 {
         rounds += 1;
         assert!(rounds <= 20, "without the tip clients see both states");
