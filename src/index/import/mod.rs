@@ -297,10 +297,10 @@ impl Import {
                 }
                 ImportStage::Outputs(state) => {
                     outputs::outputs(&mut work, *state, &mut progress)?;
-                    ImportStage::Scripts(Box::default())
+                    ImportStage::Scripts(0)
                 }
-                ImportStage::Scripts(state) => {
-                    scripts::scripts(&mut work, *state, &mut progress)?;
+                ImportStage::Scripts(next) => {
+                    scripts::scripts(&mut work, next, &mut progress)?;
                     break;
                 }
             };

@@ -2,7 +2,7 @@
 
 use parking_lot::Mutex;
 
-use super::super::codec::{Decoder, Encoder, put_varint};
+use super::super::codec::{Decoder, put_varint};
 use super::super::error::IndexError;
 use super::super::frozen::page::PackedRow;
 use super::super::frozen::tables::history;
@@ -155,7 +155,7 @@ impl ScriptEffect {
 /// The rows of a partition, in their order.
 #[derive(Default)]
 struct ScriptRows {
-    effects: Vec<ScriptEffect>,
+    history: Vec<PackedRow<14>>,
     unspent: Vec<(unspent::UnspentKeyBytes, unspent::UnspentValue)>,
     payouts: Vec<(payouts::PayoutKey, ())>,
 }
@@ -165,85 +165,66 @@ struct ScriptRows {
 #[derive(Default)]
 struct DoneMemory {
     rows: Mutex<Vec<ScriptRows>>,
-    unsorted: Mutex<Vec<Vec<ScriptEffect>>>,
+    effects: Mutex<Vec<Effects>>,
+}
+
+/// What is in memory while a partition is sorted.
+#[derive(Default)]
+struct Effects {
+    unsorted: Vec<ScriptEffect>,
+    sorted: Vec<ScriptEffect>,
 }
 
 impl DoneMemory {
-    /// Rows of which the effects are yet to be overwritten.
     fn rows(&self) -> ScriptRows {
         let mut rows = self.rows.lock().pop().unwrap_or_default();
+        rows.history.clear();
         rows.unspent.clear();
         rows.payouts.clear();
         rows
     }
 
-    fn unsorted(&self) -> Vec<ScriptEffect> {
-        let mut unsorted = self.unsorted.lock().pop().unwrap_or_default();
-        unsorted.clear();
-        unsorted
+    /// Memory of which the sorted effects are yet to be overwritten.
+    fn effects(&self) -> Effects {
+        let mut effects = self.effects.lock().pop().unwrap_or_default();
+        effects.unsorted.clear();
+        effects
     }
 }
 
-/// What this phase has between two partitions.
-#[derive(Default)]
-pub(super) struct ScriptsState {
-    /// The next partition.
-    pub(super) next: usize,
-    packer: history::HistoryPacker,
-}
-
-impl ScriptsState {
-    fn encode(&mut self, row: &mut Encoder) {
-        row.varint(self.next as u64);
-        // the next partition begins with another script
-        self.packer.encode_state(row);
-    }
-
-    pub(super) fn decode(row: &mut Decoder<'_>) -> Result<Self, IndexError> {
-        Ok(Self { next: row.varint()?, packer: history::HistoryPacker::decode_state(row)? })
-    }
-}
-
-/// Writes `history`, `unspent` and `payouts`.
+/// Writes `history`, `unspent` and `payouts` of the partitions from `next` on.
 pub(super) fn scripts(
     work: &mut Workspace,
-    mut state: ScriptsState,
+    mut next: usize,
     progress: &mut ReportedProgress<'_>,
 ) -> Result<(), IndexError> {
     let partitions = work.chain.partitions();
-    progress.begin(ImportPhase::Scripts, state.next, partitions)?;
+    progress.begin(ImportPhase::Scripts, next, partitions)?;
     let outputs = work.runs(RunKind::Scripts, Runs::bundle_of(partitions));
-    let (done, mut history) = (DoneMemory::default(), Vec::new());
-    while state.next < partitions {
+    let done = DoneMemory::default();
+    while next < partitions {
         let clock = work.clock();
         let (chain, builder) = (&work.chain, &mut work.builder);
         let make = |partition| rows_of(chain, partition, &outputs, &done);
-        in_order(state.next..partitions, chain.options.threads, 1, make, |rows: ScriptRows| {
-            history.clear();
-            add_history_rows(&mut state.packer, &rows.effects, &mut history)?;
-            builder.append(history::TABLE, &history, Vec::as_slice)?;
+        in_order(next..partitions, chain.options.threads, 1, make, |rows: ScriptRows| {
+            builder.append(history::TABLE, &rows.history, Vec::as_slice)?;
             builder.append(unspent::TABLE, &rows.unspent, |row| row)?;
             builder.append(payouts::TABLE, &rows.payouts, |()| ())?;
             done.rows.lock().push(rows);
-            state.next += 1;
+            next += 1;
             progress.advance()?;
             Ok(clock.flow(chain))
         })?;
-        if state.next < partitions {
-            work.checkpoint(|row| state.encode(row.bytes(&[SCRIPTS])))?;
+        if next < partitions {
+            work.checkpoint(|row| _ = row.bytes(&[SCRIPTS]).varint(next as u64))?;
         }
     }
-    let last: Vec<_> = state.packer.finish().into_iter().collect();
-    work.builder.append(history::TABLE, &last, Vec::as_slice)?;
     work.retire(RunKind::Scripts)
 }
 
-/// Adds the rows that effects complete.
-fn add_history_rows(
-    packer: &mut history::HistoryPacker,
-    effects: &[ScriptEffect],
-    rows: &mut Vec<PackedRow<14>>,
-) -> Result<(), IndexError> {
+/// Packs the effects of a partition. It ends with a row of its own, so that threads pack them.
+fn pack_history(effects: &[ScriptEffect], rows: &mut Vec<PackedRow<14>>) -> Result<(), IndexError> {
+    let mut packer = history::HistoryPacker::default();
     for effects in effects.chunk_by(|one, other| one.script_and_txnum() >> 32 == other.script_and_txnum() >> 32) {
         packer.script(effects[0].script(), HistoryRow::default());
         for same in effects.chunk_by(|one, other| one.script_and_txnum() == other.script_and_txnum()) {
@@ -251,6 +232,7 @@ fn add_history_rows(
             rows.extend(packer.push(same[0].txnum(), &change)?);
         }
     }
+    rows.extend(packer.finish());
     Ok(())
 }
 
@@ -264,7 +246,8 @@ fn rows_of(
     let expected = outputs.partition_bytes(partition) / 12;
     let bits = (expected / SORTED_AT_ONCE).max(1).ilog2().min(BITS_BEHIND_PARTITION);
     let list_of = |effect: &ScriptEffect| chain.bits_behind_partition(effect.script(), bits);
-    let (mut rows, mut unsorted) = (done.rows(), done.unsorted());
+    let (mut rows, mut effects) = (done.rows(), done.effects());
+    let unsorted = &mut effects.unsorted;
     unsorted.reserve_exact(expected);
     let mut lists = vec![0; 1 << bits];
     outputs.consume(partition, |chunk| {
@@ -295,8 +278,9 @@ fn rows_of(
         }
         Ok(())
     })?;
-    sort_by_lists(&unsorted, &mut lists, list_of, &mut rows.effects);
-    done.unsorted.lock().push(unsorted);
+    sort_by_lists(unsorted, &mut lists, list_of, &mut effects.sorted);
+    pack_history(&effects.sorted, &mut rows.history)?;
+    done.effects.lock().push(effects);
     rows.unspent.sort_unstable();
     rows.payouts.sort_unstable();
     rows.payouts.dedup();
