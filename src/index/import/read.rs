@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use bitcoin::block::Header;
 use bitcoin::consensus::deserialize;
 use bitcoin::hashes::{Hash, hash160};
-use bitcoin::{BlockHash, Script, Txid, merkle_tree};
+use bitcoin::{BlockHash, Script, Txid};
 
 use super::super::block::BlockOutput;
 use super::super::codec::put_varint;
@@ -27,6 +27,7 @@ use super::run_kinds::RunKind;
 use super::runs::Runs;
 use super::stream::CompactBlockWriter;
 use super::workspace::Workspace;
+use crate::chain::merkle;
 use crate::chain::raw::{HEADER_SIZE, RawBlock, RawTransaction};
 
 /// A transaction: hash ‖ txnum.
@@ -192,8 +193,7 @@ fn parse(
         parse_transaction(chain, transaction, txnum, &mut parsed, buffers)?
             .ok_or_else(|| invalid("a transaction has more inputs or outputs than fit a block"))?;
     }
-    let txids = parsed.txids.iter().map(|txid| txid.to_raw_hash());
-    if merkle_tree::calculate_root(txids) != Some(task.header.merkle_root.to_raw_hash()) {
+    if merkle::root(&parsed.txids) != Some(task.header.merkle_root) {
         return Err(invalid("its transactions do not hash to its merkle root"));
     }
     Ok(parsed)
