@@ -7,7 +7,7 @@
 //!
 //! makes a chain of the shape of mainnet in the block files of a simulated node and two indexes of it: one block by block, and
 //! one whose blocks are in a generation but for the last, which are connected on top of it. Both then answer the same
-//! queries in turn, in this process. As root it also asks for pages whose files are not in memory. The figures stand in
+//! queries in turn, in this process, and read the same from their snapshots without the schema. As root it also asks for pages whose files are not in memory. The figures stand in
 //! `benches/README.md`.
 
 // figures that are printed with two decimals
@@ -15,16 +15,17 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
-use bitcoin::{Network, Script};
+use anyhow::{Context, Result, ensure};
+use bitcoin::{Address, Network, Script, Txid};
 use btcgraph::chain::{Height, address_of};
+use btcgraph::index::{Occurrence, Snapshot, StoredTransaction, WantedTransaction};
 use btcgraph::mempool::MempoolSnapshot;
 use btcgraph::sim::Rng;
 use btcgraph::view::{TxNum, View};
 use clap::Parser;
 use serde_json::{Value, json};
-use tokio::runtime::Runtime;
 
 mod generation;
 
@@ -35,6 +36,8 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// Pages that are asked for with nothing in memory.
 const COLD_PAGES: usize = 20;
+/// Transactions of a page.
+const PAGE_LENGTH: usize = 25;
 /// What the device is asked for at least.
 const PAGE: u64 = 4_096;
 
@@ -79,14 +82,15 @@ fn main() -> Result<()> {
     let opened = [indexes[0].open(MempoolSnapshot::default())?, indexes[1].open(MempoolSnapshot::default())?];
     let subjects = Subjects::pick(&opened[1], arguments.queries)?;
     println!("p50 and p99 of {} queries, each by both indexes in turn", arguments.queries);
-    for (what, query, ids) in subjects.queries() {
-        // the first round fills the caches
-        measure(&runtime, &opened, query, ids)?;
-        let [live, frozen] = measure(&runtime, &opened, query, ids)?;
-        println!(
-            "  {what}: live {live}, frozen {frozen}, p50 {:.2} of it",
-            frozen.p50.as_secs_f64() / live.p50.as_secs_f64()
-        );
+    for (what, query, read, ids) in subjects.queries() {
+        let through_graphql = |opened: &Opened, id: &Value| time(&runtime, &opened.schema, query, &json!({ "id": id }));
+        let at_snapshot = |opened: &Opened, id: &Value| {
+            let start = Instant::now();
+            read(&opened.head.chain, id)?;
+            Ok(start.elapsed())
+        };
+        print(what, measure(&opened, ids, &through_graphql)?);
+        print(&format!("{what}, at `Snapshot`"), measure(&opened, ids, &at_snapshot)?);
     }
     drop(opened);
     let mut cold = [Vec::new(), Vec::new()];
@@ -145,21 +149,89 @@ impl Subjects {
         Ok(Self { transactions, addresses, heights })
     }
 
-    fn queries(&self) -> [(&'static str, &'static str, &[Value]); 3] {
+    fn queries(&self) -> [Query<'_>; 3] {
         [
-            ("a transaction with its prevouts and spenders", TRANSACTION, &self.transactions),
-            ("an address: balance and the newest 25", ADDRESS, &self.addresses),
-            ("25 transactions of a block, with inputs and outputs", BLOCK_PAGE, &self.heights),
+            (
+                "a transaction with its prevouts and spenders",
+                TRANSACTION,
+                read_transaction as SnapshotRead,
+                &self.transactions,
+            ),
+            ("an address: balance and the newest 25", ADDRESS, read_address, &self.addresses),
+            ("25 transactions of a block, with inputs and outputs", BLOCK_PAGE, read_block_page, &self.heights),
         ]
     }
 }
 
-fn measure(runtime: &Runtime, indexes: &[Opened; 2], query: &str, ids: &[Value]) -> Result<[Figures; 2]> {
+/// What is asked for, in words, through the schema and at the snapshot, and by which ids.
+type Query<'a> = (&'static str, &'static str, SnapshotRead, &'a [Value]);
+
+/// Reads what one of the queries asks for.
+type SnapshotRead = fn(&Snapshot, &Value) -> Result<()>;
+
+fn read_transaction(snapshot: &Snapshot, txid: &Value) -> Result<()> {
+    let txid: Txid = txid.as_str().context("a txid is a string")?.parse()?;
+    let transaction = snapshot.newest(&txid)?.context("the chain has it")?;
+    read_inputs_and_outputs(snapshot, &[transaction])
+}
+
+fn read_address(snapshot: &Snapshot, address: &Value) -> Result<()> {
+    let address: Address<_> = address.as_str().context("an address is a string")?.parse()?;
+    let script = snapshot.script_key(address.assume_checked().script_pubkey().as_bytes());
+    snapshot.totals(script, TxNum(u32::MAX))?.context("it received something")?;
+    let newest = snapshot.history(script, TxNum(0)..TxNum(u32::MAX))?.rev().take(PAGE_LENGTH);
+    let newest: Vec<_> = newest.map(|row| Ok(WantedTransaction::At(row?.0))).collect::<Result<_>>()?;
+    let read = snapshot.read_several(&newest, usize::MAX, drop)?;
+    ensure!(read.iter().all(Option::is_some), "the chain has all of them");
+    Ok(())
+}
+
+fn read_block_page(snapshot: &Snapshot, height: &Value) -> Result<()> {
+    let height = Height::from(u32::try_from(height.as_u64().context("a height is a number")?)?);
+    let block = snapshot.block(height)?.context("the chain has it")?;
+    let first = block.first_txnum(height)?;
+    let count = block.transactions.min(u32::try_from(PAGE_LENGTH)?);
+    read_inputs_and_outputs(snapshot, &snapshot.newest_of_block(first, Occurrence { height, index: 0 }, count)?)
+}
+
+/// Reads what these transactions spend, and the txids of those that spend their outputs.
+fn read_inputs_and_outputs(snapshot: &Snapshot, transactions: &[StoredTransaction]) -> Result<()> {
+    let inputs = transactions.iter().filter(|transaction| transaction.fee.is_some());
+    let prevouts = inputs.flat_map(|transaction| &transaction.parts.input).map(|input| input.previous_output.txid);
+    let prevouts: Vec<_> = prevouts.map(WantedTransaction::Newest).collect();
+    let read = snapshot.read_several(&prevouts, usize::MAX, drop)?;
+    ensure!(read.iter().all(Option::is_some), "the chain has all of them");
+    for transaction in transactions {
+        for vout in 0..u32::try_from(transaction.parts.output.len())? {
+            if let Some(spender) = snapshot.spender(transaction.txnum, vout)? {
+                snapshot.txid(spender.txnum)?.context("the chain has it")?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// How long each index takes for the same, in turn, by `take`. The first round fills the caches.
+fn measure(
+    opened: &[Opened; 2],
+    ids: &[Value],
+    take: &dyn Fn(&Opened, &Value) -> Result<Duration>,
+) -> Result<[Figures; 2]> {
     let mut times = [Vec::new(), Vec::new()];
-    for id in ids {
-        for (opened, times) in indexes.iter().zip(&mut times) {
-            times.push(time(runtime, &opened.schema, query, &json!({ "id": id }))?);
+    for is_measured in [false, true] {
+        for id in ids {
+            for (opened, times) in opened.iter().zip(&mut times) {
+                let taken = take(opened, id)?;
+                if is_measured {
+                    times.push(taken);
+                }
+            }
         }
     }
     Ok(times.map(Figures::of))
+}
+
+fn print(what: &str, [live, frozen]: [Figures; 2]) {
+    let ratio = frozen.p50.as_secs_f64() / live.p50.as_secs_f64();
+    println!("  {what}: live {live}, frozen {frozen}, p50 {ratio:.2} of it");
 }
