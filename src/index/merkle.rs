@@ -8,7 +8,8 @@ use bitcoin::{BlockHash, Network, Txid};
 
 use super::error::IndexError;
 use super::frozen::Generations;
-use super::hot::update::{Tip, check_previous};
+use super::hot::tip::Tip;
+use super::hot::update::check_previous;
 use super::open::{Index, filter_bytes};
 use crate::chain::{Height, merkle};
 

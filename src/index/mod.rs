@@ -59,7 +59,8 @@ pub use frozen::{
     BuildPhase, BuildProgress, DueMerge, DueTable, Generation, GenerationIdentity, GenerationRange, PackedFormat,
 };
 pub use hot::block_filters::CountBytes;
-pub use hot::observed::{Observations, ObservedLimits};
+pub use hot::observed::Observations;
+pub use hot::observed_limits::ObservedLimits;
 pub use hot::prefetch::PrefetchedRows;
 pub use hot::resolve::{Known, KnownOutput, KnownOutputs};
 pub use hot::spend_cursor::SpendCursor;
@@ -74,7 +75,8 @@ pub use hot::tables::op_returns::SHORTEST_DATA;
 pub use hot::tables::reorgs::{DeadTransaction, Reorg, ReorgOutcome};
 pub use hot::tables::stale_blocks::StaleBlock;
 pub use hot::tables::unspent::{FoundOutput, UnspentKey, UnspentRow};
-pub use hot::update::{Tip, Update};
+pub use hot::tip::Tip;
+pub use hot::update::Update;
 pub use import::{FreshStart, Import, ImportEstimate, ImportOptions, ImportPhase, ImportProgress, Imported};
 pub use keys::{OutputPosition, Salt, ScriptKey, TxNum};
 pub use merge::MergeOutcome;

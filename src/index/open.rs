@@ -17,12 +17,14 @@ use super::frozen::builder::{bytes_below, remove_directory_if_exists, remove_if_
 use super::frozen::{DerivedFile, DerivedName, Generation, Generations, InForce, InForceRecord, TableVersions};
 use super::hot::announced::AnnouncedTip;
 use super::hot::flush::FlushState;
-use super::hot::observed::ObservedLimits;
+use super::hot::live_tables::Tables;
+use super::hot::observed_limits::ObservedLimits;
 use super::hot::sweep::SweepCursor;
 use super::hot::tables::block_starts::BlockStart;
 use super::hot::tables::meta;
+use super::hot::tip::Tip;
 use super::hot::tip_record::{read_derived, read_generations, read_tip};
-use super::hot::update::{Tables, Tip, Update};
+use super::hot::update::Update;
 use super::import::ImportOptions;
 use super::keys::Salt;
 use super::metrics::IndexMetrics;

@@ -17,7 +17,7 @@ use super::adopt::file_name;
 use super::error::IndexError;
 use super::frozen::{Generation, Generations, InForce};
 use super::hot::sweep::SweepCursor;
-use super::hot::update::Tip;
+use super::hot::tip::Tip;
 use super::keys::TxNum;
 use super::open::{Index, cache_of_generation, file, flush_directory, generations_directory};
 use super::partial::PartialFile;

@@ -23,9 +23,8 @@ use super::hot::tables::{
     block_files, block_filters, block_hashes, block_starts, blocks, history, meta, miner_blocks, overwritten, p2pk,
     payouts, raw_blocks, reorgs, spends, stale_blocks, stale_transactions, transactions, txids, unspent,
 };
+use super::hot::tip::Tip;
 use super::hot::tip_record::read_tip;
-use super::hot::update::Tip;
-use super::hot::{block_filters as filters, miners};
 use super::keys::{Position, Salt, TxNum};
 use super::optional::OptionalReads;
 use super::table_rows::TableRows;
@@ -165,9 +164,9 @@ impl Snapshot {
             raw_blocks: if_exists(transaction.open_table(raw_blocks::TABLE))?,
             optional: OptionalReads::open(transaction)?,
             miner_blocks: if_exists(transaction.open_table(miner_blocks::TABLE))?,
-            miners_state: miners::read_state(&transaction.open_table(meta::TABLE)?)?,
+            miners_state: miner_blocks::read_state(&transaction.open_table(meta::TABLE)?)?,
             block_filters: if_exists(transaction.open_table(block_filters::TABLE))?,
-            filters_state: filters::read_state(&transaction.open_table(meta::TABLE)?)?,
+            filters_state: block_filters::read_state(&transaction.open_table(meta::TABLE)?)?,
         })
     }
 

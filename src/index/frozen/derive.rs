@@ -18,7 +18,7 @@ use bitcoin::{BlockHash, merkle_tree};
 use redb::TableDefinition;
 
 use super::super::error::IndexError;
-use super::super::hot::update::Tip;
+use super::super::hot::tip::Tip;
 use super::super::keys::TxNum;
 use super::super::open::{file, flush_directory};
 use super::super::optional::{OptionalTable, RowContext};

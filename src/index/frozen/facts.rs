@@ -11,7 +11,7 @@ use redb::{Builder, ReadTransaction, ReadableDatabase, TableError};
 use super::super::codec::{Decoder, Encoder};
 use super::super::error::IndexError;
 use super::super::hot::tables::meta;
-use super::super::hot::update::Tip;
+use super::super::hot::tip::Tip;
 use super::super::keys::{Salt, TxNum};
 use super::builder::Count;
 use super::table::PackedFile;

@@ -18,7 +18,7 @@ use super::super::hot::tables::blocks::BlockRow;
 use super::super::hot::tables::history::HistoryRow;
 use super::super::hot::tables::spends::{TxPoint, split_tx_point};
 use super::super::hot::tables::unspent::{FoundOutput, UnspentKey};
-use super::super::hot::update::Tip;
+use super::super::hot::tip::Tip;
 use super::super::keys::{OutputPosition, ScriptKey, TxNum};
 use super::super::optional::OptionalTable;
 use super::super::raw::RawSources;

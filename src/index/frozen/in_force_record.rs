@@ -3,7 +3,7 @@
 use super::super::codec::{Decoder, Encoder};
 use super::super::error::IndexError;
 use super::super::hot::tables::meta;
-use super::super::hot::update::Tip;
+use super::super::hot::tip::Tip;
 use super::super::keys::TxNum;
 
 /// What the index records about a generation in force.

@@ -15,13 +15,14 @@ use super::super::hot::resolve::parse;
 use super::super::hot::tables::block_hashes::{BlockPlace, ChainMembership};
 use super::super::hot::tables::block_starts::BlockStart;
 use super::super::hot::tables::blocks::BlockRow;
+use super::super::hot::tables::blocks::next_txnum;
 use super::super::hot::tables::history::{HistoryChange, HistoryRow};
 use super::super::hot::tables::transactions::TransactionRow;
 use super::super::hot::tables::{
     block_hashes, block_starts, history as live_history, overwritten, p2pk, payouts, spends as live_spends,
     txids as live_txids, unspent,
 };
-use super::super::hot::update::{Tip, next_txnum};
+use super::super::hot::tip::Tip;
 use super::super::keys::{Position, TxNum};
 use super::super::snapshot::Snapshot;
 use super::super::sorter::Sorter;

@@ -7,7 +7,7 @@ use bitcoin::Txid;
 
 use super::super::codec::small;
 use super::super::error::IndexError;
-use super::super::hot::update::Tip;
+use super::super::hot::tip::Tip;
 use super::super::keys::TxNum;
 use super::super::snapshot::{Occurrence, StoredTransaction, parts_of};
 use super::generations::Generations;

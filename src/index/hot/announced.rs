@@ -25,7 +25,8 @@ use super::super::keys::Salt;
 use super::super::open::Index;
 use super::super::snapshot::Snapshot;
 use super::tables::meta;
-use super::update::{Tip, Update};
+use super::tip::Tip;
+use super::update::Update;
 use crate::durable::sync_name;
 
 /// Bytes of a block in the note, and of the checksum.

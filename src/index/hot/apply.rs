@@ -10,6 +10,7 @@ use super::super::error::IndexError;
 use super::super::frozen::Generations;
 use super::super::partial::Patience;
 use super::effects::Effects;
+use super::live_tables::Tables;
 use super::prefetch::{LastTotals, PrefetchedRows};
 use super::resolve::BlockRun;
 use super::tables::block_hashes::{BlockPlace, ChainMembership};
@@ -17,7 +18,6 @@ use super::tables::blocks::BlockRow;
 use super::tables::history;
 use super::tables::transactions::TransactionRow;
 use super::tables::{blocks, p2pk, payouts, spends, stale_blocks, stale_transactions, txids, unspent};
-use super::update::Tables;
 use crate::chain::Height;
 
 /// From this number of rows on, tables are written in parallel.

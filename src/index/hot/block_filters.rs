@@ -27,12 +27,12 @@ use super::super::keys::TxNum;
 use super::super::open::Index;
 use super::super::partial::Patience;
 use super::super::snapshot::{Snapshot, WantedTransaction};
+use super::live_tables::Tables;
 use super::resolve::{BlockRun, parse};
-use super::tables::block_filters::{self, FiltersState, NAME};
+use super::tables::block_filters::{self, FiltersState, NAME, read_state};
 use super::tables::blocks::BlockRow;
 use super::tables::meta;
 use super::tip_record::read_tip;
-use super::update::Tables;
 use crate::chain::Height;
 use crate::chain::compact_filter::{BasicFilter, before_genesis, spent_outpoints};
 use crate::chain::raw::{RawTransaction, split_transactions};
@@ -204,14 +204,6 @@ impl Index {
     pub(in crate::index) fn filters_state(&self) -> Result<FiltersState, IndexError> {
         read_state(&self.database.begin_read()?.open_table(meta::TABLE)?)
     }
-}
-
-/// The state of the table that is recorded.
-pub(in crate::index) fn read_state(
-    meta: &impl ReadableTable<&'static str, &'static [u8]>,
-) -> Result<FiltersState, IndexError> {
-    let row = meta.get(NAME)?;
-    row.map_or(Ok(FiltersState::Off), |row| FiltersState::decode(row.value()))
 }
 
 pub(in crate::index) fn write_state(tables: &mut Tables<'_>, state: FiltersState) -> Result<(), IndexError> {

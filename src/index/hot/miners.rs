@@ -18,12 +18,12 @@ use super::super::error::IndexError;
 use super::super::keys::TxNum;
 use super::super::open::Index;
 use super::super::snapshot::{MinerBlocksTable, Snapshot};
+use super::live_tables::Tables;
 use super::resolve::{BlockRun, parse};
 use super::tables::blocks::BlockRow;
 use super::tables::meta;
-use super::tables::miner_blocks::{self, MinerTotals, MinersState, NAME};
+use super::tables::miner_blocks::{self, MinerTotals, MinersState, NAME, read_state};
 use super::tip_record::read_tip;
-use super::update::Tables;
 use crate::chain::Height;
 use crate::chain::pools::{PoolId, Pools};
 
@@ -167,14 +167,6 @@ impl Snapshot {
         }
         Ok(found)
     }
-}
-
-/// The state of the table that is recorded.
-pub(in crate::index) fn read_state(
-    meta: &impl ReadableTable<&'static str, &'static [u8]>,
-) -> Result<MinersState, IndexError> {
-    let row = meta.get(meta::MINERS)?;
-    row.map_or(Ok(MinersState::Absent), |row| MinersState::decode(row.value()))
 }
 
 fn write_state(tables: &mut Tables<'_>, state: MinersState) -> Result<(), IndexError> {

@@ -17,40 +17,13 @@ use super::super::snapshot::Snapshot;
 use super::tables::observed::block_observed::ObservedBlock;
 use super::tables::reorgs::{BlockKey, Reorg, ReorgRole, block_key};
 use super::tables::stale_blocks;
-use super::update::{Tip, Update};
+use super::tip::Tip;
+use super::update::Update;
 use crate::chain::Height;
 
 /// How many rows a call deletes at most beside as many as it adds. So a block does not wait for all that is beyond a limit that was
 /// lowered, and its transaction does not outgrow the cache: the next calls delete the rest.
 const DELETED_AT_ONCE: u64 = 4_000;
-
-/// How many observations of each kind the index keeps. What is beyond a limit that was lowered is deleted little by little, with
-/// what is recorded from then on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ObservedLimits {
-    /// Transactions that left the mempool without being mined.
-    pub departed: u64,
-    /// First-seen times; those of the newest transactions are kept.
-    pub first_seen: u64,
-    /// Blocks that arrived while the server followed the node; the highest are kept.
-    pub blocks: u64,
-    /// Reorganisations.
-    pub reorgs: u64,
-    /// Samples of the mempool, one per minute.
-    pub mempool_samples: u64,
-}
-
-impl Default for ObservedLimits {
-    fn default() -> Self {
-        Self {
-            departed: 20_000,
-            first_seen: 100_000_000,
-            blocks: 50_000,
-            reorgs: 1_000,
-            mempool_samples: 400 * 24 * 60,
-        }
-    }
-}
 
 /// Rows to insert or delete in one commit. The files of the tables describe keys and values.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -20,7 +20,7 @@ use super::super::snapshot::Snapshot;
 use super::tables::history::{self, HistoryKey, HistoryRow, HistoryValue};
 use super::tables::unspent::{UnspentKey, UnspentKeyBytes};
 use super::tables::{spends, unspent};
-use super::update::Tip;
+use super::tip::Tip;
 use crate::chain::script::never_spendable;
 
 /// The most facts of [`PrefetchedRows`]: several blocks have fewer. They take some 20 MB.
@@ -224,7 +224,7 @@ mod tests {
 
     use super::super::super::keys::Salt;
     use super::super::super::open::{Index, IndexOptions};
-    use super::super::observed::ObservedLimits;
+    use super::super::observed_limits::ObservedLimits;
     use super::super::resolve::Known;
     use super::*;
 

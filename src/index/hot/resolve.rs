@@ -8,11 +8,11 @@ use redb::ReadableTable;
 use super::super::block::{BlockOutput, ParsedBlock};
 use super::super::error::IndexError;
 use super::super::keys::{Position, Salt, TxNum, TxidPrefix};
+use super::live_tables::Tables;
 use super::prefetch::PrefetchedRows;
 use super::tables::block_starts::BlockStart;
 use super::tables::transactions::TransactionRow;
 use super::tables::txids;
-use super::update::Tables;
 use crate::chain::ScriptType;
 use crate::chain::raw::RawTransaction;
 

@@ -10,9 +10,9 @@ use super::super::frozen::Generations;
 use super::super::keys::TxNum;
 use super::super::open::Index;
 use super::super::optional::{OptionalTable, txnum_of};
+use super::live_tables::Tables;
 use super::tables::block_hashes::{BlockPlace, ChainMembership};
 use super::tables::{history, meta, payouts, spends, txids, unspent};
-use super::update::Tables;
 
 /// Where the next step goes on: a table and a key in it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

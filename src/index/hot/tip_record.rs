@@ -4,8 +4,9 @@ use redb::ReadableTable;
 
 use super::super::error::IndexError;
 use super::super::frozen::{DerivedName, Generations, InForceRecord};
+use super::live_tables::Tables;
 use super::tables::meta;
-use super::update::{Tables, Tip};
+use super::tip::Tip;
 
 /// The newest block; `None` for an index without blocks.
 pub(in crate::index) fn read_tip(

@@ -55,7 +55,7 @@ use super::codec::Decoder;
 use super::error::IndexError;
 use super::frozen::{GenerationRange, generation_facts};
 use super::hot::tables::{block_hashes, p2pk};
-use super::hot::update::Tip;
+use super::hot::tip::Tip;
 use super::keys::{Salt, TxNum};
 use super::raw::RawFiles;
 use crate::chain::Height;

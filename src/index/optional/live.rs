@@ -6,10 +6,11 @@ use redb::{ReadOnlyTable, ReadTransaction, ReadableTable, ReadableTableMetadata,
 
 use super::super::error::IndexError;
 use super::super::frozen::{Generations, InForce};
+use super::super::hot::live_tables::Tables;
 use super::super::hot::resolve::{BlockRun, parse};
+use super::super::hot::tables::blocks::next_txnum;
 use super::super::hot::tables::transactions::TransactionRow;
 use super::super::hot::tables::{address_prefixes, meta, op_returns, wtxids};
-use super::super::hot::update::{Tables, next_txnum};
 use super::super::keys::TxNum;
 use super::super::snapshot::{Snapshot, if_exists};
 use super::super::table_rows::TableRows;

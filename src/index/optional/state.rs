@@ -4,7 +4,7 @@ use redb::ReadableTable;
 
 use super::super::codec::{Decoder, Encoder};
 use super::super::error::IndexError;
-use super::super::hot::update::Tables;
+use super::super::hot::live_tables::Tables;
 use super::super::keys::TxNum;
 use super::OptionalTable;
 

@@ -23,7 +23,7 @@ use super::super::codec::small;
 use super::super::error::IndexError;
 use super::super::frozen::builder::remove_if_exists;
 use super::super::hot::tables::block_files::BlockFileRow;
-use super::super::hot::update::Tip;
+use super::super::hot::tip::Tip;
 use super::super::open::{file, flush_name};
 use super::frames::{FRAME, frame, frame_at};
 use crate::chain::Height;

@@ -29,7 +29,7 @@ pub(super) use sources::RawSources;
 pub use storage::RawStorage;
 pub(super) use storage::{RawChanges, read_raw_storage};
 
-use super::hot::update::Tip;
+use super::hot::tip::Tip;
 
 /// Reads parts of blocks of the active chain from a node. What it returns is checked by the caller.
 pub trait RawBlocks: Send + Sync {

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::super::block::{Parser, assemble};
 use super::super::error::IndexError;
 use super::super::hot::tables::blocks::BlockRow;
-use super::super::hot::update::Tip;
+use super::super::hot::tip::Tip;
 use super::super::keys::TxNum;
 use super::super::snapshot::Snapshot;
 use super::sources::unavailable;

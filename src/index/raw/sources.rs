@@ -9,7 +9,7 @@ use tracing::warn;
 use super::super::block::{ParsedBlock, Parser};
 use super::super::error::IndexError;
 use super::super::hot::tables::block_files::BlockFileRow;
-use super::super::hot::update::Tip;
+use super::super::hot::tip::Tip;
 use super::super::witnesses::witnesses_are_committed;
 use super::{RawBlocks, RawFiles};
 use crate::chain::Height;

@@ -8,7 +8,7 @@ use tempfile::TempDir;
 
 use super::super::codec::small;
 use super::super::hot::tables::block_files::BlockFileRow;
-use super::super::hot::update::Tip;
+use super::super::hot::tip::Tip;
 use super::RawFiles;
 use crate::chain::Height;
 

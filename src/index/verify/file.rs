@@ -22,8 +22,8 @@ use redb::{Builder, Database, DatabaseError, ReadableDatabase, StorageBackend, S
 use super::super::damage::catch_damage;
 use super::super::error::IndexError;
 use super::super::hot::tables::meta;
+use super::super::hot::tip::Tip;
 use super::super::hot::tip_record::{read_derived, read_generations};
-use super::super::hot::update::Tip;
 use super::super::keys::Salt;
 use super::super::open::{Index, IndexOptions, cache_of_generation, check, generations_directory};
 use super::super::snapshot::Snapshot;

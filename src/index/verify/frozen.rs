@@ -8,7 +8,7 @@ use super::super::frozen::InForce;
 use super::super::hot::tables::block_files::BlockFileRow;
 use super::super::hot::tables::blocks::BlockRow;
 use super::super::hot::tables::spends;
-use super::super::hot::update::Tip;
+use super::super::hot::tip::Tip;
 use super::super::keys::TxNum;
 use super::Work;
 use super::merged::{Extent, first_u32, in_force};

@@ -3,7 +3,7 @@
 use bitcoin::Amount;
 use bitcoin::hashes::sha256d;
 
-use super::super::hot::update::Tip;
+use super::super::hot::tip::Tip;
 use super::chain::hex;
 
 /// The most differences that a report lists.

@@ -249,7 +249,7 @@ impl Filters {
 mod tests {
     use redb::{Database, ReadableDatabase};
 
-    use super::super::super::super::hot::update::Tip;
+    use super::super::super::super::hot::tip::Tip;
     use super::super::super::super::keys::TxNum;
     use super::*;
     use crate::chain::Height;

@@ -4,7 +4,7 @@
 //! A filter header commits to the filters of all blocks before, so rows are made from the genesis block on. The filters are not
 //! stored. Their row in `meta` has the version of the rows, and the height up to which they are complete.
 
-use redb::TableDefinition;
+use redb::{ReadableTable, TableDefinition};
 
 use super::super::super::codec::{Decoder, Encoder};
 use super::super::super::error::IndexError;
@@ -76,6 +76,14 @@ impl FiltersState {
     pub(in crate::index) fn is_wanted(self) -> bool {
         matches!(self, Self::On { .. } | Self::Dropping { then_on: true })
     }
+}
+
+/// The state of the table that is recorded.
+pub(in crate::index) fn read_state(
+    meta: &impl ReadableTable<&'static str, &'static [u8]>,
+) -> Result<FiltersState, IndexError> {
+    let row = meta.get(NAME)?;
+    row.map_or(Ok(FiltersState::Off), |row| FiltersState::decode(row.value()))
 }
 
 #[cfg(test)]

@@ -374,6 +374,15 @@ impl BlockRow {
     }
 }
 
+/// The number of the next transaction after a chain with these totals.
+pub(in crate::index) fn next_txnum(running: &ChainTotals) -> Result<TxNum, IndexError> {
+    u32::try_from(running.transactions).map(TxNum).map_err(|_| too_many())
+}
+
+pub(in crate::index) fn too_many() -> IndexError {
+    IndexError::corrupt("transactions", "the chain has more transactions than this format can number (2^32)")
+}
+
 #[cfg(test)]
 impl BlockRow {
     /// A row whose every field differs from its neighbours.

@@ -5,11 +5,12 @@
 //! are derived from coinbases by a table that is not of the chain. Their row in `meta` has its fingerprint, and the height up
 //! to which they are complete.
 
-use redb::TableDefinition;
+use redb::{ReadableTable, TableDefinition};
 
 use super::super::super::codec::{Decoder, Encoder};
 use super::super::super::error::IndexError;
 use super::blocks::BlockRow;
+use super::meta;
 use super::{join, split};
 use crate::chain::Height;
 use crate::chain::pools::PoolId;
@@ -133,6 +134,14 @@ impl MinersState {
         let is_of_use = state == DERIVED && version == VERSION;
         Ok(if is_of_use { Self::Derived { fingerprint, next } } else { Self::Dropping })
     }
+}
+
+/// The state of the table that is recorded.
+pub(in crate::index) fn read_state(
+    meta: &impl ReadableTable<&'static str, &'static [u8]>,
+) -> Result<MinersState, IndexError> {
+    let row = meta.get(meta::MINERS)?;
+    row.map_or(Ok(MinersState::Absent), |row| MinersState::decode(row.value()))
 }
 
 #[cfg(test)]

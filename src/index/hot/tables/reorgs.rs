@@ -14,7 +14,7 @@ use redb::TableDefinition;
 
 use super::super::super::codec::{Decoder, Encoder};
 use super::super::super::error::IndexError;
-use super::super::update::Tip;
+use super::super::tip::Tip;
 use super::join;
 use crate::chain::Height;
 
