@@ -11,6 +11,7 @@ use redb::ReadableTable;
 
 use super::block::Parser;
 use super::error::IndexError;
+use super::files::{file, flush_directory, flush_name};
 use super::frozen::{Generation, GenerationRange, Generations, InForce};
 use super::hot::apply::forget_stale;
 use super::hot::live_tables::Tables;
@@ -21,7 +22,7 @@ use super::hot::tables::{meta, unspent};
 use super::hot::tip::Tip;
 use super::hot::tip_record::{write_generations, write_tip};
 use super::hot::update::{Update, check_previous};
-use super::open::{Index, cache_of_generation, file, flush_directory, flush_name, generations_directory};
+use super::open::{Index, cache_of_generation, generations_directory};
 use super::optional::skip_optional;
 use super::raw::{RawStorage, read_raw_storage};
 use crate::chain::Height;

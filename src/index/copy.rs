@@ -10,7 +10,7 @@ use redb::{
 };
 
 use super::error::IndexError;
-use super::frozen::builder::remove_if_exists;
+use super::files::remove_if_exists;
 use super::hot::tables::observed::{block_observed, departed, first_seen, mempool, mempool_samples};
 use super::hot::tables::{
     address_prefixes, block_files, block_filters, block_hashes, block_starts, blocks, history, meta, miner_blocks,

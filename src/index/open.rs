@@ -13,7 +13,7 @@ use redb::{Builder, Database, DatabaseError, ReadOnlyDatabase, ReadTransaction, 
 use super::block::Parser;
 use super::damage::catch_damage;
 use super::error::IndexError;
-use super::frozen::builder::{bytes_below, remove_directory_if_exists, remove_if_exists};
+use super::files::{bytes_below, file, remove_directory_if_exists, remove_if_exists};
 use super::frozen::{DerivedFile, DerivedName, Generation, Generations, InForce, InForceRecord, TableVersions};
 use super::hot::announced::AnnouncedTip;
 use super::hot::flush::FlushState;
@@ -24,7 +24,6 @@ use super::hot::tables::block_starts::BlockStart;
 use super::hot::tables::meta;
 use super::hot::tip::Tip;
 use super::hot::tip_record::{read_derived, read_generations, read_tip};
-use super::hot::update::Update;
 use super::import::ImportOptions;
 use super::keys::Salt;
 use super::metrics::IndexMetrics;
@@ -34,7 +33,6 @@ use super::raw::{RawBlocks, RawSources};
 use super::snapshot::Snapshot;
 use crate::chain::pools::Pools;
 use crate::chain::{network, wide};
-use crate::durable;
 
 /// Which index to open, and how.
 #[derive(Clone, Debug)]
@@ -191,13 +189,6 @@ impl Index {
         self.cache_bytes
     }
 
-    /// Begins a set of changes. There is one writer, so it borrows the index until it is committed or dropped.
-    ///
-    /// Errors: storage errors; a previous flush failed.
-    pub fn update(&mut self) -> Result<Update<'_>, IndexError> {
-        Update::begin(self)
-    }
-
     /// A snapshot of the committed state, readable until it is dropped.
     ///
     /// Errors: storage errors.
@@ -336,23 +327,6 @@ impl Index {
     pub fn parser(&self) -> Parser {
         Parser { salt: self.salt }
     }
-}
-
-pub(super) fn file<'p>(doing: &'static str, path: &'p Path) -> impl Fn(std::io::Error) -> IndexError + use<'p> {
-    move |source| match source.kind() {
-        std::io::ErrorKind::StorageFull => IndexError::DiskFull,
-        _ => IndexError::File { doing, path: path.to_path_buf(), source },
-    }
-}
-
-/// Makes the names in a directory durable.
-pub(super) fn flush_directory(directory: &Path) -> Result<(), IndexError> {
-    durable::sync_directory(directory).map_err(file("flush", directory))
-}
-
-/// Makes the name of a file or a directory durable.
-pub(super) fn flush_name(path: &Path) -> Result<(), IndexError> {
-    durable::sync_name(path).map_err(file("flush the name of", path))
 }
 
 /// A lock on the directory of an index while the index is created or opened. Of processes that start at the same moment one

@@ -15,11 +15,12 @@ use std::sync::Arc;
 
 use super::adopt::file_name;
 use super::error::IndexError;
+use super::files::{file, flush_directory};
 use super::frozen::{Generation, Generations, InForce};
 use super::hot::sweep::SweepCursor;
 use super::hot::tip::Tip;
 use super::keys::TxNum;
-use super::open::{Index, cache_of_generation, file, flush_directory, generations_directory};
+use super::open::{Index, cache_of_generation, generations_directory};
 use super::partial::PartialFile;
 use super::raw::RawSources;
 use super::snapshot::Snapshot;

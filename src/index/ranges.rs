@@ -9,11 +9,12 @@ use bitcoin::{BlockHash, Txid};
 
 use super::error::IndexError;
 use super::frozen::TransactionCopy;
+use super::hot::tables::block_starts::Occurrence;
 use super::hot::tables::blocks::BlockRow;
 use super::hot::tables::stale_blocks::{self, StaleBlock};
 use super::hot::tables::transactions::TransactionRow;
 use super::keys::TxNum;
-use super::snapshot::{Occurrence, Snapshot, StoredTransaction};
+use super::snapshot::{Snapshot, StoredTransaction};
 use crate::chain::Height;
 
 impl Snapshot {

@@ -8,20 +8,23 @@ use std::sync::Arc;
 
 use bitcoin::hashes::Hash;
 use bitcoin::{BlockHash, Network, Txid};
-use redb::{ReadOnlyTable, ReadTransaction, ReadableTableMetadata, StorageError, TableError, TableHandle, TableStats};
+use redb::{ReadOnlyTable, ReadTransaction, ReadableTableMetadata, StorageError, TableHandle, TableStats};
 
 use super::error::IndexError;
 use super::frozen::Generations;
 use super::hot::tables::block_filters::FiltersState;
 use super::hot::tables::block_hashes::BlockPlace;
+use super::hot::tables::block_starts::Occurrence;
 use super::hot::tables::blocks::BlockRow;
 use super::hot::tables::miner_blocks::MinersState;
 use super::hot::tables::observed::{block_observed, departed, first_seen, mempool, mempool_samples};
+use super::hot::tables::spends::SpendingInput;
 use super::hot::tables::stale_blocks::StaleBlock;
 use super::hot::tables::transactions::TransactionRow;
 use super::hot::tables::{
-    block_files, block_filters, block_hashes, block_starts, blocks, history, meta, miner_blocks, overwritten, p2pk,
-    payouts, raw_blocks, reorgs, spends, stale_blocks, stale_transactions, transactions, txids, unspent,
+    block_files, block_filters, block_hashes, block_starts, blocks, history, if_exists, meta, miner_blocks,
+    overwritten, p2pk, payouts, raw_blocks, reorgs, spends, stale_blocks, stale_transactions, transactions, txids,
+    unspent,
 };
 use super::hot::tip::Tip;
 use super::hot::tip_record::read_tip;
@@ -102,24 +105,6 @@ pub enum WantedTransaction {
     Newest(Txid),
     /// The one at this position.
     At(TxNum),
-}
-
-/// The input that spends an output.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SpendingInput {
-    /// The spending transaction.
-    pub txnum: TxNum,
-    /// The number of its input.
-    pub vin: u32,
-}
-
-/// The block of the active chain that contains a transaction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Occurrence {
-    /// The height of its block.
-    pub height: Height,
-    /// Its index in that block.
-    pub index: u32,
 }
 
 impl Snapshot {
@@ -422,22 +407,6 @@ impl Snapshot {
         let Some(vout) = Position::new(vout) else { return Ok(None) };
         let live = self.spends.get(&spends::tx_point(txnum, vout))?.map(|row| SpendingInput::of_row(row.value()));
         if live.is_some() { Ok(live) } else { self.generations.spender(txnum, vout.to_u32()) }
-    }
-}
-
-/// A table that files of an earlier version lack.
-pub(super) fn if_exists<T>(table: Result<T, TableError>) -> Result<Option<T>, IndexError> {
-    match table {
-        Err(TableError::TableDoesNotExist(_)) => Ok(None),
-        table => Ok(Some(table?)),
-    }
-}
-
-impl SpendingInput {
-    /// The value of a live row.
-    pub(super) fn of_row(input: &spends::TxPoint) -> Self {
-        let (txnum, vin) = spends::split_tx_point(input);
-        Self { txnum, vin: vin.to_u32() }
     }
 }
 

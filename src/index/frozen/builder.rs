@@ -14,8 +14,8 @@ use redb::{
 
 use super::super::codec::{Decoder, Encoder};
 use super::super::error::IndexError;
+use super::super::files::{file, flush_name, remove_if_exists};
 use super::super::hot::tables::meta;
-use super::super::open::{file, flush_name};
 use super::super::sorter::Sorter;
 use super::tables::{create_all, truncate_all};
 use crate::chain::wide;
@@ -372,42 +372,6 @@ fn unnamed(path: &Path) -> PathBuf {
 pub(in crate::index) fn remove_resumable(path: &Path) -> Result<(), IndexError> {
     remove_if_exists(path)?;
     remove_if_exists(&unnamed(path))
-}
-
-/// Removes a file if there is one.
-///
-/// Errors: [`IndexError::File`].
-pub(in crate::index) fn remove_if_exists(path: &Path) -> Result<(), IndexError> {
-    match std::fs::remove_file(path) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
-        removed => removed.map_err(file("remove", path)),
-    }
-}
-
-/// The bytes of a file, or of all files in a directory and below it; 0 if it is not there.
-///
-/// Errors: [`IndexError::File`].
-pub(in crate::index) fn bytes_below(path: &Path) -> Result<u64, IndexError> {
-    let found = match std::fs::symlink_metadata(path) {
-        // another thread may have removed it meanwhile
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(0),
-        found => found.map_err(file("find", path))?,
-    };
-    if !found.is_dir() {
-        return Ok(found.len());
-    }
-    let entries = std::fs::read_dir(path).map_err(file("read", path))?;
-    entries.map(|entry| bytes_below(&entry.map_err(file("read", path))?.path())).sum()
-}
-
-/// Removes a directory with all that is in it, if there is one.
-///
-/// Errors: [`IndexError::File`].
-pub(in crate::index) fn remove_directory_if_exists(path: &Path) -> Result<(), IndexError> {
-    match std::fs::remove_dir_all(path) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
-        removed => removed.map_err(file("remove", path)),
-    }
 }
 
 fn encode_counts(counts: &BTreeMap<String, Count>) -> Vec<u8> {

@@ -18,13 +18,13 @@ use bitcoin::{BlockHash, merkle_tree};
 use redb::TableDefinition;
 
 use super::super::error::IndexError;
+use super::super::files::{bytes_below, file, flush_directory, remove_directory_if_exists, remove_if_exists};
 use super::super::hot::tip::Tip;
 use super::super::keys::TxNum;
-use super::super::open::{file, flush_directory};
 use super::super::optional::{OptionalTable, RowContext};
 use super::super::raw::RawSources;
 use super::super::witnesses::commits_to_witnesses;
-use super::builder::{GenerationBuilder, bytes_below, remove_directory_if_exists, remove_if_exists};
+use super::builder::GenerationBuilder;
 use super::derived::{DerivedFile, DerivedName};
 use super::facts::{GenerationRange, facts};
 use super::generation::Generation;

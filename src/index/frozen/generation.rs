@@ -14,14 +14,14 @@ use tracing::warn;
 
 use super::super::error::IndexError;
 use super::super::hot::tables::block_hashes::{self, BlockPlace};
-use super::super::hot::tables::block_starts::{self, BlockStart};
+use super::super::hot::tables::block_starts::{self, BlockStart, Occurrence};
 use super::super::hot::tables::blocks::BlockRow;
 use super::super::hot::tables::history::HistoryRow;
+use super::super::hot::tables::spends::SpendingInput;
 use super::super::hot::tables::unspent::{self, UnspentKey, UnspentRow};
 use super::super::hot::tables::{overwritten, p2pk, payouts, spends as live_spends};
 use super::super::keys::{OutputPosition, Position, Salt, ScriptKey, TxNum};
 use super::super::partial::PartialFile;
-use super::super::snapshot::{Occurrence, SpendingInput};
 use super::super::table_rows::TableRows;
 use super::builder::Count;
 use super::facts::{FileFacts, GenerationRange};

@@ -13,16 +13,15 @@ use bitcoin::{BlockHash, Wtxid};
 
 use super::super::error::IndexError;
 use super::super::hot::tables::block_hashes::BlockPlace;
-use super::super::hot::tables::block_starts::BlockStart;
+use super::super::hot::tables::block_starts::{BlockStart, Occurrence};
 use super::super::hot::tables::blocks::BlockRow;
 use super::super::hot::tables::history::HistoryRow;
-use super::super::hot::tables::spends::{TxPoint, split_tx_point};
+use super::super::hot::tables::spends::{SpendingInput, TxPoint, split_tx_point};
 use super::super::hot::tables::unspent::{FoundOutput, UnspentKey};
 use super::super::hot::tip::Tip;
 use super::super::keys::{OutputPosition, ScriptKey, TxNum};
 use super::super::optional::OptionalTable;
 use super::super::raw::RawSources;
-use super::super::snapshot::{Occurrence, SpendingInput};
 use super::super::table_rows::TableRows;
 use super::derived::{DerivedFile, DerivedName};
 use super::generation::Generation;

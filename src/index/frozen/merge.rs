@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use super::super::error::IndexError;
+use super::super::files::{remove_directory_if_exists, remove_if_exists};
 use super::super::hot::tables::block_hashes::BlockPlace;
 use super::super::hot::tables::history::split_key as split_history_key;
 use super::super::hot::tables::{
@@ -19,7 +20,7 @@ use super::super::hot::tables::{
 use super::super::keys::{Position, TxNum};
 use super::super::optional::{OptionalTable, RowContext};
 use super::super::sorter::Sorter;
-use super::builder::{GenerationBuilder, remove_directory_if_exists, remove_if_exists, sorted_rows};
+use super::builder::{GenerationBuilder, sorted_rows};
 use super::derive::{BuildProgress, DueTable, with_block};
 use super::derived::DerivedName;
 use super::facts::{GenerationRange, generation_facts};

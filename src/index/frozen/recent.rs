@@ -61,8 +61,8 @@ mod tests {
     use bitcoin::hashes::Hash;
     use bitcoin::{TxIn, TxOut};
 
+    use super::super::super::hot::tables::block_starts::Occurrence;
     use super::super::super::keys::TxNum;
-    use super::super::super::snapshot::Occurrence;
     use super::*;
     use crate::chain::TransactionParts;
 

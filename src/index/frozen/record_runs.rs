@@ -7,9 +7,8 @@ use std::io::{BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
 use super::super::error::IndexError;
+use super::super::files::{file, flush_directory, remove_if_exists};
 use super::super::keys::TxNum;
-use super::super::open::{file, flush_directory};
-use super::builder::remove_if_exists;
 
 /// Bytes of a run that are read at once.
 const READ: usize = 1 << 16;

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::builder::remove_if_exists;
+use super::super::files::remove_if_exists;
 
 /// A file that is removed when this is dropped after it was retired.
 pub(super) struct RetirableFile {

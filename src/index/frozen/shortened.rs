@@ -5,11 +5,11 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::super::error::IndexError;
+use super::super::hot::tables::block_starts::Occurrence;
 use super::super::hot::tables::spends::{TxPoint, split_tx_point};
 use super::super::hot::tables::unspent::{self, UnspentKeyBytes, UnspentRow, UnspentValue};
 use super::super::keys::{Salt, TxNum};
 use super::super::raw::RawSources;
-use super::super::snapshot::Occurrence;
 use super::super::sorter::Sorter;
 use super::builder::sorted_rows;
 use super::derive::with_block;

@@ -3,8 +3,7 @@
 use std::iter::Peekable;
 
 use super::super::error::IndexError;
-use super::super::hot::tables::spends::{TxPoint, split_tx_point};
-use super::super::snapshot::SpendingInput;
+use super::super::hot::tables::spends::{SpendingInput, TxPoint, split_tx_point};
 
 /// Rows of a table, each an output and the input that spends it, in the order of the outputs.
 pub(super) struct Spenders<I: Iterator> {

@@ -7,9 +7,10 @@ use bitcoin::Txid;
 
 use super::super::codec::small;
 use super::super::error::IndexError;
+use super::super::hot::tables::block_starts::Occurrence;
 use super::super::hot::tip::Tip;
 use super::super::keys::TxNum;
-use super::super::snapshot::{Occurrence, StoredTransaction, parts_of};
+use super::super::snapshot::{StoredTransaction, parts_of};
 use super::generations::Generations;
 use super::recent::TransactionCopy;
 use crate::chain::TransactionParts;

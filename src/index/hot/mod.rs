@@ -2,6 +2,7 @@
 
 pub(in crate::index) mod announced;
 pub(in crate::index) mod apply;
+pub(in crate::index) mod block_files;
 pub(in crate::index) mod block_filters;
 pub(in crate::index) mod effects;
 pub(in crate::index) mod flush;

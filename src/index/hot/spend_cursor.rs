@@ -2,8 +2,9 @@
 
 use super::super::error::IndexError;
 use super::super::frozen::KeptRow;
+use super::super::hot::tables::spends::SpendingInput;
 use super::super::keys::{Position, TxNum};
-use super::super::snapshot::{Snapshot, SpendingInput};
+use super::super::snapshot::Snapshot;
 use super::tables::spends::{TxPoint, tx_point};
 
 /// What was read of one snapshot around the output that was asked for last.

@@ -3,8 +3,9 @@
 use bitcoin::Txid;
 
 use super::super::error::IndexError;
+use super::super::hot::tables::block_starts::Occurrence;
 use super::super::keys::TxNum;
-use super::super::snapshot::{Occurrence, Snapshot, StoredTransaction, parts_of};
+use super::super::snapshot::{Snapshot, StoredTransaction, parts_of};
 use super::tables::block_starts::BlockStart;
 use super::tables::transactions::TransactionRow;
 use super::tables::txids;

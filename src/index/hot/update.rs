@@ -50,8 +50,17 @@ pub struct Update<'i> {
     pub(in crate::index) raw_changes: RawChanges,
 }
 
+impl Index {
+    /// Begins a set of changes. There is one writer, so it borrows the index until it is committed or dropped.
+    ///
+    /// Errors: storage errors; a previous flush failed.
+    pub fn update(&mut self) -> Result<Update<'_>, IndexError> {
+        Update::begin(self)
+    }
+}
+
 impl<'i> Update<'i> {
-    pub(in crate::index) fn begin(index: &'i mut Index) -> Result<Self, IndexError> {
+    fn begin(index: &'i mut Index) -> Result<Self, IndexError> {
         index.flushing.finish()?;
         let mut transaction = index.database.begin_write()?;
         // the repair after a crash then reads the records of the last commit instead of the whole file

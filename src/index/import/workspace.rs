@@ -13,10 +13,10 @@ use bitcoin::BlockHash;
 
 use super::super::codec::Encoder;
 use super::super::error::IndexError;
+use super::super::files::file;
 use super::super::frozen::builder::{self, Count, GenerationBuilder};
 use super::super::frozen::tables::txids::TxidPacker;
 use super::super::keys::TxNum;
-use super::super::open::file;
 use super::checkpoint::{Checkpoint, ImportPlan, ImportStage, READING};
 use super::fresh_start::FreshStart;
 use super::run_kinds::{RunKind, remove_files};

@@ -9,7 +9,7 @@ use redb::ReadableDatabase;
 use tracing::warn;
 
 use super::super::error::IndexError;
-use super::super::frozen::builder::remove_if_exists;
+use super::super::files::{file, remove_if_exists};
 use super::super::frozen::{DerivedFile, DerivedName, DueTable, InForce};
 use super::super::hot::block_filters;
 use super::super::hot::sweep::SweepCursor;
@@ -17,7 +17,7 @@ use super::super::hot::tables::meta;
 use super::super::hot::tip_record::{read_derived, write_generations};
 use super::super::hot::update::Update;
 use super::super::keys::TxNum;
-use super::super::open::{Index, cache_of_generation, deriving_directory, file, generations_directory};
+use super::super::open::{Index, cache_of_generation, deriving_directory, generations_directory};
 use super::live::{drop_rows, fill};
 use super::state::write_state;
 use super::{OptionalTable, OptionalTables, RowContext, TableState, read_state};

@@ -2,14 +2,13 @@
 
 use std::fmt;
 
-use bitcoin::Network;
-
 use super::super::frozen::TableVersions;
 use super::super::frozen::tables::address_prefixes as packed_address_prefixes;
 use super::super::frozen::tables::op_returns as packed_op_returns;
 use super::super::frozen::tables::wtxids as packed_wtxids;
 use super::super::hot::tables::{address_prefixes, op_returns, wtxids};
-use super::super::keys::{Salt, TxNum};
+use super::super::keys::TxNum;
+use super::RowContext;
 use crate::chain::raw::RawTransaction;
 
 /// An optional table.
@@ -35,13 +34,6 @@ pub struct OptionalTables {
     pub op_returns: bool,
     /// Filter headers of blocks, whose table is none of [`OptionalTable`]: its rows build on each other.
     pub block_filters: bool,
-}
-
-/// What the rows of a transaction depend on beside its bytes.
-#[derive(Clone, Copy, Debug)]
-pub(in crate::index) struct RowContext {
-    pub(in crate::index) salt: Salt,
-    pub(in crate::index) network: Network,
 }
 
 impl OptionalTables {

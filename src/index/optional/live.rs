@@ -1,8 +1,6 @@
 //! The live rows of the optional tables: written with each block, added for the blocks before, and read by snapshots.
 
-use std::sync::Arc;
-
-use redb::{ReadOnlyTable, ReadTransaction, ReadableTable, ReadableTableMetadata, Table, TableHandle};
+use redb::{ReadableTable, ReadableTableMetadata, Table};
 
 use super::super::error::IndexError;
 use super::super::frozen::{Generations, InForce};
@@ -10,10 +8,8 @@ use super::super::hot::live_tables::Tables;
 use super::super::hot::resolve::{BlockRun, parse};
 use super::super::hot::tables::blocks::next_txnum;
 use super::super::hot::tables::transactions::TransactionRow;
-use super::super::hot::tables::{address_prefixes, meta, op_returns, wtxids};
 use super::super::keys::TxNum;
-use super::super::snapshot::{Snapshot, if_exists};
-use super::super::table_rows::TableRows;
+use super::super::snapshot::Snapshot;
 use super::state::write_state;
 use super::{OptionalTable, RowContext, TableState, read_state};
 
@@ -61,43 +57,6 @@ impl Tables<'_> {
             OptionalTable::AddressPrefixes => &mut self.address_prefixes,
             OptionalTable::OpReturns => &mut self.op_returns,
         }
-    }
-}
-
-/// What a snapshot reads of the live optional tables. A table is `None` if the file is of a version without it.
-pub(in crate::index) struct OptionalReads {
-    pub(in crate::index) wtxids: Option<ReadOnlyTable<&'static [u8; 10], ()>>,
-    pub(in crate::index) address_prefixes: Option<Arc<ReadOnlyTable<&'static [u8; 26], ()>>>,
-    pub(in crate::index) op_returns: Option<ReadOnlyTable<&'static [u8; 15], ()>>,
-    states: [TableState; OptionalTable::ALL.len()],
-}
-
-impl OptionalReads {
-    pub(in crate::index) fn open(transaction: &ReadTransaction) -> Result<Self, IndexError> {
-        let meta = transaction.open_table(meta::TABLE)?;
-        let mut states = [TableState::Off; OptionalTable::ALL.len()];
-        for table in OptionalTable::ALL {
-            states[table.place()] = read_state(&meta, table)?;
-        }
-        Ok(Self {
-            wtxids: if_exists(transaction.open_table(wtxids::TABLE))?,
-            address_prefixes: if_exists(transaction.open_table(address_prefixes::TABLE))?.map(Arc::new),
-            op_returns: if_exists(transaction.open_table(op_returns::TABLE))?,
-            states,
-        })
-    }
-
-    pub(in crate::index) fn state(&self, table: OptionalTable) -> TableState {
-        self.states[table.place()]
-    }
-
-    /// The rows of each table.
-    pub(in crate::index) fn table_rows(&self) -> Result<Vec<TableRows>, IndexError> {
-        Ok(vec![
-            TableRows::of(wtxids::TABLE.name(), self.wtxids.as_ref())?,
-            TableRows::of(address_prefixes::TABLE.name(), self.address_prefixes.as_deref())?,
-            TableRows::of(op_returns::TABLE.name(), self.op_returns.as_ref())?,
-        ])
     }
 }
 

@@ -18,11 +18,15 @@ mod background;
 mod list;
 mod live;
 pub(in crate::index) mod op_returns;
+mod reads;
+mod row_context;
 mod state;
 pub(in crate::index) mod wtxids;
 
 pub use background::NamedTable;
+pub(super) use list::txnum_of;
 pub use list::{OptionalTable, OptionalTables};
-pub(super) use list::{RowContext, txnum_of};
-pub(super) use live::{OptionalReads, connect_optional, disconnect_optional, skip_optional};
+pub(super) use live::{connect_optional, disconnect_optional, skip_optional};
+pub(super) use reads::OptionalReads;
+pub(super) use row_context::RowContext;
 pub(super) use state::{TableState, read_state};

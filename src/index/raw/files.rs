@@ -21,10 +21,9 @@ use parking_lot::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use super::super::codec::small;
 use super::super::error::IndexError;
-use super::super::frozen::builder::remove_if_exists;
+use super::super::files::{file, flush_name, remove_if_exists};
 use super::super::hot::tables::block_files::BlockFileRow;
 use super::super::hot::tip::Tip;
-use super::super::open::{file, flush_name};
 use super::frames::{FRAME, frame, frame_at};
 use crate::chain::Height;
 use crate::chain::raw::HEADER_SIZE;

@@ -13,6 +13,7 @@
 //! Every reader checks what it gets: a transaction against its txid, a block against its hash, its merkle root and its
 //! witness commitment.
 
+mod changes;
 mod files;
 mod frames;
 mod moves;
@@ -23,11 +24,12 @@ mod tests;
 
 use std::error::Error;
 
+pub(super) use changes::RawChanges;
 pub use files::RawFiles;
 pub use moves::RawProgress;
 pub(super) use sources::RawSources;
 pub use storage::RawStorage;
-pub(super) use storage::{RawChanges, read_raw_storage};
+pub(super) use storage::read_raw_storage;
 
 use super::hot::tip::Tip;
 

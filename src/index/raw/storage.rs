@@ -7,7 +7,6 @@ use redb::{ReadTransaction, ReadableDatabase, ReadableTable, TableError};
 use super::super::disk_space::free;
 use super::super::error::IndexError;
 use super::super::frozen::Generations;
-use super::super::hot::live_tables::Tables;
 use super::super::hot::tables::block_files::BlockFileRow;
 use super::super::hot::tables::{meta, raw_blocks};
 use super::super::hot::tip::Tip;
@@ -41,23 +40,6 @@ impl RawStorage {
 impl fmt::Display for RawStorage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
-    }
-}
-
-/// What an update changes in the rows of `raw_blocks`; the raw files follow when it is committed.
-#[derive(Default)]
-pub(in crate::index) struct RawChanges {
-    named: Vec<(Height, BlockFileRow)>,
-    forgotten: Vec<Height>,
-}
-
-impl RawChanges {
-    /// They are committed.
-    pub(in crate::index) fn apply(self, files: &RawFiles) {
-        if !self.named.is_empty() {
-            files.name(&self.named);
-        }
-        files.forget(&self.forgotten);
     }
 }
 
@@ -239,17 +221,6 @@ impl Update<'_> {
             Ok(())
         })?;
         self.raw_changes.named.extend(rows);
-        Ok(())
-    }
-}
-
-impl RawChanges {
-    /// Deletes the row of a block that is disconnected.
-    ///
-    /// Errors: storage errors.
-    pub(in crate::index) fn forget(&mut self, tables: &mut Tables<'_>, height: Height) -> Result<(), IndexError> {
-        tables.raw_blocks.remove(&height.to_u32().to_be_bytes())?;
-        self.forgotten.push(height);
         Ok(())
     }
 }

@@ -10,9 +10,8 @@ use redb::TableDefinition;
 
 use super::super::super::codec::{Decoder, put_varint, varint_size};
 use super::super::super::error::IndexError;
-use super::super::super::hot::tables::spends::{TxPoint, split_tx_point, tx_point};
+use super::super::super::hot::tables::spends::{SpendingInput, TxPoint, split_tx_point, tx_point};
 use super::super::super::keys::{Position, TxNum};
-use super::super::super::snapshot::SpendingInput;
 use super::super::page::{PackedRow, value_bytes};
 use super::super::table::StoredTable;
 use super::super::versions::TableVersions;

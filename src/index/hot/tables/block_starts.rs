@@ -37,6 +37,15 @@ impl BlockStart {
     }
 }
 
+/// The block of the active chain that contains a transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Occurrence {
+    /// The height of its block.
+    pub height: Height,
+    /// Its index in that block.
+    pub index: u32,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

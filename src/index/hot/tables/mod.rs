@@ -27,6 +27,9 @@ pub(in crate::index) mod txids;
 pub(in crate::index) mod unspent;
 pub(in crate::index) mod wtxids;
 
+use redb::TableError;
+
+use super::super::error::IndexError;
 use super::super::keys::{Position, ScriptKey, TxNum};
 
 /// Concatenates two fields of `A` and `B` bytes.
@@ -65,4 +68,12 @@ pub(in crate::index) fn script_key_and_txnum(script: ScriptKey, txnum: TxNum) ->
 pub(in crate::index) fn split_script_key_and_txnum(key: &[u8; 14]) -> (ScriptKey, TxNum) {
     let (script, txnum) = split(key);
     (ScriptKey(script), TxNum::from_key(txnum))
+}
+
+/// A table that files of an earlier version lack.
+pub(in crate::index) fn if_exists<T>(table: Result<T, TableError>) -> Result<Option<T>, IndexError> {
+    match table {
+        Err(TableError::TableDoesNotExist(_)) => Ok(None),
+        table => Ok(Some(table?)),
+    }
 }

@@ -3,10 +3,10 @@
 //! These rows belong to the node's files and not to the chain: nothing is derived from them, and a row that is wrong or
 //! missing makes a read slower.
 
-use super::error::IndexError;
-use super::hot::tables::block_files::BlockFileRow;
-use super::hot::update::Update;
-use super::snapshot::Snapshot;
+use super::super::error::IndexError;
+use super::super::snapshot::Snapshot;
+use super::tables::block_files::BlockFileRow;
+use super::update::Update;
 use crate::chain::Height;
 
 impl Update<'_> {
