@@ -15,7 +15,7 @@ use super::files::{file, flush_directory, flush_name};
 use super::frozen::{Generation, GenerationRange, Generations, InForce};
 use super::hot::apply::forget_stale;
 use super::hot::live_tables::Tables;
-use super::hot::sweep::SweepCursor;
+use super::hot::sweep_cursor::SweepCursor;
 use super::hot::tables::block_hashes::{BlockPlace, ChainMembership};
 use super::hot::tables::stale_blocks::{self, StaleBlock};
 use super::hot::tables::{meta, unspent};

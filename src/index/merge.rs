@@ -10,7 +10,7 @@ use super::adopt::new_name;
 use super::error::IndexError;
 use super::files::{file, flush_directory};
 use super::frozen::{DerivedFile, DerivedName, DueMerge, Generation, GenerationRange, InForce};
-use super::hot::sweep::SweepCursor;
+use super::hot::sweep_cursor::SweepCursor;
 use super::hot::tables::meta;
 use super::hot::tip_record::write_generations;
 use super::open::{Index, cache_of_generation, deriving_directory, generations_directory};

@@ -17,7 +17,7 @@ use super::adopt::file_name;
 use super::error::IndexError;
 use super::files::{file, flush_directory};
 use super::frozen::{Generation, Generations, InForce};
-use super::hot::sweep::SweepCursor;
+use super::hot::sweep_cursor::SweepCursor;
 use super::hot::tip::Tip;
 use super::keys::TxNum;
 use super::open::{Index, cache_of_generation, generations_directory};

@@ -13,64 +13,21 @@
 //! (`announced.rs`). Of the observations of the mempool a crash loses the last second or two.
 
 use std::sync::Arc;
-use std::sync::mpsc::{self, RecvTimeoutError, Sender};
-use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
 
 use redb::Database;
 
 use super::super::error::IndexError;
 use super::super::open::Index;
+use super::flush_state::{FlushEnd, FlushThread};
 use super::update::Update;
 
 /// The pause between a commit and its flush, in which subscribers of the change have the machine to themselves.
 const DELAY: Duration = Duration::from_millis(500);
 /// The age of the oldest commit that is not durable up to which its flush waits for an update that follows soon.
 const LONGEST_DELAY: Duration = Duration::from_secs(2);
-
-/// Which commits are durable.
-#[derive(Default)]
-pub(in crate::index) struct FlushState {
-    /// The time of the oldest commit that is not durable.
-    non_durable_since: Option<Instant>,
-    /// The thread that flushes them.
-    thread: Option<FlushThread>,
-}
-
-/// A thread that flushes after a delay, unless `cancel` is dropped before.
-struct FlushThread {
-    cancel: Sender<()>,
-    thread: JoinHandle<Result<FlushEnd, IndexError>>,
-}
-
-/// How the thread ended.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum FlushEnd {
-    Flushed,
-    Cancelled,
-}
-
-impl FlushState {
-    /// Records a commit that is not durable.
-    pub(in crate::index) fn mark_non_durable(&mut self) {
-        self.non_durable_since.get_or_insert_with(Instant::now);
-    }
-
-    /// Records that all commits are durable.
-    pub(in crate::index) fn mark_durable(&mut self) {
-        self.non_durable_since = None;
-    }
-
-    /// Cancels the flush if it has not begun, or else waits for it.
-    pub(in crate::index) fn finish(&mut self) -> Result<(), IndexError> {
-        let Some(FlushThread { cancel, thread }) = self.thread.take() else { return Ok(()) };
-        drop(cancel);
-        if thread.join().unwrap_or(Err(IndexError::FlushPanicked))? == FlushEnd::Flushed {
-            self.mark_durable();
-        }
-        Ok(())
-    }
-}
 
 impl Index {
     /// Makes all commits durable after a short delay, on a thread of its own. An update that begins before the flush

@@ -11,15 +11,9 @@ use super::super::keys::TxNum;
 use super::super::open::Index;
 use super::super::optional::{OptionalTable, txnum_of};
 use super::live_tables::Tables;
+use super::sweep_cursor::SweepCursor;
 use super::tables::block_hashes::{BlockPlace, ChainMembership};
 use super::tables::{history, meta, payouts, spends, txids, unspent};
-
-/// Where the next step goes on: a table and a key in it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(in crate::index) struct SweepCursor {
-    table: usize,
-    key: Vec<u8>,
-}
 
 impl Index {
     /// Deletes shadowed rows in one commit that is not durable, for which it looks at so many rows. Returns whether any may

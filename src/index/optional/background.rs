@@ -12,7 +12,7 @@ use super::super::error::IndexError;
 use super::super::files::{file, remove_if_exists};
 use super::super::frozen::{DerivedFile, DerivedName, DueTable, InForce};
 use super::super::hot::block_filters;
-use super::super::hot::sweep::SweepCursor;
+use super::super::hot::sweep_cursor::SweepCursor;
 use super::super::hot::tables::meta;
 use super::super::hot::tip_record::{read_derived, write_generations};
 use super::super::hot::update::Update;
