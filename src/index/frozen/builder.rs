@@ -17,7 +17,7 @@ use super::super::error::IndexError;
 use super::super::files::{file, flush_name, remove_if_exists};
 use super::super::hot::tables::meta;
 use super::super::sorter::Sorter;
-use super::tables::{create_all, truncate_all};
+use super::tables::all::{create_all, truncate_all};
 use crate::chain::wide;
 
 /// Rows that are appended at once.

@@ -15,7 +15,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use bitcoin::block::Header;
 use bitcoin::consensus::deserialize;
 use bitcoin::{BlockHash, merkle_tree};
-use redb::TableDefinition;
 
 use super::super::error::IndexError;
 use super::super::files::{bytes_below, file, flush_directory, remove_directory_if_exists, remove_if_exists};
@@ -28,10 +27,11 @@ use super::builder::GenerationBuilder;
 use super::derived::{DerivedFile, DerivedName};
 use super::facts::{GenerationRange, facts};
 use super::generation::Generation;
-use super::generations::{Generations, InForce};
-use super::page::PackedRow;
+use super::generations::Generations;
+use super::in_force::InForce;
 use super::record_runs::{MergedRuns, RecordRun};
 use super::tables::address_prefixes::AddressPrefixesForm;
+use super::tables::derived_form::DerivedForm;
 use super::tables::op_returns::OpReturnsForm;
 use super::tables::txid_prefixes::CutBits;
 use super::tables::wtxids::WtxidsForm;
@@ -42,21 +42,6 @@ use crate::chain::raw::{RawBlock, RawTransaction};
 const ROWS: usize = 256;
 /// Bytes of the records of a run in memory, 40 MiB: mainnet has a few hundred runs.
 const RUN_BYTES: usize = 40 << 20;
-
-/// How a table of a generation is made: from records of `RECORD` bytes, which are sorted, to rows with keys of `KEY` bytes.
-pub(super) trait DerivedForm<const RECORD: usize, const KEY: usize> {
-    /// The packed table.
-    const TABLE: TableDefinition<'static, &'static [u8; KEY], &'static [u8]>;
-
-    /// Visits the records of a transaction.
-    fn each_record(&self, txnum: TxNum, transaction: &RawTransaction<'_>, visit: &mut dyn FnMut([u8; RECORD]));
-
-    /// Adds the next record. Returns a row that is full.
-    fn push(&mut self, record: &[u8; RECORD]) -> Option<PackedRow<KEY>>;
-
-    /// The last row.
-    fn finish(self) -> Option<PackedRow<KEY>>;
-}
 
 /// A table that a generation lacks, or has in an older version.
 pub struct DueTable {

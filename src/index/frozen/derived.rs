@@ -14,7 +14,6 @@ use super::super::optional::OptionalTable;
 use super::super::table_rows::TableRows;
 use super::builder::Count;
 use super::facts::{FileFacts, GenerationRange};
-use super::generations::InForce;
 use super::retirable::RetirableFile;
 use super::table::{FrozenTable, PackedFile};
 use super::tables::txid_prefixes::{self, CutBits};
@@ -131,7 +130,7 @@ pub(in crate::index) struct DerivedFile {
     packed: PackedTable,
     pub(in crate::index) name: DerivedName,
     table: OptionalTable,
-    range: GenerationRange,
+    pub(super) range: GenerationRange,
     cut_bits: CutBits,
     counts: Vec<(String, Count)>,
     salt: Salt,
@@ -173,13 +172,6 @@ impl DerivedFile {
         let file = RetirableFile::new(&path);
         let (packed, name) = (PackedTable::open(table, &opened)?, name.clone());
         Ok(Self { packed, name, table, range, cut_bits, counts, salt, file })
-    }
-
-    /// Whether it has all transactions of a generation up to its end.
-    pub(in crate::index) fn is_of(&self, in_force: &InForce) -> Result<bool, IndexError> {
-        let (own, generation) = (self.range, &in_force.generation);
-        let has_last = generation.block_hash(own.last.height)? == Some(own.last.hash);
-        Ok(has_last && own.txnums.0 == generation.range().txnums.0 && in_force.end <= own.txnums.1)
     }
 
     /// Whether it has the transactions whose wtxid is their txid.

@@ -15,7 +15,7 @@ use super::super::hot::tip::Tip;
 use super::super::keys::{Salt, TxNum};
 use super::builder::Count;
 use super::table::PackedFile;
-use super::tables;
+use super::tables::all;
 use super::tables::txid_prefixes::CutBits;
 use super::versions::{TableVersions, unknown_table};
 use crate::chain::{Height, network};
@@ -83,8 +83,8 @@ pub(in crate::index) fn generation_facts(
     salt: Salt,
     counts: &BTreeMap<String, Count>,
 ) -> Vec<(String, Vec<u8>)> {
-    let has_filters = counts.contains_key(tables::FILTERS.name);
-    let tables = tables::VERSIONS.iter().chain(has_filters.then_some(&tables::FILTERS));
+    let has_filters = counts.contains_key(all::FILTERS.name);
+    let tables = all::VERSIONS.iter().chain(has_filters.then_some(&all::FILTERS));
     let versions = tables.map(|table| (table.name, table.newest()));
     facts(range, (network, salt), range.cut_bits(), versions, counts)
 }
@@ -129,7 +129,7 @@ impl PackedFormat {
     /// The format that this program writes.
     #[must_use]
     pub fn newest() -> Self {
-        let tables = tables::VERSIONS.iter().map(|table| (table.name.to_owned(), table.newest())).collect();
+        let tables = all::VERSIONS.iter().map(|table| (table.name.to_owned(), table.newest())).collect();
         Self { file: FORMAT_VERSION, tables }
     }
 
@@ -141,7 +141,7 @@ impl PackedFormat {
             let (path, found) = (name.to_path_buf(), self.file);
             return Err(IndexError::WrongVersion { path, found, expected: FORMAT_VERSION });
         }
-        check_versions(&self.tables, name, &tables::VERSIONS, &[tables::FILTERS])
+        check_versions(&self.tables, name, &all::VERSIONS, &[all::FILTERS])
     }
 }
 

@@ -1,6 +1,6 @@
 //! Reads of one generation: the packed rows of a range of blocks. Its file never changes.
 
-mod scan;
+pub(super) mod scan;
 
 use std::iter::Flatten;
 use std::ops::Range;
@@ -25,17 +25,14 @@ use super::super::partial::PartialFile;
 use super::super::table_rows::TableRows;
 use super::builder::Count;
 use super::facts::{FileFacts, GenerationRange};
-use super::largest_blocks::LargestBlocks;
 use super::retirable::RetirableFile;
 use super::table::{FrozenTable, PackedFile};
 use super::tables::filters::{FilterKey, Filtered, Filters};
 use super::tables::positions::BlockOffset;
 use super::tables::spends::{KeptRow, OutputState};
 use super::tables::txid_prefixes::CutBits;
-use super::tables::{self, blocks, filters, history, late_spends, positions, spends, txid_prefixes, txids};
+use super::tables::{all, blocks, filters, history, late_spends, positions, spends, txid_prefixes, txids};
 use crate::chain::Height;
-
-pub(in crate::index) use scan::PackedEntries;
 
 /// One eighth of its memory is for transactions that were read lately.
 const RECENT_SHARE: usize = 8;
@@ -48,7 +45,8 @@ pub struct Generation {
     filter_rows: Option<FrozenTable<&'static [u8; 9], &'static [u8]>>,
     /// The part of its memory that is for transactions that were read lately, in bytes.
     pub(super) recent_bytes: usize,
-    pub(super) largest_blocks: LargestBlocks,
+    /// The most transactions that a block has, for each group of consecutive blocks (`largest_blocks.rs`).
+    pub(super) largest_blocks: OnceLock<Vec<u32>>,
     range: GenerationRange,
     salt: Salt,
     cut_bits: CutBits,
@@ -116,14 +114,14 @@ impl Generation {
         salt: Salt,
         cache_bytes: usize,
     ) -> Result<Self, IndexError> {
-        facts.check_versions(path, &tables::VERSIONS, &[tables::FILTERS])?;
+        facts.check_versions(path, &all::VERSIONS, &[all::FILTERS])?;
         let FileFacts { range, cut_bits, counts, .. } = facts;
         let has_filters = counts.iter().any(|(table, _)| table == filters::NAME);
         Ok(Self {
             filters: OnceLock::new(),
             filter_rows: has_filters.then(|| opened.table(filters::TABLE)).transpose()?,
             recent_bytes: cache_bytes / RECENT_SHARE,
-            largest_blocks: LargestBlocks::default(),
+            largest_blocks: OnceLock::new(),
             range,
             salt,
             cut_bits,

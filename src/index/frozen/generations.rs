@@ -24,73 +24,12 @@ use super::super::optional::OptionalTable;
 use super::super::raw::RawSources;
 use super::super::table_rows::TableRows;
 use super::derived::{DerivedFile, DerivedName};
-use super::generation::Generation;
+use super::in_force::{InForce, is_removed};
 use super::in_force_record::InForceRecord;
 use super::parallel::Readers;
 use super::recent::RecentTransactions;
 use super::tables::spends::KeptRow;
 use crate::chain::Height;
-
-/// A generation up to its end.
-#[derive(Clone)]
-pub(in crate::index) struct InForce {
-    pub(in crate::index) generation: Arc<Generation>,
-    /// Its file, in the directory of generations.
-    pub(in crate::index) name: String,
-    /// Its highest block that counts.
-    pub(in crate::index) last: Tip,
-    /// The number after its last transaction that counts.
-    pub(in crate::index) end: TxNum,
-    /// Its optional tables, which count up to the same end.
-    pub(in crate::index) derived: BTreeMap<OptionalTable, Arc<DerivedFile>>,
-}
-
-impl InForce {
-    pub(super) fn has(&self, txnum: TxNum) -> bool {
-        self.generation.range().txnums.0 <= txnum && txnum < self.end
-    }
-
-    pub(in crate::index) fn first(&self) -> TxNum {
-        self.generation.range().txnums.0
-    }
-
-    /// The file of one of its optional tables.
-    pub(in crate::index) fn derived(&self, table: OptionalTable) -> Option<&Arc<DerivedFile>> {
-        self.derived.get(&table)
-    }
-
-    /// The name that the file of one of its optional tables is to have, if it does not have that file in its newest version.
-    pub(in crate::index) fn lacks(&self, table: OptionalTable) -> Option<DerivedName> {
-        let newest = DerivedName::newest(table, &self.name);
-        self.derived(table).is_none_or(|file| file.name != newest).then_some(newest)
-    }
-
-    /// Whether all its blocks count: no reorganisation has shortened it.
-    pub(in crate::index) fn is_whole(&self) -> bool {
-        self.end == self.generation.range().txnums.1
-    }
-
-    /// The input of one of its transactions that spends an output.
-    fn spender(&self, txnum: TxNum, vout: u32) -> Result<Option<SpendingInput>, IndexError> {
-        let spender = self.generation.spender(txnum, vout)?;
-        Ok(spender.filter(|spender| spender.txnum < self.end))
-    }
-
-    /// Whether one of its transactions overwrites an output (BIP30).
-    fn overwrites(&self, txnum: TxNum, vout: u32) -> Result<bool, IndexError> {
-        Ok(self.generation.overwriter(txnum, vout)?.is_some_and(|later| later < self.end))
-    }
-}
-
-/// Whether a transaction of these generations spends or overwrites an output.
-pub(super) fn is_removed(generations: &[InForce], output: UnspentKey) -> Result<bool, IndexError> {
-    for in_force in generations {
-        if in_force.spender(output.txnum, output.vout)?.is_some() || in_force.overwrites(output.txnum, output.vout)? {
-            return Ok(true);
-        }
-    }
-    Ok(false)
-}
 
 /// All of them, the oldest first. They follow each other without a gap from the genesis block on.
 #[derive(Clone, Default)]

@@ -1,18 +1,11 @@
 //! Which blocks of a generation can have many transactions, so that a list of such blocks passes over the others.
 
-use std::sync::OnceLock;
-
 use super::super::error::IndexError;
 use super::generation::Generation;
 use crate::chain::Height;
 
 /// Blocks of a group.
 const GROUP: u32 = 64;
-
-/// The most transactions that a block has, for each group of consecutive blocks of a generation: a generation never changes, so
-/// they are counted once, from the starts of all its blocks, when they are first needed.
-#[derive(Debug, Default)]
-pub(super) struct LargestBlocks(OnceLock<Vec<u32>>);
 
 impl Generation {
     /// The nearest height to `height`, itself included, upwards or downwards, whose group has a block of at least so many
@@ -40,8 +33,10 @@ impl Generation {
         Ok(Some(Height::from(height.to_u32().clamp(start, end))))
     }
 
+    /// The most transactions that a block has, for each group of consecutive blocks: a generation never changes, so they are counted
+    /// once, from the starts of all its blocks, when they are first needed.
     fn largest_blocks(&self) -> Result<&[u32], IndexError> {
-        if let Some(counted) = self.largest_blocks.0.get() {
+        if let Some(counted) = self.largest_blocks.get() {
             return Ok(counted);
         }
         let (from, end) = self.range().txnums;
@@ -64,6 +59,6 @@ impl Generation {
             }
             blocks += 1;
         }
-        Ok(self.largest_blocks.0.get_or_init(|| groups))
+        Ok(self.largest_blocks.get_or_init(|| groups))
     }
 }

@@ -3,7 +3,7 @@
 use std::iter::Peekable;
 
 use super::super::error::IndexError;
-use super::generation::PackedEntries;
+use super::generation::scan::PackedEntries;
 
 /// Merges entries, each with the place of its source among the sources. Of equal keys the first source is first.
 pub(super) struct MergedEntries<K, V> {

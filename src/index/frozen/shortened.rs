@@ -13,8 +13,8 @@ use super::super::raw::RawSources;
 use super::super::sorter::Sorter;
 use super::builder::sorted_rows;
 use super::derive::with_block;
-use super::generation::PackedEntries;
-use super::generations::InForce;
+use super::generation::scan::PackedEntries;
+use super::in_force::InForce;
 use super::tables::spends::OutputState;
 use crate::chain::Height;
 

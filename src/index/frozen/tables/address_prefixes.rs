@@ -6,9 +6,9 @@ use redb::TableDefinition;
 use super::super::super::hot::tables::address_prefixes::{AddressKey, NAME, keys_of};
 use super::super::super::keys::TxNum;
 use super::super::super::optional::RowContext;
-use super::super::derive::DerivedForm;
 use super::super::page::PackedRow;
 use super::super::versions::TableVersions;
+use super::derived_form::DerivedForm;
 use super::entries::EntryPacker;
 use crate::chain::raw::RawTransaction;
 

@@ -5,9 +5,9 @@ use redb::TableDefinition;
 
 use super::super::super::hot::tables::op_returns::{NAME, OpReturnKey, keys_of, split_key};
 use super::super::super::keys::TxNum;
-use super::super::derive::DerivedForm;
 use super::super::page::PackedRow;
 use super::super::versions::TableVersions;
+use super::derived_form::DerivedForm;
 use super::entries::EntryPacker;
 use crate::chain::raw::RawTransaction;
 

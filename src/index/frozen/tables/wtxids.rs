@@ -5,9 +5,9 @@ use redb::TableDefinition;
 
 use super::super::super::keys::TxNum;
 use super::super::super::optional::RowContext;
-use super::super::derive::DerivedForm;
 use super::super::page::PackedRow;
 use super::super::versions::TableVersions;
+use super::derived_form::DerivedForm;
 use super::txid_prefixes::{CutBits, CutHash, TxidPrefixPacker};
 use crate::chain::raw::RawTransaction;
 
