@@ -33,8 +33,8 @@ impl Generation {
         Ok(Some(Height::from(height.to_u32().clamp(start, end))))
     }
 
-    /// The most transactions that a block has, for each group of consecutive blocks: a generation never changes, so they are counted
-    /// once, from the starts of all its blocks, when they are first needed.
+    /// The most transactions that a block has, for each group of consecutive blocks: a generation never changes, so they are
+    /// counted once, from the starts of all its blocks, when they are first needed.
     fn largest_blocks(&self) -> Result<&[u32], IndexError> {
         if let Some(counted) = self.largest_blocks.get() {
             return Ok(counted);

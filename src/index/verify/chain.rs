@@ -1,7 +1,6 @@
 //! Pass 1: reads the stored chain and the spends beside each other, and computes the rows that the other tables must have.
 
-use bitcoin::hashes::{Hash, HashEngine, sha256};
-use bitcoin::hex::DisplayHex;
+use bitcoin::hashes::Hash;
 use bitcoin::{BlockHash, Script, Txid};
 
 use super::super::block::BlockOutput;
@@ -17,8 +16,10 @@ use super::super::hot::tables::{p2pk, payouts, spends, txids, unspent};
 use super::super::keys::{Position, TxNum};
 use super::link::Link;
 use super::merged::InOrder;
+use super::report::hex;
 use super::spent::{PackedState, SpendsReader};
-use super::{Work, sorting, utxo};
+use super::utxo;
+use super::work::{Work, sorting};
 use crate::chain::Height;
 use crate::chain::network::genesis_hash;
 
@@ -289,28 +290,5 @@ impl Work<'_> {
             self.payouts.push(&[&payouts::key(output.script, height)]).map_err(sorting)?;
         }
         Ok(())
-    }
-}
-
-pub(super) fn hex(bytes: &[u8]) -> String {
-    DisplayHex::to_lower_hex_string(bytes)
-}
-
-/// SHA-256 over rows as they are read.
-#[derive(Default)]
-pub(super) struct Digest {
-    engine: sha256::HashEngine,
-    pub(super) rows: u64,
-}
-
-impl Digest {
-    pub(super) fn row(&mut self, key: &[u8], value: &[u8]) {
-        self.rows += 1;
-        self.engine.input(key);
-        self.engine.input(value);
-    }
-
-    pub(super) fn finish(self) -> sha256::Hash {
-        sha256::Hash::from_engine(self.engine)
     }
 }

@@ -8,11 +8,12 @@ use super::super::error::IndexError;
 use super::super::hot::tables::history::{self, HistoryChange, HistoryRow};
 use super::super::hot::tables::{blocks, p2pk, txids};
 use super::super::sorter::{SortedRecords, Sorter};
-use super::chain::{Digest, UnspentRecord, hex};
+use super::chain::UnspentRecord;
+use super::digest::Digest;
 use super::merged::{SortedRows, first_u32, live};
 use super::recount::decode_change;
-use super::report::TableReport;
-use super::{Work, sorting};
+use super::report::{TableReport, hex};
+use super::work::{Work, sorting};
 use crate::chain::Height;
 
 /// A row: key and value as stored.

@@ -11,7 +11,7 @@ use super::super::frozen::tables::txid_prefixes::{CutBits, CutHash, NAME};
 use super::super::hot::tables::txids;
 use super::super::keys::{TxNum, TxidPrefix};
 use super::merged::{Extent, MergedRows, SortedRows, live};
-use super::{Work, sorting};
+use super::work::{Work, sorting};
 
 /// The stored cut hashes of a generation, read beside the hashes that they must be.
 pub(super) struct StoredHashes {

@@ -28,7 +28,7 @@ use super::super::keys::Salt;
 use super::super::open::{Index, IndexOptions, cache_of_generation, check, generations_directory};
 use super::super::snapshot::Snapshot;
 use super::super::unchanged::Unchanged;
-use super::VerifyProgress;
+use super::progress::VerifyProgress;
 use crate::chain::pools::Pools;
 
 /// Progress is reported each time after this many reads.

@@ -9,9 +9,9 @@ use super::super::error::IndexError;
 use super::super::hot::block_filters::filter_of;
 use super::super::hot::tables::block_filters::{self, FiltersState, NAME};
 use super::super::keys::TxNum;
-use super::Work;
 use super::merged::live;
 use super::report::TableReport;
+use super::work::Work;
 use crate::chain::Height;
 use crate::chain::compact_filter::before_genesis;
 

@@ -10,8 +10,8 @@ use super::super::hot::tables::blocks::BlockRow;
 use super::super::hot::tables::spends;
 use super::super::hot::tip::Tip;
 use super::super::keys::TxNum;
-use super::Work;
 use super::merged::{Extent, first_u32, in_force};
+use super::work::Work;
 use crate::chain::Height;
 use crate::chain::raw::MAX_BLOCK_SIZE;
 

@@ -9,8 +9,7 @@ use super::super::frozen::{InForce, PackedEntries};
 use super::super::hot::tables::{block_hashes, history, p2pk, payouts, spends, unspent};
 use super::super::keys::TxNum;
 use super::super::snapshot::Snapshot;
-use super::chain::hex;
-use super::report::Differences;
+use super::report::{Differences, hex};
 use crate::chain::Height;
 
 /// Rows in the order of their keys.

@@ -9,9 +9,9 @@ use super::super::hot::miners::miner_of;
 use super::super::hot::tables::blocks::BlockRow;
 use super::super::hot::tables::miner_blocks::{self, MinerTotals, MinersState, NAME};
 use super::super::keys::TxNum;
-use super::Work;
 use super::merged::live;
 use super::report::TableReport;
+use super::work::Work;
 use crate::chain::Height;
 use crate::chain::pools::PoolId;
 

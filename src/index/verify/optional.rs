@@ -9,11 +9,11 @@ use super::super::frozen::{DerivedFile, InForce};
 use super::super::hot::tables::wtxids;
 use super::super::keys::TxNum;
 use super::super::optional::{OptionalTable, RowContext, TableState, txnum_of};
-use super::chain::Digest;
+use super::digest::Digest;
 use super::duplicates::StoredHashes;
 use super::merged::{Extent, SortedRows, live};
 use super::report::TableReport;
-use super::{Work, sorting};
+use super::work::{Work, sorting};
 use crate::chain::raw::RawTransaction;
 
 /// Last byte of an expected key that has no live row: a version of the packed table has it.

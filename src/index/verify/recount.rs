@@ -20,7 +20,7 @@ use super::link::Link;
 use super::merged::InOrder;
 use super::miners::MinerSums;
 use super::report::Differences;
-use super::{Work, sorting};
+use super::work::{Work, sorting};
 use crate::chain::subsidy::subsidy;
 use crate::chain::{Height, median_time_past};
 use crate::index::Parser;

@@ -2,9 +2,9 @@
 
 use bitcoin::Amount;
 use bitcoin::hashes::sha256d;
+use bitcoin::hex::DisplayHex;
 
 use super::super::hot::tip::Tip;
-use super::chain::hex;
 
 /// The most differences that a report lists.
 const LISTED: usize = 100;
@@ -95,4 +95,9 @@ impl Differences {
         }
         listed
     }
+}
+
+/// A key or a value, as a difference names it.
+pub(super) fn hex(bytes: &[u8]) -> String {
+    DisplayHex::to_lower_hex_string(bytes)
 }

@@ -6,9 +6,8 @@ use super::super::frozen::tables::spends::OutputState;
 use super::super::hot::tables::spends::{TxPoint, split_tx_point, tx_point};
 use super::super::keys::{Position, TxNum};
 use super::super::snapshot::Snapshot;
-use super::chain::hex;
 use super::merged::{Extent, InOrder, MergedRows, SortedRows, first_u32, in_force, live};
-use super::report::Differences;
+use super::report::{Differences, hex};
 
 /// What a generation says about one of its own outputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use super::super::error::IndexError;
 use super::super::hot::tables::block_hashes::{BlockPlace, ChainMembership};
 use super::super::hot::tables::stale_transactions;
 use super::super::witnesses::witnesses_are_committed;
-use super::{Work, sorting};
+use super::work::{Work, sorting};
 
 impl Work<'_> {
     pub(super) fn expect_stale_blocks(&mut self) -> Result<(), IndexError> {

@@ -8,8 +8,9 @@ use bitcoin::{Amount, Txid};
 use super::super::codec::Decoder;
 use super::super::error::IndexError;
 use super::super::keys::Position;
+use super::super::sorter::Sorter;
 use super::report::UtxoSet;
-use super::{Work, sorting};
+use super::work::{Work, sorting};
 use crate::chain::Height;
 
 /// A record that sorts in the order of the hash: txid ‖ vout, then the rest of what is hashed.
@@ -39,7 +40,7 @@ impl Work<'_> {
         let (mut outputs, mut total) = (0_u64, 0_u64);
         let expected = self.newest.take();
         let rows = expected.as_ref().map_or(0, |running| running.utxo_count);
-        for record in self.utxos.take().map(super::Sorter::sorted).transpose().map_err(sorting)?.into_iter().flatten() {
+        for record in self.utxos.take().map(Sorter::sorted).transpose().map_err(sorting)?.into_iter().flatten() {
             let record = record.map_err(sorting)?;
             let mut decoder = Decoder::new("unspent", &record);
             let (txid, vout): ([u8; 32], u32) = (decoder.array()?, decoder.u32()?);
