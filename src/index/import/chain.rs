@@ -6,16 +6,15 @@ use std::sync::Arc;
 use bitcoin::BlockHash;
 use bitcoin::hashes::Hash;
 
-use super::super::codec::Decoder;
-use super::super::codec::small;
+use super::super::codec::{Decoder, small};
 use super::super::error::IndexError;
 use super::super::hot::tables::block_hashes::{BlockPlace, ChainMembership};
 use super::super::hot::tables::block_starts::BlockStart;
 use super::super::hot::tables::blocks::too_many;
 use super::super::hot::tip::Tip;
 use super::super::keys::{ScriptKey, TxNum, TxidPrefix};
-use super::ImportOptions;
 use super::checkpoint::ImportPlan;
+use super::options::ImportOptions;
 use super::runs::Runs;
 use super::space::TemporarySpace;
 use crate::chain::{Height, median_time_past, wide};

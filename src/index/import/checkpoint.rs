@@ -8,12 +8,13 @@ use super::super::frozen::PackedFormat;
 use super::super::frozen::tables::txids::TxidPacker;
 use super::super::keys::{Salt, TxNum};
 use super::super::statistics::TransactionFacts;
-use super::ImportOptions;
 use super::fresh_start::FreshStart;
 use super::join::JoinState;
+use super::options::ImportOptions;
 use super::outputs::OutputsState;
 use super::run_kinds::RunKind;
 use super::runs::{ImportId, RecordedRuns};
+use super::stages::{JOINING, OUTPUTS, READING, SCRIPTS};
 use crate::chain::network;
 
 /// The format of checkpoints and runs. Raised with every change of them; changes of tables are noticed by [`row_versions`].
@@ -44,12 +45,6 @@ pub(super) enum ImportStage {
     /// The next partition.
     Scripts(usize),
 }
-
-/// The first byte of a stage, which what it has follows.
-pub(super) const READING: u8 = 0;
-pub(super) const JOINING: u8 = 1;
-pub(super) const OUTPUTS: u8 = 2;
-pub(super) const SCRIPTS: u8 = 3;
 
 impl ImportStage {
     fn decode(row: &mut Decoder<'_>) -> Result<Self, IndexError> {

@@ -5,10 +5,11 @@ use std::path::Path;
 use super::super::disk_space::{free, is_same_disk, nearest_existing};
 use super::super::error::IndexError;
 use super::super::frozen::builder;
+use super::options::ImportOptions;
+use super::partitions::{PARTITION_BYTES, partition_bits};
 use super::read::P2PK_MEMORY;
 use super::run_buffers::chunk_size;
 use super::runs::CHUNK_ENTRY;
-use super::{ImportOptions, PARTITION_BYTES, partition_bits};
 use crate::chain::wide;
 
 /// Bytes of the file a transaction: 91.2 of rows, 107.8 with what redb enlarges the file ahead of them, and a tenth more, because

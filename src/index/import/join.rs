@@ -10,14 +10,14 @@ use super::super::error::IndexError;
 use super::super::frozen::tables::txid_prefixes::{CutBits, CutHash};
 use super::super::frozen::tables::{txid_prefixes, txids};
 use super::super::keys::TxNum;
-use super::ImportedChain;
-use super::checkpoint::JOINING;
+use super::chain::ImportedChain;
 use super::ordered::in_order;
 use super::progress::{ImportPhase, ReportedProgress};
 use super::read::TRANSACTION;
 use super::run_buffers::ThreadBuffers;
 use super::run_kinds::RunKind;
 use super::runs::Runs;
+use super::stages::JOINING;
 use super::workspace::Workspace;
 
 /// About how many transactions of a partition share the bits of the hash by which they are found.

@@ -9,14 +9,13 @@ use super::super::frozen::tables::history;
 use super::super::hot::tables::history::{HistoryChange, HistoryRow};
 use super::super::hot::tables::{payouts, unspent};
 use super::super::keys::{Position, ScriptKey, TxNum};
-use super::ImportedChain;
-use super::chain::BITS_BEHIND_PARTITION;
-use super::checkpoint::SCRIPTS;
+use super::chain::{BITS_BEHIND_PARTITION, ImportedChain};
 use super::ordered::in_order;
 use super::place::place;
 use super::progress::{ImportPhase, ReportedProgress};
 use super::run_kinds::RunKind;
 use super::runs::Runs;
+use super::stages::SCRIPTS;
 use super::workspace::Workspace;
 
 /// What became of an output.

@@ -10,7 +10,7 @@ use super::super::frozen::tables::positions::{self, BlockOffset};
 use super::super::hot::tables::blocks::{ChainTotals, key};
 use super::super::keys::TxNum;
 use super::super::statistics::{OutputFacts, Tally};
-use super::ImportedChain;
+use super::chain::ImportedChain;
 use super::place::place;
 use super::stream::CompactBlocks;
 use crate::chain::ScriptType;

@@ -17,12 +17,15 @@ use super::super::files::file;
 use super::super::frozen::builder::{self, Count, GenerationBuilder};
 use super::super::frozen::tables::txids::TxidPacker;
 use super::super::keys::TxNum;
-use super::checkpoint::{Checkpoint, ImportPlan, ImportStage, READING};
+use super::chain::ImportedChain;
+use super::checkpoint::{Checkpoint, ImportPlan, ImportStage};
 use super::fresh_start::FreshStart;
+use super::options::ImportOptions;
+use super::partitions::partition_bits;
 use super::run_kinds::{RunKind, remove_files};
 use super::runs::{ImportId, RunDirectory, Runs};
 use super::space::TemporarySpace;
-use super::{ImportOptions, ImportedChain, partition_bits};
+use super::stages::READING;
 
 /// Files that are flushed at a time.
 const FLUSHES: usize = 8;
