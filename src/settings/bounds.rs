@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 
 use config::ValueKind;
 
-use super::Settings;
+use super::effective::Settings;
 use super::error::SettingsError;
 use super::layers::Merged;
 use super::values::ByteSize;
@@ -80,7 +80,8 @@ pub(super) fn check_sizes(settings: &Settings, merged: &Merged, memory: Option<B
 mod tests {
     use std::collections::BTreeSet;
 
-    use super::super::{defaults, limits};
+    use super::super::defaults::defaults;
+    use super::super::limits;
     use super::*;
 
     #[test]

@@ -1,8 +1,9 @@
 //! Checks of settings beyond their types.
 
-use super::Settings;
+use super::effective::Settings;
 use super::error::SettingsError;
 use super::layers::Merged;
+use super::rates;
 
 /// Refuses invalid combinations and texts.
 pub(super) fn check(settings: &Settings, merged: &Merged) -> Result<(), SettingsError> {
@@ -30,5 +31,5 @@ pub(super) fn check(settings: &Settings, merged: &Merged) -> Result<(), Settings
             if user { ("node.rpc_user", "node.rpc_password") } else { ("node.rpc_password", "node.rpc_user") };
         return invalid(there, &format!("set {missing} too"));
     }
-    super::rates::check(&settings.rates, merged)
+    rates::check(&settings.rates, merged)
 }

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use super::layers::Origin;
+use super::origin::Origin;
 
 /// Why the settings cannot be loaded.
 #[derive(Debug, thiserror::Error)]

@@ -11,14 +11,14 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use config::{ConfigError, FileFormat, Source, ValueKind};
 use serde::de::DeserializeOwned;
 
-use super::SettingsError;
+use super::error::SettingsError;
 use super::limits;
+use super::origin::Origin;
 
 /// Begins the name of every environment variable that gives a setting.
 const PREFIX: &str = "BTCGRAPH_";
@@ -26,30 +26,6 @@ const PREFIX: &str = "BTCGRAPH_";
 /// Variables with the prefix of settings that give none: the file where the test suite records skipped tests, and the commit
 /// that the program is built from, which cargo also sets for the programs it runs.
 const NOT_SETTINGS: [&str; 2] = ["BTCGRAPH_SKIPS", "BTCGRAPH_GIT_COMMIT"];
-
-/// Where a value was given.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Origin {
-    /// In the defaults file, which is compiled in.
-    Defaults,
-    /// In the settings file at this path.
-    File(PathBuf),
-    /// In this environment variable.
-    Environment(String),
-    /// On the command line, with this flag.
-    Flag(&'static str),
-}
-
-impl fmt::Display for Origin {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Origin::Defaults => f.write_str("the defaults"),
-            Origin::File(path) => path.display().fmt(f),
-            Origin::Environment(name) => write!(f, "the environment variable {name}"),
-            Origin::Flag(name) => f.write_str(name),
-        }
-    }
-}
 
 /// A setting given on the command line.
 #[derive(Clone)]

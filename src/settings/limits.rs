@@ -1,13 +1,9 @@
-//! The limits of [`crate::limits`] as settings: parsed, checked against their bounds, documented and printed.
+//! The limits of [`crate::limits`] as settings: their names and bounds, documented and printed.
 
 use std::fmt::Write;
 
-use config::ValueKind;
-
-use super::SettingsError;
-use super::layers::Merged;
 use super::values::ByteSize;
-use crate::limits::{DECLARED, Declaration, Limits, OutOfBounds, Unit};
+use crate::limits::{DECLARED, Declaration, Limits, Unit};
 
 /// Marks in `defaults.toml` where the limits of a section belong; the name of the section follows it.
 const MARKER: &str = "# limits: ";
@@ -28,37 +24,8 @@ pub(super) fn to_toml(limit: &Declaration, limits: &Limits) -> String {
     }
 }
 
-/// The limits that were given. Errors: a value that is not written in the limit's unit, or is out of its bounds.
-pub(super) fn read(merged: &Merged) -> Result<Limits, SettingsError> {
-    let mut limits = Limits::default();
-    for limit in DECLARED {
-        let Some((value, origin)) = merged.get(limit.setting) else { continue };
-        let invalid = |reason: String| SettingsError::invalid(limit.setting, origin, reason);
-        let number = match (value, limit.unit) {
-            (ValueKind::String(text), Unit::Bytes) => {
-                text.parse::<ByteSize>().map_err(|error| invalid(error.to_string()))?.to_bytes()
-            }
-            (ValueKind::I64(number), _) => {
-                u64::try_from(*number).map_err(|_| invalid(out_of_bounds(limit, *number)))?
-            }
-            (other, _) => return Err(invalid(format!("must be a whole number, not {other}"))),
-        };
-        limit.set(&mut limits, number).map_err(|OutOfBounds { .. }| {
-            invalid(match limit.unit {
-                Unit::Bytes => out_of_bounds(limit, ByteSize::new(number)),
-                Unit::Count | Unit::Seconds => out_of_bounds(limit, number),
-            })
-        })?;
-    }
-    Ok(limits)
-}
-
-fn out_of_bounds(limit: &Declaration, value: impl std::fmt::Display) -> String {
-    format!("must be from {}, not {value}", bounds(limit))
-}
-
 /// The bounds of a limit in words, as in `1 to 3600 seconds`.
-fn bounds(limit: &Declaration) -> String {
+pub(super) fn bounds(limit: &Declaration) -> String {
     let (lowest, highest) = (*limit.bounds.start(), *limit.bounds.end());
     match limit.unit {
         Unit::Bytes => format!("{} to {}", ByteSize::new(lowest), ByteSize::new(highest)),
@@ -106,7 +73,7 @@ fn entry(limit: &Declaration) -> String {
 mod tests {
     use std::collections::BTreeSet;
 
-    use super::super::defaults;
+    use super::super::defaults::defaults;
     use super::*;
 
     #[test]

@@ -5,10 +5,20 @@ use std::fmt::Write;
 
 use serde_json::Value;
 
-use super::{Settings, defaults, limits};
+use super::defaults::defaults;
+use super::effective::Settings;
+use super::error::SettingsError;
+use super::limits;
+
+impl Settings {
+    /// The settings as a documented TOML file, secrets masked.
+    pub fn to_documented_toml(&self) -> Result<String, SettingsError> {
+        print(self).map_err(|error| SettingsError::Defaults(error.to_string()))
+    }
+}
 
 /// The documented settings file that gives `settings`, except for secrets, which are masked.
-pub(super) fn print(settings: &Settings) -> Result<String, serde_json::Error> {
+fn print(settings: &Settings) -> Result<String, serde_json::Error> {
     let values = serde_json::to_value(settings)?;
     let (mut section, mut section_name) = (&values, "");
     let mut printed = String::with_capacity(defaults().len());

@@ -8,9 +8,9 @@ use bitcoin::Network;
 use config::{Config, Source, ValueKind};
 use serde::{Deserialize, Serialize};
 
-use super::Secret;
 use super::error::SettingsError;
 use super::layers::{Merged, other_kind};
+use super::values::Secret;
 use crate::chain::descriptor::OutputDescriptor;
 use crate::chain::{hidden, parse_address};
 use crate::limits::Limits;
