@@ -7,7 +7,8 @@ use std::sync::Arc;
 use bitcoin::Txid;
 use tracing::debug;
 
-use super::{MempoolSync, now};
+use super::clock::now;
+use super::mempool_sync::MempoolSync;
 use crate::chain::Height;
 use crate::index::{IndexError, KnownOutput, ParsedBlock, Snapshot};
 use crate::mempool::{BlockAudit, Cause, ConnectedBlock, Entry, Mempool, MempoolSnapshot, PrevoutRef, PrevoutSource};

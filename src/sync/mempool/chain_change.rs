@@ -10,10 +10,11 @@ use bitcoin::{BlockHash, OutPoint, Txid};
 use tracing::warn;
 
 use super::block_state::first_seen_in;
+use super::clock::now;
 use super::conflicts::spending_input;
 use super::departure::LastReorg;
 use super::incoming::{AddOutcome, Incoming};
-use super::{MempoolSync, now};
+use super::mempool_sync::MempoolSync;
 use crate::chain::Height;
 use crate::chain::raw::RawBlock;
 use crate::index::{DeadTransaction, IndexError, ReorgOutcome, Snapshot, Tip};

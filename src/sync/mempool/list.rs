@@ -5,46 +5,17 @@ use std::time::{Duration, Instant};
 use bitcoin::Txid;
 use tracing::debug;
 
+use super::clock::now;
 use super::incoming::FetchRequest;
+use super::last_list::LastList;
 use super::load::LoadProgress;
-use super::{MempoolSync, STEP_TRANSACTIONS, SyncLevel, now};
+use super::mempool_sync::{MempoolSync, STEP_TRANSACTIONS, SyncLevel};
 use crate::index::Snapshot;
 use crate::mempool::{Cause, NodeMempool};
 use crate::node::{MempoolInfo, MempoolList, Node, NodeError};
 
 /// The interval between lists while signals arrive.
 const LIST_INTERVAL: Duration = Duration::from_secs(30);
-/// The interval after lost signals, or while the node loads its mempool.
-const REPEAT_INTERVAL: Duration = Duration::from_secs(1);
-/// A list stays valid for at least this multiple of the time it took.
-const COST_FACTOR: u32 = 10;
-
-/// The last list.
-pub(super) struct LastList {
-    at: Instant,
-    took: Duration,
-    /// Whether to request another one soon.
-    repeat_soon: bool,
-    /// Whether to request another one as soon as the cost of this one allows.
-    is_stale: bool,
-}
-
-impl LastList {
-    /// Requests the next list early.
-    pub(super) fn mark_stale(&mut self) {
-        self.is_stale = true;
-    }
-
-    /// How long it stays valid; `usual` is the interval between lists.
-    fn valid_for(&self, usual: Duration) -> Duration {
-        let interval = match self {
-            Self { is_stale: true, .. } => Duration::ZERO,
-            Self { repeat_soon: true, .. } => usual.min(REPEAT_INTERVAL),
-            _ => usual,
-        };
-        interval.max(self.took.saturating_mul(COST_FACTOR))
-    }
-}
 
 /// A list as a sorted vector, which needs no further memory.
 struct SortedTxids(Vec<Txid>);
@@ -147,22 +118,5 @@ fn node_mempool_of(info: &MempoolInfo) -> NodeMempool {
         max_memory: info.max_usage,
         memory_usage: info.usage,
         loaded: info.loaded,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_list_stays_valid_for_ten_times_its_duration() {
-        let listed = |took, repeat_soon, is_stale| {
-            let listed = LastList { at: Instant::now(), took: Duration::from_millis(took), repeat_soon, is_stale };
-            [100, 30_000].map(|usual| listed.valid_for(Duration::from_millis(usual)).as_millis())
-        };
-        assert_eq!(listed(5, false, false), [100, 30_000]);
-        assert_eq!(listed(5, true, false), [100, 1_000]);
-        assert_eq!(listed(5, false, true), [50, 50]);
-        assert_eq!(listed(5_000, true, true), [50_000, 50_000]);
     }
 }

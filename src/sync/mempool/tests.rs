@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use bitcoin::absolute::LockTime;
 use bitcoin::consensus::serialize;
@@ -15,9 +15,13 @@ use serde_json::json;
 use tempfile::TempDir;
 
 use super::*;
+use crate::chain::Height;
 use crate::index::{Index, IndexOptions, ObservedLimits, Parser};
-use crate::mempool::{Arrival, MempoolEventKind, MempoolLimits, Prevout, PrevoutSource};
+use crate::mempool::{
+    Arrival, Cause, Departure, MempoolEventKind, MempoolLimits, MempoolSnapshot, Prevout, PrevoutSource,
+};
 use crate::node::fake::{FakeNode, FakeRequest, FakeResponse, regtest};
+use crate::node::{Node, NodeSignal, ReceivedSignal};
 
 const VALUE: u64 = 100_000;
 
