@@ -6,16 +6,13 @@ use std::time::{Duration, Instant, SystemTime};
 
 use tracing::{error, warn};
 
-use super::background::Retry;
-use super::branches::Branches;
-use super::derive::Deriver;
+use super::background::{Deriver, Freezer, Freezing, Merger, RawMover, Retry};
+use super::branch_search::Branches;
 use super::error::SyncError;
-use super::freeze::{Freezer, Freezing};
 use super::mempool::{MempoolSync, PersistentMempool, StepOutcome};
-use super::merge::Merger;
+use super::pause::{FIRST_PAUSE, pause_after};
 use super::prefetch::Prefetcher;
-use super::raw_storage::RawMover;
-use super::reorg::Record;
+use super::reorg_record::Record;
 use super::wake::Wake;
 use super::withheld::Withheld;
 use crate::index::{Index, Patience, RequiredSpace, Snapshot};
@@ -70,10 +67,6 @@ const REMOVAL_PAUSE: Duration = Duration::from_millis(5);
 const FINAL_WRITE_TIMEOUT: Duration = Duration::from_secs(3);
 /// The most signals that wait while blocks are connected; more of them count as lost.
 const MAX_SIGNALS: usize = 200_000;
-/// The first pause after a failure of the node; only the stop flag ends it early.
-const FIRST_PAUSE: Duration = Duration::from_secs(1);
-/// The longest pause after failures.
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 /// Follows the node until the stop flag is raised. Publishes the state of the index and the mempool before the first
 /// request to the node, unless a crash removed an announced block. Persists the mempool at the end, if the disk has
@@ -174,11 +167,6 @@ fn mempool_only_failure(error: &SyncError) -> Option<&NodeError> {
         SyncError::Node(error) => (!error.is_transient()).then_some(error),
         _ => None,
     }
-}
-
-/// The pause before the next try, after so many consecutive failures before the last one: doubles up to a bound.
-pub(super) fn pause_after(failures: u32) -> Duration {
-    FIRST_PAUSE.saturating_mul(2_u32.saturating_pow(failures)).min(LONGEST_PAUSE)
 }
 
 /// The result of one round.

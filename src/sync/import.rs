@@ -6,9 +6,9 @@ use std::path::PathBuf;
 
 use tracing::{info, warn};
 
+use super::background::Freezing;
 use super::error::SyncError;
 use super::follow::SyncLoop;
-use super::freeze::Freezing;
 use super::import_progress::BulkImportProgress;
 use crate::chain::{Height, network, wide};
 use crate::index::{FreshStart, Import, ImportEstimate, ImportOptions, Index, IndexError, RawStorage, Tip};

@@ -14,33 +14,32 @@
 
 mod advance;
 mod background;
+mod branch_search;
 mod branches;
-mod build_log;
 mod compare;
-mod derive;
 mod disk_space;
 mod error;
 mod follow;
 mod fork;
-mod freeze;
 mod import;
 mod import_progress;
+mod lost_block;
 mod mempool;
-mod merge;
+mod pause;
 mod pipeline;
 mod prefetch;
 mod prepare;
 mod progress;
 mod raw_blocks;
-mod raw_storage;
 mod reorg;
+mod reorg_record;
 mod wake;
 mod withheld;
 
+pub use background::{FreezeBounds, Freezing};
 pub use compare::{Comparison, NodeState, compare_with_node};
 pub use error::SyncError;
 pub use follow::{Follow, Until, run};
-pub use freeze::{FreezeBounds, Freezing};
 pub use mempool::PersistentMempool;
 pub use raw_blocks::read_frozen_blocks;
 pub use wake::Wake;

@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
+use super::background::TIP_SLICE;
 use super::error::SyncError;
 use super::follow::{SyncLoop, Until};
-use super::freeze::TIP_SLICE;
 use super::mempool::MempoolSync;
 use crate::node::Signals;
 

@@ -1,4 +1,4 @@
-//! The pauses of the loop, and what does not end it.
+//! What does not end the loop.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -11,13 +11,6 @@ use super::super::mempool::tests::empty;
 use super::*;
 use crate::chain::Height;
 use crate::node::fake::{FakeNode, FakeRequest, FakeResponse, regtest};
-
-#[test]
-fn the_pause_doubles_with_each_failure_up_to_a_bound() {
-    let pauses: Vec<_> = (0..8).map(|failures| pause_after(failures).as_secs()).collect();
-    assert_eq!(pauses, [1, 2, 4, 8, 16, 30, 30, 30]);
-    assert_eq!(pause_after(u32::MAX), LONGEST_PAUSE);
-}
 
 #[test]
 fn a_block_that_the_server_fails_to_answer_does_not_end_the_loop() {

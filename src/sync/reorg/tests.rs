@@ -10,7 +10,7 @@ use super::super::mempool::tests::{arrival, genesis, spending, txid};
 use super::super::mempool::{MAX_EVENTS, PersistentMempool};
 use super::super::wake::Wake;
 use super::*;
-use crate::index::Index;
+use crate::index::{Index, Reorg, ReorgOutcome, Tip};
 use crate::live::Live;
 use crate::mempool::MempoolLimits;
 use crate::node::fake::{FakeNode, regtest};

@@ -2,83 +2,25 @@
 //! the loop follows the node. Live rows are added and deleted by the loop, a few at a time; so are those of the miners of blocks
 //! and of their filter headers.
 
-use std::fmt::Display;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use tracing::{debug, info};
 
-use super::background::{BackgroundJob, Priority, Retry};
-use super::build_log::watch_build;
-use super::error::SyncError;
-use super::follow::{SyncLoop, Until};
-use super::progress::LOG_INTERVAL;
-use crate::index::{DueTable, IndexError, NamedTable};
+use super::super::error::SyncError;
+use super::super::follow::{SyncLoop, Until};
+use super::super::progress::LOG_INTERVAL;
+use super::deriver::{CANNOT_BUILD, DeriveJob, Deriver};
+use crate::index::{IndexError, NamedTable};
 
 /// Transactions or rows that a commit looks at: one takes a few milliseconds.
 const TENDED_ROWS: u32 = 1_000;
-/// What a failure to build means.
-const CANNOT_BUILD: &str = "cannot build an optional table; lookups that need it fail with NOT_READY";
-
-/// Building optional tables, as far as it is under way.
-#[derive(Default)]
-pub(super) struct Deriver {
-    job: Option<DeriveJob>,
-    pub(super) retry: Retry,
-    /// Whether live rows are complete, and those of tables that are off are deleted.
-    is_tended: bool,
-    /// Whether live rows have changed since the chain was published.
-    is_unpublished: bool,
-    /// When the progress of compact filters was logged.
-    filters_logged: Option<Instant>,
-}
-
-/// Builds a table in the background. If it is dropped, the next build continues behind its last run.
-struct DeriveJob {
-    due: Arc<DueTable>,
-    began: Instant,
-    job: BackgroundJob<()>,
-}
-
-impl DeriveJob {
-    /// `yields` to requests: the thread rests as long as it works.
-    fn start(due: DueTable, yields: bool) -> Result<Self, SyncError> {
-        let (due, began) = (Arc::new(due), Instant::now());
-        let table = Arc::clone(&due);
-        let build = move |stop: &Arc<AtomicBool>| {
-            let mut watch = watch_build(yields);
-            table.build(stop, &mut |progress| watch(table.table(), progress))
-        };
-        Ok(Self { due, began, job: BackgroundJob::start("derive", Priority::Low, build)? })
-    }
-}
-
-impl Deriver {
-    /// Whether the thread runs, or what it built is not in force yet.
-    pub(super) fn is_running(&self) -> bool {
-        self.job.is_some()
-    }
-
-    /// Ends the thread, if it has not ended, because of this.
-    pub(super) fn stop(&mut self, cause: &dyn Display) {
-        if self.job.take_if(|job| !job.job.is_finished()).is_some() {
-            self.retry.postpone(cause, CANNOT_BUILD);
-        }
-    }
-
-    /// Whether something is under way that the loop has to go on with.
-    pub(super) fn is_busy(&self) -> bool {
-        !self.is_tended || self.job.is_some()
-    }
-}
 
 impl SyncLoop<'_> {
     /// Works on optional tables a step at a time: adds or deletes live rows for about this time, starts the thread, or puts
     /// what it built into force.
     ///
     /// Errors: the index cannot be read or written. A failure of the thread is logged, and it is started again later.
-    pub(super) fn derive_when_due(&mut self, slice: Duration) -> Result<(), SyncError> {
+    pub(in crate::sync) fn derive_when_due(&mut self, slice: Duration) -> Result<(), SyncError> {
         self.step_in_background(|following| following.derive_step(slice))
     }
 
@@ -104,7 +46,7 @@ impl SyncLoop<'_> {
     /// failure, which is logged.
     ///
     /// Errors: as [`SyncLoop::derive_when_due`].
-    pub(super) fn derive_to_the_end(&mut self) -> Result<(), SyncError> {
+    pub(in crate::sync) fn derive_to_the_end(&mut self) -> Result<(), SyncError> {
         while !self.follow.node.stop().is_raised() && !self.deriver.retry.has_failed() {
             // the step looks for a table to build only if this holds
             let was_idle = self.deriver.job.is_none() && !self.lacks_live_rows()?;

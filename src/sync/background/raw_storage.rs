@@ -10,11 +10,12 @@ use std::time::{Duration, Instant};
 
 use tracing::{info, warn};
 
-use super::background::{BackgroundJob, Priority, Retry};
-use super::error::SyncError;
-use super::follow::{SyncLoop, Until};
+use super::super::error::SyncError;
+use super::super::follow::{SyncLoop, Until};
+use super::job::{BackgroundJob, Priority};
+use super::raw_mover::RawStep;
 use crate::chain::Height;
-use crate::index::{IndexError, RawProgress, RawStorage, Snapshot, Tip};
+use crate::index::{IndexError, RawProgress, RawStorage, Snapshot};
 use crate::node::ChainInfo;
 
 /// What a failure to move bytes means.
@@ -27,60 +28,12 @@ const STEP_BLOCKS: u32 = 10_000;
 const WORK_SLICE: Duration = Duration::from_millis(50);
 /// The longest pause, which a stop waits for.
 const LONGEST_REST: Duration = Duration::from_secs(1);
-/// The interval between two log lines.
-const LOG_INTERVAL: Duration = Duration::from_secs(30);
-
-/// The storage of raw bytes, and what is under way to reach it.
-#[derive(Default)]
-#[expect(clippy::struct_excessive_bools, reason = "what is so or was logged, each by its own name")]
-pub(super) struct RawMover {
-    /// As the index records it; `None` before the first contact with the node.
-    pub(super) storage: Option<RawStorage>,
-    /// The lowest height from which the node has all blocks.
-    kept_from: Height,
-    /// Whether the node deletes old blocks.
-    is_node_pruning: bool,
-    job: Option<BackgroundJob<RawStep>>,
-    pub(super) retry: Retry,
-    /// When a line about the progress was logged last; `None` if nothing is under way.
-    logged_at: Option<Instant>,
-    /// All blocks below are stored as they should be, as far as the node has them.
-    next: Height,
-    /// Whether raw files that the storage does not need are removed.
-    is_tidy: bool,
-    /// Whether it was logged that the node lacks blocks.
-    is_lack_logged: bool,
-    /// Whether it was logged that raw files stay because the node prunes.
-    is_keeping_logged: bool,
-}
-
-/// What a job did.
-enum RawStep {
-    /// Blocks at these heights were copied.
-    Copied(Vec<Height>),
-    /// All blocks up to this one were read back.
-    ReadBack(Option<Tip>),
-}
-
-impl RawMover {
-    /// Logs the progress now and then.
-    fn report(&mut self, what: &str, done_bytes: u64, all_bytes: u64) {
-        if self.logged_at.is_none_or(|logged| logged.elapsed() >= LOG_INTERVAL) {
-            info!(done_mib = done_bytes >> 20, all_mib = all_bytes >> 20, "{what}");
-            self.logged_at = Some(Instant::now());
-        }
-    }
-
-    pub(super) fn is_running(&self) -> bool {
-        self.job.is_some()
-    }
-}
 
 impl SyncLoop<'_> {
     /// Chooses where the bytes of frozen blocks are stored, once, and records it.
     ///
     /// Errors: [`SyncError::NodePrunes`]; the index cannot be read or written.
-    pub(super) fn choose_raw_storage(&mut self, info: &ChainInfo) -> Result<(), SyncError> {
+    pub(in crate::sync) fn choose_raw_storage(&mut self, info: &ChainInfo) -> Result<(), SyncError> {
         self.raw_mover.kept_from = info.prune_height.unwrap_or_default();
         self.raw_mover.is_node_pruning = info.pruned;
         let Some(freezing) = self.follow.freezing.as_ref().filter(|_| self.raw_mover.storage.is_none()) else {

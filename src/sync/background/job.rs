@@ -1,4 +1,4 @@
-//! A thread that works on the index while the loop follows the node.
+//! A thread that works on the index while the loop follows the node, and the pause after it failed.
 
 use std::fmt::Display;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use tracing::warn;
 
-use super::error::SyncError;
+use super::super::error::SyncError;
 use crate::index::IndexError;
 
 /// The pause after a failure.
@@ -18,7 +18,7 @@ const MOST_DOUBLINGS: u32 = 7;
 
 /// When work that failed may begin again.
 #[derive(Default)]
-pub(super) struct Retry {
+pub(in crate::sync) struct Retry {
     at: Option<Instant>,
     /// Failures that followed each other after much work.
     costly_failures: u32,
@@ -26,7 +26,7 @@ pub(super) struct Retry {
 
 impl Retry {
     /// Whether the pause after a failure has not passed.
-    pub(super) fn is_waiting(&self) -> bool {
+    pub(in crate::sync) fn is_waiting(&self) -> bool {
         self.at.is_some_and(|at| Instant::now() < at)
     }
 
@@ -36,7 +36,7 @@ impl Retry {
     }
 
     /// Logs a failure and begins the pause. `consequence` says what cannot be done, and what that means.
-    pub(super) fn postpone(&mut self, error: &dyn Display, consequence: &str) {
+    pub(in crate::sync) fn postpone(&mut self, error: &dyn Display, consequence: &str) {
         self.postpone_by(RETRY_PAUSE, error, consequence);
     }
 

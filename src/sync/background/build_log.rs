@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use tracing::info;
 
-use super::progress::LOG_INTERVAL;
+use super::super::progress::LOG_INTERVAL;
 use crate::chain::float::to_f64;
 use crate::index::{BuildPhase, BuildProgress};
 

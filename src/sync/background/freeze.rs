@@ -1,184 +1,37 @@
 //! Freezes live blocks in the background: a thread packs them into a generation while the loop follows the node. Putting it
 //! into force is one small commit, and the live rows are deleted afterwards, a few at a time.
 
-use std::fmt::Display;
-use std::num::NonZeroUsize;
-use std::ops::RangeInclusive;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use tracing::{debug, info, warn};
 
-use super::background::{BackgroundJob, Priority, Retry};
-use super::error::SyncError;
-use super::follow::SyncLoop;
-use super::wake::PauseEnd;
-use crate::chain::Height;
-use crate::index::{GenerationRange, ImportEstimate, Index, IndexError, RawStorage, Snapshot, Tip};
-use crate::node::{BlockPositions, NodeBlocks};
+use super::super::error::SyncError;
+use super::super::follow::SyncLoop;
+use super::super::wake::PauseEnd;
+use super::freezer::{CANNOT_FREEZE, FreezeJob};
+use super::job::Priority;
+use crate::index::{ImportEstimate, Index, IndexError, RawStorage, Tip};
 use crate::view::SyncPhase;
 
-/// What a failure to freeze means.
-const CANNOT_FREEZE: &str = "cannot freeze blocks; they stay in the index file";
 /// Rows that a commit of the deletion looks at: one takes a few milliseconds.
 const SWEPT_ROWS: usize = 2_000;
 /// How long rows are deleted at a time at the tip.
-pub(super) const TIP_SLICE: Duration = Duration::from_millis(20);
+pub(in crate::sync) const TIP_SLICE: Duration = Duration::from_millis(20);
 /// How long rows are deleted between two commits while the index catches up.
-pub(super) const CATCH_UP_SLICE: Duration = Duration::from_secs(3);
+pub(in crate::sync) const CATCH_UP_SLICE: Duration = Duration::from_secs(3);
 /// The interval between looks for a block that a client waits for.
 const REQUEST_PAUSE: Duration = Duration::from_secs(1);
 /// The pause between two times at the tip, which leaves the processors to requests.
 const SWEEP_PAUSE: Duration = Duration::from_millis(100);
-
-/// Which blocks are frozen, and what building a generation may use.
-#[derive(Clone)]
-pub struct Freezing {
-    /// When blocks are frozen.
-    pub bounds: FreezeBounds,
-    /// Where the bytes of frozen blocks are to be stored. `None`: where the index has them, or else where they can stay.
-    pub raw_transactions: Option<RawStorage>,
-    /// Reads the bytes of frozen blocks.
-    pub blocks: NodeBlocks,
-    /// The node's `blocks` directory, if it is known.
-    pub blocks_dir: Option<PathBuf>,
-    /// The directory for temporary files.
-    pub temporary_dir: PathBuf,
-    /// Memory for buffers and partitions, in bytes.
-    pub memory: usize,
-    /// Threads that parse and sort.
-    pub threads: NonZeroUsize,
-}
-
-/// When blocks are frozen: once those behind the newest are so many, or, at the tip, have so many transactions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FreezeBounds {
-    /// How many of the newest blocks are not frozen.
-    pub depth: u32,
-    /// How many blocks are frozen at a time, unless fewer have enough transactions.
-    pub every: u32,
-    /// How many transactions at least are frozen at a time at the tip. The more are live, the longer a block takes, because the
-    /// rows that it changes are on more pages.
-    pub transactions: u64,
-}
-
-impl FreezeBounds {
-    /// The blocks that can be frozen in a chain with this tip whose blocks up to `frozen` are frozen.
-    fn candidates(&self, tip: Height, frozen: Option<Height>) -> Option<RangeInclusive<Height>> {
-        let first = frozen.map_or(Height::GENESIS, Height::next);
-        let last = tip.to_u32().checked_sub(self.depth).map(Height::from)?;
-        (last >= first).then_some(first..=last)
-    }
-
-    /// Whether these are enough blocks.
-    fn are_enough(&self, blocks: &RangeInclusive<Height>) -> bool {
-        blocks.end().to_u32() - blocks.start().to_u32() >= self.every.saturating_sub(1)
-    }
-
-    /// The highest block to import in bulk from a node with this tip; `None` while it has too few blocks.
-    #[must_use]
-    pub(super) fn last_of_import(&self, tip: Height) -> Option<Height> {
-        self.candidates(tip, None).filter(|blocks| self.are_enough(blocks)).map(|blocks| *blocks.end())
-    }
-}
-
-/// Freezing, as far as it is under way.
-#[derive(Default)]
-pub(super) struct Freezer {
-    job: Option<FreezeJob>,
-    pub(super) retry: Retry,
-    /// When rows were deleted last.
-    swept_at: Option<Instant>,
-    /// Whether no shadowed rows are left.
-    is_swept: bool,
-    /// Whether the files that no commit names are adopted or removed. No job is started before.
-    is_tidy: bool,
-}
-
-impl Freezer {
-    /// Whether something is under way that the loop has to go on with.
-    fn is_busy(&self) -> bool {
-        !self.is_swept || self.job.is_some()
-    }
-
-    /// Whether the files that no commit names are adopted or removed.
-    pub(super) fn is_tidy(&self) -> bool {
-        self.is_tidy
-    }
-
-    /// Whether the thread runs, or what it built is not in force yet.
-    pub(super) fn is_running(&self) -> bool {
-        self.job.is_some()
-    }
-
-    /// Ends the thread, if it has not ended, because of this.
-    pub(super) fn stop(&mut self, cause: &dyn Display) {
-        if self.job.take_if(|job| !job.is_finished()).is_some() {
-            self.retry.postpone(cause, CANNOT_FREEZE);
-        }
-    }
-
-    /// Shadowed rows may be left.
-    pub(super) fn sweep_again(&mut self) {
-        self.is_swept = false;
-    }
-}
-
-/// The blocks of a generation that was built, and where they are in the block files, as far as they were found.
-type FrozenBlocks = (GenerationRange, BlockPositions);
-
-/// Packs blocks in the background.
-struct FreezeJob {
-    path: PathBuf,
-    began: Instant,
-    job: BackgroundJob<FrozenBlocks>,
-}
-
-impl FreezeJob {
-    fn start(
-        snapshot: Arc<Snapshot>,
-        heights: RangeInclusive<Height>,
-        path: PathBuf,
-        blocks: NodeBlocks,
-        storage: RawStorage,
-        priority: Priority,
-    ) -> Result<Self, SyncError> {
-        let (began, file) = (Instant::now(), path.clone());
-        let pack = move |stop: &Arc<AtomicBool>| {
-            // only these bytes are left afterwards
-            let positions = match storage {
-                RawStorage::Index => {
-                    snapshot.store_raw_blocks(heights.clone(), stop)?;
-                    BlockPositions::default()
-                }
-                RawStorage::Node => {
-                    let hashes = snapshot.block_hashes(heights.clone())?;
-                    let located = blocks.locate(*heights.start(), &hashes, &mut |_| {});
-                    snapshot.check_raw_blocks(heights.clone(), stop)?;
-                    located.unwrap_or_else(|error| {
-                        debug!(%error, "blocks that are being frozen are requested from the node");
-                        BlockPositions::default()
-                    })
-                }
-            };
-            Ok((snapshot.pack_until(heights, &file, stop)?, positions))
-        };
-        Ok(Self { path, began, job: BackgroundJob::start("freeze", priority, pack)? })
-    }
-
-    fn is_finished(&self) -> bool {
-        self.job.is_finished()
-    }
-}
 
 impl SyncLoop<'_> {
     /// Freezes blocks when enough are live, a step at a time: starts the thread, or puts what it built into force, or deletes
     /// some of the shadowed rows for about this time.
     ///
     /// Errors: the index cannot be read or written. A failure of the thread is logged, and it is started again later.
-    pub(super) fn freeze_when_due(&mut self, slice: Duration) -> Result<(), SyncError> {
+    pub(in crate::sync) fn freeze_when_due(&mut self, slice: Duration) -> Result<(), SyncError> {
         self.step_in_background(|following| following.freeze_step(slice))
     }
 
@@ -213,7 +66,7 @@ impl SyncLoop<'_> {
     /// stop flag is raised.
     ///
     /// Errors: as [`SyncLoop::freeze_when_due`]; an earlier write did not reach the disk.
-    pub(super) fn pause(&mut self, pause: Duration) -> Result<bool, SyncError> {
+    pub(in crate::sync) fn pause(&mut self, pause: Duration) -> Result<bool, SyncError> {
         let (wake, stop) = (self.follow.wake, self.follow.node.stop());
         let began = Instant::now();
         loop {
@@ -238,7 +91,7 @@ impl SyncLoop<'_> {
     }
 
     /// Whether something is under way that the loop has to go on with.
-    pub(super) fn is_working_in_background(&self) -> bool {
+    pub(in crate::sync) fn is_working_in_background(&self) -> bool {
         self.freezer.is_busy() || self.merger.is_running() || self.raw_mover.is_running() || self.deriver.is_busy()
     }
 
@@ -246,7 +99,7 @@ impl SyncLoop<'_> {
     /// raised.
     ///
     /// Errors: as [`SyncLoop::freeze_when_due`].
-    pub(super) fn freeze_to_the_end(&mut self) -> Result<(), SyncError> {
+    pub(in crate::sync) fn freeze_to_the_end(&mut self) -> Result<(), SyncError> {
         while !self.follow.node.stop().is_raised() {
             let was_swept = self.freezer.is_swept;
             self.freeze_when_due(Duration::MAX)?;
@@ -369,7 +222,7 @@ impl SyncLoop<'_> {
     /// and removes those that a reorganisation left. What is not a generation of this index is not touched.
     ///
     /// Errors: the node fails, and the next call goes on; the index cannot be read or written.
-    pub(super) fn adopt_left_generations(&mut self) -> Result<(), SyncError> {
+    pub(in crate::sync) fn adopt_left_generations(&mut self) -> Result<(), SyncError> {
         if self.freezer.is_tidy {
             return Ok(());
         }
@@ -403,28 +256,5 @@ impl SyncLoop<'_> {
         }
         info!(path = %path.display(), "removing a generation that is not used: its blocks are in others or left the chain, or their raw bytes are missing");
         Ok(Index::remove_unused(path)?)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn all_but_the_newest_blocks_are_frozen_once_there_are_enough() {
-        let due = |depth, every, tip: u32, frozen: Option<u32>| {
-            let bounds = FreezeBounds { depth, every, transactions: u64::MAX };
-            let blocks = bounds.candidates(Height::from(tip), frozen.map(Height::from))?;
-            bounds.are_enough(&blocks).then_some(blocks.end().to_u32())
-        };
-        // heights 0 to 9 are ten blocks
-        assert_eq!(due(4, 6, 8, None), None);
-        assert_eq!(due(4, 6, 9, None), Some(5));
-        assert_eq!(due(4, 6, 14, Some(5)), None);
-        assert_eq!(due(4, 6, 15, Some(5)), Some(11));
-        assert_eq!(due(0, 1, 0, None), Some(0));
-        assert_eq!(due(0, 1, 7, Some(6)), Some(7));
-        assert_eq!(due(0, 1, 7, Some(7)), None);
-        assert_eq!(due(u32::MAX, u32::MAX, 9, None), None);
     }
 }
