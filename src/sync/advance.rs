@@ -10,7 +10,6 @@ use tracing::info;
 
 use super::background::CATCH_UP_SLICE;
 use super::error::SyncError;
-use super::follow::{Follow, RoundOutcome, SyncLoop, Until};
 use super::fork::{fork_point, refuse_to_shrink, skip_common};
 use super::import::check_kept;
 use super::mempool::{PreBlockState, now};
@@ -18,6 +17,7 @@ use super::pipeline::{Pipeline, PipelineLimits};
 use super::prefetch::Prefetcher;
 use super::progress::{CatchUpProgress, FEW, are_few, is_shallow};
 use super::reorg_record::{Record, ReorgChange, first_seen_above};
+use super::sync_loop::{Follow, RoundOutcome, SyncLoop, Until};
 use crate::chain::Height;
 use crate::chain::network::genesis_hash;
 use crate::index::{IndexError, Known, ObservedBlock, ParsedBlock, Patience, PrefetchedRows, Snapshot, Tip, Update};

@@ -25,7 +25,7 @@ use tracing::{debug, info, warn};
 
 use super::branch_search::BRANCH_PAUSE;
 use super::error::SyncError;
-use super::follow::{SyncLoop, Until};
+use super::sync_loop::{SyncLoop, Until};
 use crate::chain::Height;
 use crate::index::{BlockRow, ChainMembership, ParsedBlock, Patience, Snapshot, Tip, Update};
 use crate::node::{ChainTip, ChainTipStatus, NodeError};

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tracing::{error, info, warn};
 
 use super::error::SyncError;
-use super::follow::{SyncLoop, Until};
+use super::sync_loop::{SyncLoop, Until};
 use crate::index::{DiskShortage, Index, RequiredSpace};
 use crate::view::SyncState;
 

@@ -8,8 +8,8 @@ use tracing::{info, warn};
 
 use super::background::Freezing;
 use super::error::SyncError;
-use super::follow::SyncLoop;
 use super::import_progress::BulkImportProgress;
+use super::sync_loop::SyncLoop;
 use crate::chain::{Height, network, wide};
 use crate::index::{FreshStart, Import, ImportEstimate, ImportOptions, Index, IndexError, RawStorage, Tip};
 use crate::node::{BlockSource, BlockSourceStatus, ChainInfo, NodeError};

@@ -4,8 +4,8 @@
 use tracing::info;
 
 use super::error::SyncError;
-use super::follow::SyncLoop;
 use super::fork::is_on_invalid_branch;
+use super::sync_loop::SyncLoop;
 use super::withheld::Withheld;
 use crate::chain::Height;
 use crate::index::{IndexError, Snapshot, Tip};

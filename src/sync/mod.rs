@@ -33,14 +33,16 @@ mod progress;
 mod raw_blocks;
 mod reorg;
 mod reorg_record;
+mod sync_loop;
 mod wake;
 mod withheld;
 
 pub use background::{FreezeBounds, Freezing};
 pub use compare::{Comparison, NodeState, compare_with_node};
 pub use error::SyncError;
-pub use follow::{Follow, Until, run};
+pub use follow::run;
 pub use mempool::PersistentMempool;
 pub use raw_blocks::read_frozen_blocks;
+pub use sync_loop::{Follow, Until};
 pub use wake::Wake;
 pub use withheld::{Withheld, publish};

@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use super::background::TIP_SLICE;
 use super::error::SyncError;
-use super::follow::{SyncLoop, Until};
 use super::mempool::MempoolSync;
+use super::sync_loop::{SyncLoop, Until};
 use crate::node::Signals;
 
 /// The longest time in which writes of the mempool begin. A round takes in new transactions after it.

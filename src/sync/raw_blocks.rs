@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::error::SyncError;
-use super::follow::SyncLoop;
+use super::sync_loop::SyncLoop;
 use crate::chain::Height;
 use crate::index::{BlockFileRow, Index, IndexError, RawBlocks, Tip};
 use crate::node::{BlockPosition, BlockPositions, Node, NodeBlocks};

@@ -16,8 +16,8 @@ use std::time::{Duration, Instant};
 use tracing::debug;
 
 use super::error::SyncError;
-use super::follow::SyncLoop;
 use super::reorg_record::Record;
+use super::sync_loop::SyncLoop;
 use crate::index::Snapshot;
 
 /// The longest time for writing the mempool before the outcome.

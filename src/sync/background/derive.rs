@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use tracing::{debug, info};
 
 use super::super::error::SyncError;
-use super::super::follow::{SyncLoop, Until};
 use super::super::progress::LOG_INTERVAL;
+use super::super::sync_loop::{SyncLoop, Until};
 use super::deriver::{CANNOT_BUILD, DeriveJob, Deriver};
 use crate::index::{IndexError, NamedTable};
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use tracing::{debug, info, warn};
 
 use super::super::error::SyncError;
-use super::super::follow::SyncLoop;
+use super::super::sync_loop::SyncLoop;
 use super::super::wake::PauseEnd;
 use super::freezer::{CANNOT_FREEZE, FreezeJob};
 use super::job::Priority;

@@ -4,7 +4,7 @@
 use tracing::{debug, info};
 
 use super::super::error::SyncError;
-use super::super::follow::{SyncLoop, Until};
+use super::super::sync_loop::{SyncLoop, Until};
 use super::merger::{MergeJob, texts};
 use crate::index::MergeOutcome;
 

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use tracing::{info, warn};
 
 use super::super::error::SyncError;
-use super::super::follow::{SyncLoop, Until};
+use super::super::sync_loop::{SyncLoop, Until};
 use super::job::{BackgroundJob, Priority};
 use super::raw_mover::RawStep;
 use crate::chain::Height;

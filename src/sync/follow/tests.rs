@@ -1,5 +1,6 @@
 //! What does not end the loop.
 
+use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
@@ -8,9 +9,13 @@ use bitcoin::consensus::serialize;
 use bitcoin::constants::genesis_block;
 
 use super::super::mempool::tests::empty;
+use super::super::wake::Wake;
 use super::*;
 use crate::chain::Height;
+use crate::live::Live;
+use crate::node::Node;
 use crate::node::fake::{FakeNode, FakeRequest, FakeResponse, regtest};
+use crate::view::Published;
 
 #[test]
 fn a_block_that_the_server_fails_to_answer_does_not_end_the_loop() {

@@ -5,9 +5,9 @@ use std::num::NonZeroUsize;
 use bitcoin::BlockHash;
 use bitcoin::hashes::Hash;
 
-use super::super::follow::{Follow, Until};
 use super::super::mempool::tests::{arrival, genesis, spending, txid};
 use super::super::mempool::{MAX_EVENTS, PersistentMempool};
+use super::super::sync_loop::{Follow, Until};
 use super::super::wake::Wake;
 use super::*;
 use crate::index::{Index, Reorg, ReorgOutcome, Tip};
