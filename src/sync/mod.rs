@@ -8,9 +8,10 @@
 //!                    fetch (several at once) ──► parse ──► batches
 //! ```
 //!
-//! One thread runs this loop (`follow.rs`, `advance.rs`). It owns the index and the mempool (`mempool/`) and publishes
-//! their Heads together. It polls the node at an interval (`node.poll_seconds`), or when it is woken. A crash may lose
-//! everything up to a commit; the loop then repeats it.
+//! One thread runs this loop (`follow.rs`, `advance.rs`; `sync_loop.rs` has its state). It owns the index and the mempool
+//! (`mempool/`) and publishes their Heads together; it freezes, merges and builds tables in steps between (`background/`).
+//! It polls the node at an interval (`node.poll_seconds`), or when it is woken. A crash may lose everything up to a
+//! commit; the loop then repeats it.
 
 mod advance;
 mod background;

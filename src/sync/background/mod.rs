@@ -2,11 +2,10 @@
 //! bytes. For each, one file has its state and its thread, and one the steps of the loop:
 //!
 //! ```text
-//!   freezer.rs ◄── freeze.rs     blocks into a generation (`freezing.rs`: when, and with which means)
-//!   merger.rs ◄── merge.rs       several generations into one
-//!   deriver.rs ◄── derive.rs     optional tables
-//!   raw_mover.rs ◄── raw_storage.rs
-//!                                raw bytes to where they are to be stored
+//!   freezer.rs   ◄── freeze.rs         blocks into a generation (`freezing.rs`: when, and with which means)
+//!   merger.rs    ◄── merge.rs          several generations into one
+//!   deriver.rs   ◄── derive.rs         optional tables
+//!   raw_mover.rs ◄── raw_storage.rs    raw bytes to where they are to be stored
 //! ```
 //!
 //! A thread builds a file (`job.rs`), and a small commit of the loop puts it into force.
