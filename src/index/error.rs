@@ -408,7 +408,8 @@ impl IndexError {
         }
     }
 
-    pub(super) fn corrupt(table: &'static str, what: impl Into<String>) -> Self {
+    /// An error for a row that contradicts its table's encoding.
+    pub(crate) fn corrupt(table: &'static str, what: impl Into<String>) -> Self {
         Self::Corrupt { table, what: what.into() }
     }
 

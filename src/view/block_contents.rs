@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use bitcoin::consensus::deserialize;
 use bitcoin::{Transaction, Txid};
 
-use super::{Block, BudgetExceeded, View, corrupt};
+use super::{Block, BudgetExceeded, View};
 use crate::chain::raw::{RawTransaction, split_transactions};
 use crate::chain::{StructuralFeature, features, may_count_for_more, policy_weight, wide};
 use crate::index::{IndexError, TxNum};
@@ -76,8 +76,9 @@ impl BlockContents {
 
     /// The transactions, in block order.
     pub(super) fn transactions(&self) -> Result<Vec<RawTransaction<'_>>, IndexError> {
-        split_transactions(self.values.len(), &self.raw)
-            .map_err(|error| corrupt("transactions", format!("of the block of {}: {error}", self.coinbase.txid)))
+        split_transactions(self.values.len(), &self.raw).map_err(|error| {
+            IndexError::corrupt("transactions", format!("of the block of {}: {error}", self.coinbase.txid))
+        })
     }
 
     /// The feerates of the transactions without the coinbase, each by itself.
@@ -117,7 +118,7 @@ impl View {
         let mut raw = Vec::with_capacity(usize::try_from(block.row.size).unwrap_or_default());
         let first = block.first_txnum()?;
         let rows = self.head.chain.read_transactions(first, block.row.transactions, &mut raw)?;
-        let damaged = |what: String| corrupt("transactions", format!("block {}: {what}", block.row.hash));
+        let damaged = |what: String| IndexError::corrupt("transactions", format!("block {}: {what}", block.row.hash));
         let places: HashMap<Txid, usize> = rows.iter().enumerate().map(|(place, (txid, _))| (*txid, place)).collect();
         let (mut coinbase, mut paying) = (None, Vec::with_capacity(rows.len()));
         let (mut values, mut rest) = (Vec::with_capacity(rows.len()), raw.as_slice());
@@ -181,7 +182,7 @@ impl View {
         let features_of = |transaction: &RawTransaction<'_>| {
             let prevouts = spends.prevouts(transaction)?;
             let parts: Transaction = deserialize(transaction.bytes()).map_err(|error| {
-                corrupt("transactions", format!("of the block of {}: {error}", contents.coinbase.txid))
+                IndexError::corrupt("transactions", format!("of the block of {}: {error}", contents.coinbase.txid))
             })?;
             Ok(features(&parts, &prevouts))
         };

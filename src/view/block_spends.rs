@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use bitcoin::{TxOut, Txid};
 
 use super::prevouts::Funding;
-use super::{BlockContents, BudgetExceeded, OutputPart, View, corrupt};
+use super::{BlockContents, BudgetExceeded, OutputPart, View};
 use crate::chain::raw::{RawInput, RawTransaction};
 use crate::index::IndexError;
 
@@ -46,7 +46,10 @@ impl<'b> BlockSpends<'b> {
             None => self.elsewhere.get(&txid).and_then(|(funding, _)| Some(funding.output(input.vout)?.to_tx_out())),
         };
         let output = output.ok_or_else(|| {
-            corrupt("txids", format!("{txid}:{} is spent on the active chain, but not in the index", input.vout))
+            IndexError::corrupt(
+                "txids",
+                format!("{txid}:{} is spent on the active chain, but not in the index", input.vout),
+            )
         })?;
         Ok(SpentInBlock { output, is_own: within.is_some() })
     }

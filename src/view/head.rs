@@ -9,7 +9,6 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 use bitcoin::BlockHash;
 use parking_lot::Mutex;
 
-use super::View;
 use super::node::{BoundedNode, NodeClient, NodeLimits};
 use super::sync_state::{LONGEST_SILENCE, SyncRecord, SyncState, SyncStatus};
 use super::tip_history::{TipChange, TipHistory};
@@ -181,12 +180,5 @@ impl Published {
     #[must_use]
     pub fn node_client(&self) -> NodeClient {
         NodeClient::new(&self.node)
-    }
-
-    /// A view of this Head for one answer that may read and return this many bytes of transactions, with the state of
-    /// synchronization now.
-    #[must_use]
-    pub fn view_of(&self, head: Arc<Head>, bytes: usize, node_client: NodeClient) -> View {
-        View::for_answer(head, bytes, self.state(), node_client)
     }
 }

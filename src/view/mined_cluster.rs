@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::block::Block;
-use super::{BudgetExceeded, Transaction, View, corrupt};
+use super::{BudgetExceeded, Transaction, View};
 use crate::index::{IndexError, TxNum};
 use crate::mempool::MinedTransaction;
 
@@ -69,7 +69,8 @@ impl View {
         let member = |member: ClusterMember| {
             let ClusterMember { transaction, parents } = member;
             let fee = transaction.place.and_then(|place| place.fee);
-            let fee = fee.ok_or_else(|| corrupt("transactions", format!("{} has no fee", transaction.txid)))?;
+            let fee =
+                fee.ok_or_else(|| IndexError::corrupt("transactions", format!("{} has no fee", transaction.txid)))?;
             let parents = parents.iter().filter_map(|parent| places.get(parent).copied()).collect();
             let policy_weight = self.policy_weight::<E>(&transaction)?;
             Ok(MinedTransaction { txid: transaction.txid, fee, policy_weight, parents })

@@ -6,7 +6,7 @@ use std::ops::{Range, RangeInclusive};
 use bitcoin::BlockHash;
 use bitcoin::consensus::encode::Error;
 
-use super::{Block, Transaction, View, corrupt};
+use super::{Block, Transaction, View};
 use crate::index::{IndexError, Reorg, Tip};
 use crate::mempool::{BlockAudit, MempoolSample};
 
@@ -66,11 +66,12 @@ impl View {
     pub fn mempool_sample(&self, minutes: RangeInclusive<u32>) -> Result<Option<(u32, MempoolSample)>, IndexError> {
         let Some(newest) = self.head.chain.mempool_samples(minutes)?.next_back().transpose()? else { return Ok(None) };
         let (minute, row) = newest;
-        let sample = MempoolSample::decode(&row).map_err(|error| corrupt("mempool_samples", error.to_string()))?;
+        let sample =
+            MempoolSample::decode(&row).map_err(|error| IndexError::corrupt("mempool_samples", error.to_string()))?;
         Ok(Some((minute, sample)))
     }
 }
 
 pub(super) fn damaged_audit(block: BlockHash, error: &Error) -> IndexError {
-    corrupt("block_observed", format!("{block}: {error}"))
+    IndexError::corrupt("block_observed", format!("{block}: {error}"))
 }

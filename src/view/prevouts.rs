@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bitcoin::{TxOut, Txid};
 
-use super::{BudgetExceeded, Transaction, TransactionParts, View, corrupt};
+use super::{BudgetExceeded, Transaction, TransactionParts, View};
 use crate::chain::Height;
 use crate::index::{IndexError, WantedTransaction};
 use crate::mempool::PrevoutSource;
@@ -64,7 +64,7 @@ impl View {
             inputs.iter().zip(&found).find(|(input, found)| found.is_none() && !input.previous_output.is_null());
         match unknown.filter(|_| transaction.place.is_some()) {
             // what a transaction of the main chain spends is on the main chain
-            Some((input, _)) => Err(corrupt(
+            Some((input, _)) => Err(IndexError::corrupt(
                 "txids",
                 format!("{} is spent on the active chain, but not in the index", input.previous_output),
             )

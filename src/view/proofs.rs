@@ -6,7 +6,8 @@ use bitcoin::consensus::serialize;
 use bitcoin::hashes::{Hash, sha256d};
 use bitcoin::{Script, Transaction, TxMerkleNode, Wtxid};
 
-use super::{Block, View, corrupt};
+use super::answer::WitnessTree;
+use super::{Block, View};
 use crate::chain::coinbase;
 use crate::chain::merkle::MerkleTree;
 use crate::chain::raw::{RawBlock, RawTransaction};
@@ -44,16 +45,6 @@ pub struct WtxidProof {
     pub coinbase: Vec<u8>,
     /// The proof that the block contains the coinbase.
     pub coinbase_proof: MerkleProof,
-}
-
-/// The tree over the wtxids of a block whose coinbase commits to it, and what leads from its root to the header.
-pub(super) struct WitnessTree {
-    tree: MerkleTree,
-    root: TxMerkleNode,
-    reserved_value: [u8; RESERVED_BYTES],
-    commitment: [u8; 32],
-    coinbase: Vec<u8>,
-    coinbase_branch: Vec<TxMerkleNode>,
 }
 
 impl View {
@@ -123,8 +114,9 @@ impl View {
     /// `None` if the coinbase commits to no witnesses.
     fn witness_tree(&self, block: &Block) -> Result<Option<WitnessTree>, IndexError> {
         let raw = self.raw_block(block)?;
-        let parsed = RawBlock::parse(&raw)
-            .map_err(|error| corrupt("transactions", format!("block {} is no block: {error}", block.row.hash)))?;
+        let parsed = RawBlock::parse(&raw).map_err(|error| {
+            IndexError::corrupt("transactions", format!("block {} is no block: {error}", block.row.hash))
+        })?;
         let Some((first, rest)) = parsed.transactions.split_first() else { return Err(missing(block, 0)) };
         let outputs = first.outputs().map(|output| Script::from_bytes(output.script_pubkey));
         let Some(commitment) = coinbase::witness_commitment(outputs) else { return Ok(None) };
@@ -142,8 +134,9 @@ impl View {
             // before segwit an output may look like a commitment
             return Ok(None);
         }
-        let coinbase: Transaction = bitcoin::consensus::deserialize(first.bytes())
-            .map_err(|error| corrupt("transactions", format!("the coinbase of {}: {error}", block.row.hash)))?;
+        let coinbase: Transaction = bitcoin::consensus::deserialize(first.bytes()).map_err(|error| {
+            IndexError::corrupt("transactions", format!("the coinbase of {}: {error}", block.row.hash))
+        })?;
         let coinbase = without_witness(coinbase);
         let txids = MerkleTree::of(&self.txids(block)?);
         let coinbase_branch = txids.branch(0).ok_or_else(|| missing(block, 0))?;
@@ -164,5 +157,5 @@ fn without_witness(mut transaction: Transaction) -> Vec<u8> {
 }
 
 fn missing(block: &Block, index: u32) -> IndexError {
-    corrupt("transactions", format!("block {} has no transaction {index}", block.row.hash))
+    IndexError::corrupt("transactions", format!("block {} has no transaction {index}", block.row.hash))
 }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use bitcoin::TxOut;
 
 use super::super::prevouts::FundedOutput;
-use super::super::{BudgetExceeded, SpendStatus, Transaction, View, corrupt};
+use super::super::{BudgetExceeded, SpendStatus, Transaction, View};
 use crate::chain::raw::RawTransaction;
 use crate::chain::{Height, policy_weight, sigop_cost};
 use crate::index::IndexError;
@@ -42,7 +42,7 @@ impl View {
         E: From<IndexError> + From<BudgetExceeded>,
     {
         let raw = RawTransaction::parse_whole(transaction.raw())
-            .map_err(|error| corrupt("transactions", format!("{}: {error}", transaction.txid)))?;
+            .map_err(|error| IndexError::corrupt("transactions", format!("{}: {error}", transaction.txid)))?;
         policy_weight(&raw, || {
             let spent = self.prevouts::<E>(transaction, 0..transaction.parts.input.len())?;
             Ok(spent.into_iter().flatten().collect())

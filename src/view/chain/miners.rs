@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use super::super::{View, corrupt};
+use super::super::View;
 use crate::chain::Height;
 use crate::chain::pools::{MinerEvidence, PoolId, Pools};
 use crate::chain::raw::RawTransaction;
@@ -20,8 +20,9 @@ impl View {
     ///
     /// Errors: the bytes are not a transaction.
     pub fn miner_of(&self, coinbase: &[u8]) -> Result<Option<(PoolId, MinerEvidence)>, IndexError> {
-        let coinbase = RawTransaction::parse_whole(coinbase)
-            .map_err(|error| corrupt("transactions", format!("a coinbase is not a transaction: {error}")))?;
+        let coinbase = RawTransaction::parse_whole(coinbase).map_err(|error| {
+            IndexError::corrupt("transactions", format!("a coinbase is not a transaction: {error}"))
+        })?;
         Ok(self.pools().identify(&coinbase))
     }
 

@@ -13,8 +13,8 @@ use std::sync::Arc;
 use bitcoin::Work;
 use bitcoin::constants::COINBASE_MATURITY;
 
+use super::View;
 use super::block::Block;
-use super::{View, corrupt};
 use crate::chain::difficulty::{hashes, work_between};
 use crate::chain::float::to_f64;
 use crate::chain::script::never_spendable;
@@ -147,7 +147,10 @@ impl BlockRange {
     }
 
     fn fallen(&self) -> IndexError {
-        corrupt("blocks", format!("a running total falls between the heights {} and {}", self.from, self.to))
+        IndexError::corrupt(
+            "blocks",
+            format!("a running total falls between the heights {} and {}", self.from, self.to),
+        )
     }
 }
 
@@ -175,7 +178,8 @@ impl Supply {
     pub fn of(running: &ChainTotals) -> Result<Self, IndexError> {
         let unspendable = running.unspendable;
         let total = unspendable.total().filter(|total| total.checked_add(running.utxo_value) == Some(running.subsidy));
-        let total = total.ok_or_else(|| corrupt("blocks", "the coins of a row are not those that were issued"))?;
+        let total =
+            total.ok_or_else(|| IndexError::corrupt("blocks", "the coins of a row are not those that were issued"))?;
         Ok(Self {
             subsidy_issued: running.subsidy,
             circulating: running.utxo_value,

@@ -6,8 +6,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::super::View;
 use super::super::ledger::{SeriesShape, TooManyPeriods};
-use super::super::{View, corrupt};
 use super::BlockRange;
 use super::period::{Period, Periods};
 use crate::chain::{Height, SeriesGroup};
@@ -42,7 +42,10 @@ impl View {
         if counts_all && periods.count() > shape.most {
             return Ok(Err(TooManyPeriods(periods.count())));
         }
-        let tip = blocks.end.previous().ok_or_else(|| corrupt("blocks", "a range ends before the genesis block"))?;
+        let tip = blocks
+            .end
+            .previous()
+            .ok_or_else(|| IndexError::corrupt("blocks", "a range ends before the genesis block"))?;
         let mut last = self.shared_row(tip)?;
         let mut found: Vec<ChainPeriod> = Vec::new();
         loop {

@@ -1,6 +1,5 @@
 //! The UTXO set right after a block, from the running totals of its chain.
 
-use super::super::corrupt;
 use crate::chain::ScriptType;
 use crate::index::{ChainTotals, CountAndValue, IndexError};
 
@@ -21,7 +20,9 @@ pub fn unspent_by_type(running: &ChainTotals) -> Result<Vec<(ScriptType, CountAn
         let value = by_type.iter().try_fold(0_u128, |sum, (_, pair)| sum.checked_add(pair.value));
         count == u128::from(running.utxo_count) && value == Some(running.utxo_value.into())
     };
-    by_type.filter(adds_up).ok_or_else(|| corrupt("blocks", "the script types of a row are not its UTXO set"))
+    by_type
+        .filter(adds_up)
+        .ok_or_else(|| IndexError::corrupt("blocks", "the script types of a row are not its UTXO set"))
 }
 
 #[cfg(test)]

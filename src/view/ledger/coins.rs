@@ -3,12 +3,12 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
+use super::Ledger;
 use super::merge::{Merge, directed};
-use super::{Ledger, View};
 use crate::chain::Height;
 use crate::chain::script::never_spendable;
 use crate::index::{IndexError, OutputPosition, TxNum, UnspentKey};
-use crate::view::Block;
+use crate::view::{Block, View};
 
 /// An unspent output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

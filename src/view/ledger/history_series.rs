@@ -13,11 +13,11 @@
 use std::collections::BinaryHeap;
 use std::ops::Range;
 
-use super::{Ledger, View};
+use super::Ledger;
 use crate::chain::{Height, SeriesGroup};
 use crate::index::{HistoryRow, IndexError, ScriptKey, TxNum};
+use crate::view::View;
 use crate::view::chain::period::{Period, Periods};
-use crate::view::corrupt;
 
 /// What a ledger received and spent in a period, and what it has at its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -164,7 +164,7 @@ impl<'l> SeriesTotals<'l> {
         (begin, txnums): (TxNum, Range<TxNum>),
         may_read: &mut impl FnMut(SeriesRead) -> Result<(), E>,
     ) -> Result<LedgerPeriod, E> {
-        let damaged = || corrupt("history", "the totals of a script fall, or leave what there can be");
+        let damaged = || IndexError::corrupt("history", "the totals of a script fall, or leave what there can be");
         let balance = self.received.checked_sub(self.spent).and_then(|balance| u64::try_from(balance).ok());
         let balance = balance.ok_or_else(damaged)?;
         let (mut received, mut spent, mut changed) = (0_u128, 0_u128, Vec::new());

@@ -3,11 +3,10 @@
 use bitcoin::hashes::{Hash, hash160};
 use bitcoin::{Script, ScriptBuf};
 
-use super::View;
 use crate::chain::ScriptType;
 use crate::chain::script::{p2pk_key, revealed_key};
 use crate::index::{IndexError, TxNum};
-use crate::view::{BudgetExceeded, corrupt};
+use crate::view::{BudgetExceeded, View};
 
 impl View {
     /// The public key that a script commits to by its hash, if an output to the bare key (P2PK) or the first spend has
@@ -57,8 +56,11 @@ impl View {
             let paying = self.counted_transaction::<E>(txnum)?;
             let pays = |script: &&ScriptBuf| p2pk_key(script).is_some_and(|key| hash160::Hash::hash(key) == hash);
             let script = paying.parts.output.iter().map(|output| &output.script_pubkey).find(pays);
-            scripts
-                .push(script.cloned().ok_or_else(|| corrupt("p2pk", format!("transaction {txnum} pays no such key")))?);
+            scripts.push(
+                script
+                    .cloned()
+                    .ok_or_else(|| IndexError::corrupt("p2pk", format!("transaction {txnum} pays no such key")))?,
+            );
         }
         Ok(scripts)
     }

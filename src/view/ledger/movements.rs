@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
+use super::Ledger;
 use super::merge::Merge;
-use super::{Ledger, View};
 use crate::index::{HistoryRow, IndexError, ScriptKey, TxNum};
-use crate::view::corrupt;
+use crate::view::View;
 
 /// The effect of one transaction on a ledger.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,7 +81,7 @@ impl ScriptMovement {
 }
 
 fn damaged() -> IndexError {
-    corrupt("history", "the totals of a script fall, or leave what there can be")
+    IndexError::corrupt("history", "the totals of a script fall, or leave what there can be")
 }
 
 impl View {

@@ -3,10 +3,10 @@
 
 use bitcoin::{Amount, TxOut};
 
-use super::{Ledger, View};
+use super::Ledger;
 use crate::chain::script::never_spendable;
 use crate::index::TxNum;
-use crate::view::Transaction;
+use crate::view::{Transaction, View};
 
 /// Who pays the fee of a transaction, as far as a ledger is concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

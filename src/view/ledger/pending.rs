@@ -7,11 +7,12 @@ use std::sync::Arc;
 use bitcoin::hashes::{Hash, sha256};
 use bitcoin::{Script, ScriptBuf};
 
+use super::Ledger;
 use super::merge::{Merge, directed};
-use super::{BudgetExceeded, Head, Ledger, View};
 use crate::chain::script::never_spendable;
 use crate::index::ScriptKey;
 use crate::mempool::{Coins, Entry};
+use crate::view::{BudgetExceeded, Head, View};
 
 /// The most scripts of a ledger that are looked up in the mempool, in place of hashing those of a transaction.
 const MAX_LOOKED_UP: usize = 4;

@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, HashMap};
 
 use bitcoin::{OutPoint, Script, Txid};
 
-use super::{Ledger, PendingMovement, View};
+use super::{Ledger, PendingMovement};
 use crate::chain::raw::RawTransaction;
 use crate::chain::script::never_spendable;
 use crate::index::{IndexError, ScriptKey};
-use crate::view::{Block, corrupt};
+use crate::view::{Block, View};
 
 /// The former effect of a transaction on a ledger: its block is stale, or it left the mempool.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -93,8 +93,9 @@ impl View {
         let mut created: HashMap<OutPoint, (ScriptKey, u64)> = HashMap::new();
         for number in 0..block.row.transactions {
             let Some(raw) = self.raw_stale_transaction(block, number)? else { break };
-            let transaction = RawTransaction::parse_whole(raw)
-                .map_err(|error| corrupt("stale_blocks", format!("{} is no block: {error}", block.row.hash)))?;
+            let transaction = RawTransaction::parse_whole(raw).map_err(|error| {
+                IndexError::corrupt("stale_blocks", format!("{} is no block: {error}", block.row.hash))
+            })?;
             let (txid, index) = (transaction.txid(), movements.txids.len());
             movements.txids.push(txid);
             let mut share = |script: ScriptKey, add: &dyn Fn(&mut ScriptShare)| {

@@ -2,12 +2,12 @@
 
 use bitcoin::Txid;
 
-use super::{Ledger, View};
+use super::Ledger;
 use crate::chain::Height;
 use crate::chain::script::never_spendable;
 use crate::index::{IndexError, ScriptKey, TxNum};
 use crate::view::chain::first_immature;
-use crate::view::{Block, corrupt};
+use crate::view::{Block, View};
 
 /// A ledger's totals up to a block of the active chain. Zeros for scripts that never appeared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,13 +30,13 @@ impl LedgerTotals {
         let balance = self.received.checked_sub(self.spent);
         balance
             .and_then(|balance| u64::try_from(balance).ok())
-            .ok_or_else(|| corrupt("history", "a script has spent more than it received"))
+            .ok_or_else(|| IndexError::corrupt("history", "a script has spent more than it received"))
     }
 
     /// The number of its unspent outputs.
     pub fn utxo_count(&self) -> Result<u64, IndexError> {
         let count = self.outputs_received.checked_sub(self.outputs_spent);
-        count.ok_or_else(|| corrupt("history", "a script has spent more outputs than it received"))
+        count.ok_or_else(|| IndexError::corrupt("history", "a script has spent more outputs than it received"))
     }
 }
 
@@ -97,7 +97,8 @@ impl View {
         for script in ledger.scripts() {
             let (earlier, now) = (self.coinbase_received(*script, before)?, self.coinbase_received(*script, end)?);
             let immature = now.checked_sub(earlier).and_then(|immature| sum.checked_add(immature));
-            sum = immature.ok_or_else(|| corrupt("history", "what a script received from coinbases has fallen"))?;
+            sum = immature
+                .ok_or_else(|| IndexError::corrupt("history", "what a script received from coinbases has fallen"))?;
         }
         Ok(sum)
     }

@@ -16,23 +16,23 @@ pub struct BudgetExceeded {
 }
 
 /// The bytes of transactions that one view may read and return.
-pub(super) struct ByteBudget {
+pub(in crate::view) struct ByteBudget {
     limit: usize,
     used: AtomicUsize,
 }
 
 impl ByteBudget {
-    pub(super) fn new(limit: usize) -> Self {
+    pub(in crate::view) fn new(limit: usize) -> Self {
         Self { limit, used: AtomicUsize::new(0) }
     }
 
     /// The bytes that are left.
-    pub(super) fn left(&self) -> usize {
+    pub(in crate::view) fn left(&self) -> usize {
         self.limit.saturating_sub(self.used.load(Ordering::Relaxed))
     }
 
     /// Spends bytes of the budget. After a refusal everything is refused.
-    pub(super) fn spend(&self, bytes: usize) -> Result<(), BudgetExceeded> {
+    pub(in crate::view) fn spend(&self, bytes: usize) -> Result<(), BudgetExceeded> {
         let add = |used: usize| used.saturating_add(bytes);
         let (Ok(used) | Err(used)) =
             self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |used| Some(add(used)));

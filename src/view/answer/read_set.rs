@@ -16,9 +16,11 @@ use std::sync::{Arc, OnceLock};
 
 use bitcoin::BlockHash;
 
-use super::{Block, Head, Transaction};
 use crate::chain::{Height, coinbase};
 use crate::index::Tip;
+use crate::view::block::Block;
+use crate::view::head::Head;
+use crate::view::transaction::Transaction;
 
 /// What a read value depends on, the weakest dependency first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -123,7 +125,7 @@ impl ReadSet {
     }
 
     /// Records the Head that the answer reads.
-    pub(super) fn add_head(&self, head: &Head) {
+    pub(in crate::view) fn add_head(&self, head: &Head) {
         let read = (head.tip, head.id);
         if *self.0.head.get_or_init(|| read) != read {
             self.depends_on(Dependency::External);
@@ -137,13 +139,13 @@ impl ReadSet {
     }
 
     /// Records a block. A stale block may return to the main chain or be deleted.
-    pub(super) fn add_block(&self, block: &Block) {
+    pub(in crate::view) fn add_block(&self, block: &Block) {
         if block.is_main() { self.add_chain_up_to(block.height) } else { self.depends_on(Dependency::Head) }
     }
 
     /// Records a transaction; `rule_from` is the height from which coinbases contain their height (BIP34). A transaction
     /// outside the main chain may be mined or deleted.
-    pub(super) fn add_transaction(&self, transaction: &Transaction, rule_from: u32) {
+    pub(in crate::view) fn add_transaction(&self, transaction: &Transaction, rule_from: u32) {
         let Some(place) = transaction.place else { return self.depends_on(Dependency::Head) };
         self.add_chain_up_to(place.height);
         if !place.is_coinbase() {
@@ -163,7 +165,7 @@ impl ReadSet {
     }
 
     /// Records the main chain up to this height.
-    pub(super) fn add_chain_up_to(&self, height: Height) {
+    pub(in crate::view) fn add_chain_up_to(&self, height: Height) {
         self.0.above.fetch_max(u64::from(height.to_u32()) + 1, Ordering::Relaxed);
     }
 
