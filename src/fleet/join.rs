@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use super::checksums::BlockChecksums;
-use super::download::{WantedObject, download};
+use super::download::download;
 use super::error::FleetError;
 use super::files::lock;
 use super::joined::JoinedNote;
@@ -18,6 +18,7 @@ use super::names::{ContentHash, MANIFESTS, ManifestName};
 use super::progress::TransferProgress;
 use super::retire::manifests_in;
 use super::store::FleetStore;
+use super::wanted::WantedObject;
 use crate::chain::Height;
 use crate::index::{Generation, Index, IndexOptions, JoinedFile, PartialFile, RequiredSpace, Salt, Tip, TxNum};
 

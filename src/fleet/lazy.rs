@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use super::checksums::BlockChecksums;
-use super::download::{WantedObject, verify_whole};
+use super::download::verify_whole;
 use super::error::FleetError;
 use super::files::{flush, lock, write_whole};
 use super::join::{
@@ -31,6 +31,7 @@ use super::pace::Pace;
 use super::partial::PartialObject;
 use super::progress::TransferProgress;
 use super::store::FleetStore;
+use super::wanted::WantedObject;
 use crate::index::{Index, PartialFile, PartialFiles};
 
 /// The pause after a failure of the download.

@@ -36,6 +36,7 @@ mod retire;
 mod store;
 mod store_health;
 mod upload;
+mod wanted;
 
 pub use backup::{BackupOutcome, BackupSource, back_up, check_backup_directory};
 pub use error::FleetError;

@@ -25,13 +25,13 @@ use tracing::warn;
 
 use super::block_fetch::BlockFetch;
 use super::checksums::BLOCK;
-use super::download::WantedObject;
 use super::error::FleetError;
 use super::pace::Pace;
 use super::progress::TransferProgress;
 use super::reader_window::ReaderWindow;
 use super::store::FleetStore;
 use super::store_health::StoreHealth;
+use super::wanted::WantedObject;
 use crate::chain::wide;
 use crate::index::{PartialFile, Patience, Unfetched, reserve_space};
 
