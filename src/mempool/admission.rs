@@ -4,8 +4,8 @@ use std::collections::HashSet;
 
 use bitcoin::{OutPoint, Txid};
 
-use super::entry::{Arrival, Cause, Entry, PrevoutSource, outpoint};
-use super::prevouts::PrevoutRef;
+use super::entry::{Arrival, Cause, Entry, outpoint};
+use super::prevouts::{PrevoutRef, PrevoutSource};
 use super::state::MempoolState;
 use crate::chain::raw::{RawError, RawTransaction};
 use crate::chain::{policy_weight, wide};

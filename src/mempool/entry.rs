@@ -6,7 +6,7 @@ use bitcoin::hashes::{Hash, sha256};
 use bitcoin::{BlockHash, OutPoint, Script, Txid, Weight, Wtxid};
 
 use super::FeeFraction;
-use super::prevouts::{PrevoutRef, Prevouts};
+use super::prevouts::{Prevout, PrevoutRef, PrevoutSource, Prevouts};
 use crate::chain::raw::{RawInput, RawOutput, RawTransaction};
 use crate::chain::{Height, script, vsize, wide};
 
@@ -23,31 +23,6 @@ pub enum Cause {
     /// It was in the node's first list, or was found by a comparison with the node. The time of its first sight is then
     /// the node's or that of an earlier run.
     Loaded,
-}
-
-/// Where a spent output was created.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PrevoutSource {
-    /// In a block of the active chain.
-    Confirmed {
-        /// The height of that block.
-        height: Height,
-        /// Whether the transaction is that block's coinbase.
-        coinbase: bool,
-    },
-    /// In a transaction of the mempool.
-    Unconfirmed,
-}
-
-/// A spent output.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Prevout {
-    /// Its amount in sat.
-    pub value: u64,
-    /// Its scriptPubKey.
-    pub script_pubkey: Box<[u8]>,
-    /// Where it was created.
-    pub source: PrevoutSource,
 }
 
 /// A transaction that arrives, with the outputs it spends.

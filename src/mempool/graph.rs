@@ -7,7 +7,8 @@ use std::sync::Arc;
 use bitcoin::hashes::Hash;
 use bitcoin::{OutPoint, Txid, Wtxid};
 
-use super::entry::{Entry, PrevoutSource, outpoint};
+use super::entry::{Entry, outpoint};
+use super::prevouts::PrevoutSource;
 use super::state::MempoolState;
 use crate::chain::wide;
 

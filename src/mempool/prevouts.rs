@@ -10,8 +10,32 @@
 use bitcoin::consensus::{Decodable, Encodable};
 use bitcoin::{Amount, ScriptBuf, TxOut, VarInt};
 
-use super::entry::{Prevout, PrevoutSource};
 use crate::chain::{Height, wide};
+
+/// Where a spent output was created.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PrevoutSource {
+    /// In a block of the active chain.
+    Confirmed {
+        /// The height of that block.
+        height: Height,
+        /// Whether the transaction is that block's coinbase.
+        coinbase: bool,
+    },
+    /// In a transaction of the mempool.
+    Unconfirmed,
+}
+
+/// A spent output.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Prevout {
+    /// Its amount in sat.
+    pub value: u64,
+    /// Its scriptPubKey.
+    pub script_pubkey: Box<[u8]>,
+    /// Where it was created.
+    pub source: PrevoutSource,
+}
 
 /// The outputs that a transaction spends, in the order of its inputs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -14,7 +14,8 @@ use std::sync::Arc;
 
 use imbl::{OrdMap, OrdSet};
 
-use super::entry::{Entry, PrevoutSource, script_hash};
+use super::entry::{Entry, script_hash};
+use super::prevouts::PrevoutSource;
 
 /// Outputs counted together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
