@@ -12,9 +12,8 @@ use std::collections::BTreeSet;
 use bitcoin::bech32::primitives::checksum::Engine;
 use bitcoin::bech32::{Bech32, Bech32m, Checksum, Fe32, Hrp};
 
-use super::{
-    AddressEncoding, AddressError, BASE58_ALPHABET, LONGEST_BECH32, LONGEST_TEXT, bech32_prefix, leading_space,
-};
+use super::error::{AddressEncoding, AddressError};
+use super::form::{BASE58_ALPHABET, LONGEST_BECH32, LONGEST_TEXT, bech32_prefix, leading_space};
 
 /// The differences that a replaced character can have from the right one.
 const DIFFERENCES: usize = 31;

@@ -1,9 +1,13 @@
 use bitcoin::bech32::primitives::decode::CheckedHrpstring;
-use bitcoin::bech32::{self, Bech32, Hrp};
+use bitcoin::bech32::{self, Bech32, Bech32m, Fe32, Hrp};
+use bitcoin::{Network, ScriptBuf, base58};
 use proptest::prelude::*;
 use serde_json::Value;
 
+use super::form::{BASE58_ALPHABET, TESTNETS};
+use super::text::{p2pkh, p2sh};
 use super::*;
+use crate::chain::network;
 use crate::chain::script::{ScriptType, multisig, p2pk_key};
 use crate::chain::test_data::shared_data;
 

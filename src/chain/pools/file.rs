@@ -6,7 +6,7 @@ use bitcoin::Network;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Pool, slug};
+use super::pool::{Pool, slug};
 use crate::chain::address::{AddressError, parse_address};
 
 /// The most pools that a file may have: ids of pools have 16 bits, of which the built-in table needs some.

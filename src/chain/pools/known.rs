@@ -2,7 +2,31 @@
 //!
 //! Only facts that blocks show: the text that a pool writes into its coinbases, and a few scripts that its rewards went to.
 
-use super::KnownPool;
+use bitcoin::Network;
+
+use super::pool::{Pool, slug};
+use crate::chain::address::parse_address;
+
+/// A pool as it stands in the built-in table, with addresses of mainnet.
+pub(super) struct KnownPool {
+    pub(super) name: &'static str,
+    /// Empty if it has no web page any more.
+    pub(super) link: &'static str,
+    pub(super) tags: &'static [&'static str],
+    pub(super) addresses: &'static [&'static str],
+}
+
+/// The pools that are known without a file, with the payout scripts of this network.
+pub(super) fn known_pools(network: Network) -> Vec<Pool> {
+    let pool = |known: &KnownPool| Pool {
+        name: known.name.to_owned(),
+        slug: slug(known.name),
+        link: Some(known.link).filter(|link| !link.is_empty()).map(str::to_owned),
+        tags: known.tags.iter().map(|tag| (*tag).to_owned()).collect(),
+        payout_scripts: known.addresses.iter().filter_map(|address| parse_address(address, network).ok()).collect(),
+    };
+    KNOWN.iter().map(pool).collect()
+}
 
 /// The pools.
 #[rustfmt::skip]

@@ -1,8 +1,10 @@
-use bitcoin::Network;
 use bitcoin::consensus::serialize;
+use bitcoin::{Network, Script, ScriptBuf};
 use serde_json::{Value, json};
 
 use super::*;
+use crate::chain::address::parse_address;
+use crate::chain::raw::RawTransaction;
 use crate::chain::test_data::shared_data;
 
 const P2PKH: &str = "1A1zP1eP5QGefi2DMPTfTL5SLmv7DivfNa";

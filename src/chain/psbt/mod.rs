@@ -8,6 +8,7 @@
 //!
 //! Signatures are counted and not verified. Secrets have no place in a PSBT, and none is looked for.
 
+mod error;
 mod input;
 mod off_curve;
 mod parse;
@@ -16,6 +17,7 @@ mod solve;
 mod tests;
 mod text;
 
+pub use error::PsbtError;
 pub use input::{PsbtInputState, PsbtRole, SpendData, contradicts_itself, input_state, signed_size, utxo_of};
-pub use parse::{PsbtError, parse_psbt};
+pub use parse::parse_psbt;
 pub use solve::MissingParts;

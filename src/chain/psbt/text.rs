@@ -4,7 +4,7 @@ use base64::engine::general_purpose::STANDARD;
 use base64::{DecodeError, Engine};
 use bitcoin::hex::FromHex;
 
-use super::parse::PsbtError;
+use super::error::PsbtError;
 
 /// What every PSBT begins with, in hexadecimal digits.
 const MAGIC: &str = "70736274ff";
