@@ -8,8 +8,10 @@ use bitcoin::block::Header;
 use bitcoin::consensus::deserialize;
 use bitcoin::consensus::encode::VarInt;
 
+use super::error::BlockFileError;
+use super::frame::{FRAME, unmask};
 use super::open_files::read_at;
-use super::{BlockFileError, BlockRecord, FRAME, unmask};
+use super::record::BlockRecord;
 use crate::chain::raw::{HEADER_SIZE, MAX_BLOCK_SIZE};
 
 /// Bytes that are read of a block: its frame, its header, and the number of its transactions.

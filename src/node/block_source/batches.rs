@@ -16,8 +16,9 @@ use super::super::error::NodeError;
 use super::super::fetcher::BlockFetcher;
 use super::super::node::Node;
 use super::super::retry::StopFlag;
+use super::located::LocatedBlocks;
 use super::spans::spans;
-use super::{BlockSourceStatus, LocatedBlocks, from_node};
+use super::status::BlockSourceStatus;
 
 /// The most bytes of a batch, unless one block has more: so many blocks that threads which share them seldom wait for the last of
 /// them.
@@ -133,7 +134,7 @@ impl BatchReader {
             Some(FilesEnd::Done) => self.hashes.len(),
             Some(FilesEnd::Closed) => return,
             Some(FilesEnd::Failed(at, error)) => {
-                let status = from_node(&self.node, error.to_string());
+                let status = BlockSourceStatus::from_node(&self.node, error.to_string());
                 warn!(%error, blocks_left = self.hashes.len() - at, "reading the other blocks from the node");
                 *self.status.lock() = status;
                 at

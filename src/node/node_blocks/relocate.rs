@@ -1,15 +1,9 @@
 //! When the block files are scanned again because a block is not where it was.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use tracing::warn;
-
-use super::PartReader;
-use crate::chain::Height;
 
 /// The interval between two scans, at first.
 const FIRST_INTERVAL: Duration = Duration::from_mins(1);
@@ -48,36 +42,24 @@ impl Schedule {
 }
 
 impl Relocation {
-    /// Starts a scan for the block at this height and all others, on a thread of its own, unless one runs or the last is
-    /// recent.
-    pub(super) fn begin(parts: &Arc<PartReader>, height: Height) {
-        if !parts.relocation.schedule().begin(Instant::now()) {
-            return;
-        }
-        let scanned = Arc::clone(parts);
-        let scan = move || {
-            let before = scanned.located().positions.get(height);
-            let outcome = scanned.relocate();
-            let after = scanned.located().positions.get(height);
-            if let Err(error) = &outcome {
-                warn!(%error, "cannot find out where the blocks are in the block files");
-            }
-            scanned.relocation.schedule().end(Instant::now(), after.is_some() && after != before);
-            scanned.relocation.is_finished.fetch_or(outcome.is_ok(), Ordering::Release);
-        };
-        if let Err(error) = thread::Builder::new().name("relocate".into()).spawn(scan) {
-            warn!(%error, "cannot start a thread for scanning the block files");
-            parts.relocation.schedule().end(Instant::now(), false);
-        }
+    /// Whether a scan begins now: none runs, and the last is not recent.
+    pub(super) fn begin(&self) -> bool {
+        self.schedule.lock().begin(Instant::now())
+    }
+
+    /// Notes that the scan that began has ended, or could not begin, and whether it found its block.
+    pub(super) fn end(&self, found: bool) {
+        self.schedule.lock().end(Instant::now(), found);
+    }
+
+    /// Notes that a scan has replaced the positions.
+    pub(super) fn set_finished(&self) {
+        self.is_finished.store(true, Ordering::Release);
     }
 
     /// Whether a scan ended since the last call.
     pub(super) fn take_finished(&self) -> bool {
         self.is_finished.swap(false, Ordering::Acquire)
-    }
-
-    fn schedule(&self) -> parking_lot::MutexGuard<'_, Schedule> {
-        self.schedule.lock()
     }
 }
 

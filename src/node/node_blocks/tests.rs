@@ -1,11 +1,16 @@
 //! Parts of blocks from nodes that serve them, and from nodes that do not.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use bitcoin::BlockHash;
 use bitcoin::hashes::Hash;
 
-use super::super::fake::{FakeNode, FakeRequest, FakeResponse, regtest};
 use super::*;
+use crate::node::block_files::BlockPositions;
+use crate::node::error::NodeError;
+use crate::node::fake::{FakeNode, FakeRequest, FakeResponse, regtest};
+use crate::node::node::Node;
 
 const BLOCK: [u8; 200] = [9; 200];
 

@@ -15,7 +15,7 @@ use std::{fmt, mem};
 use bitcoin::hashes::{Hash, sha256d};
 use bitcoin::{BlockHash, Txid};
 
-use super::NodeSignal;
+use super::signal::NodeSignal;
 
 /// The topic.
 pub(super) const TOPIC: &[u8] = b"sequence";

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use parking_lot::{Mutex, MutexGuard};
 
-use super::{NodeSignal, ReceivedSignal};
+use super::signal::{NodeSignal, ReceivedSignal};
 
 #[derive(Debug)]
 pub(super) struct SignalQueue {

@@ -1,8 +1,4 @@
-//! HTTP to the node: one pool of kept-alive connections for RPC and REST, a time and a size limit on every response.
-//! Never uses a proxy, never follows a redirect.
-
-mod resolver;
-mod single_write;
+//! The connections to the node, and the limits on each response.
 
 use std::io::{self, Read};
 use std::sync::Arc;
@@ -12,10 +8,10 @@ use ureq::http::{Response, header};
 use ureq::unversioned::transport::{Connector, DefaultConnector};
 use ureq::{Agent, Body, Timeout};
 
-use super::error::NodeError;
-use super::metrics::{Interface, NodeMetrics};
-use resolver::IpLiteralResolver;
-use single_write::SingleWriteConnector;
+use super::resolver::IpLiteralResolver;
+use super::single_write::SingleWriteConnector;
+use crate::node::error::NodeError;
+use crate::node::metrics::{Interface, NodeMetrics};
 
 /// bitcoind closes connections that are idle for 30 s (`rpcservertimeout`); the pool closes them earlier.
 const MAX_IDLE_AGE: Duration = Duration::from_secs(15);
@@ -26,28 +22,28 @@ const EXCERPT: usize = 200;
 
 /// The limits on one response.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct ResponseLimits {
+pub(in crate::node) struct ResponseLimits {
     /// From the connection to the last byte.
-    pub(super) timeout: Duration,
+    pub(in crate::node) timeout: Duration,
     /// Of the body, in bytes.
-    pub(super) bytes: u64,
+    pub(in crate::node) bytes: u64,
 }
 
 /// A response whose status is neither 403 (forbidden) nor 503 (unavailable).
-pub(super) struct HttpResponse {
-    pub(super) status: u16,
-    pub(super) body: Vec<u8>,
+pub(in crate::node) struct HttpResponse {
+    pub(in crate::node) status: u16,
+    pub(in crate::node) body: Vec<u8>,
 }
 
 impl HttpResponse {
     /// Status and beginning of the body, for an error message.
-    pub(super) fn excerpt(&self) -> String {
+    pub(in crate::node) fn excerpt(&self) -> String {
         let text = String::from_utf8_lossy(&self.body);
         format!("HTTP {} {:?}", self.status, text.trim().chars().take(EXCERPT).collect::<String>())
     }
 }
 
-pub(super) struct Http {
+pub(in crate::node) struct Http {
     agent: Agent,
     url: String,
     metrics: Arc<NodeMetrics>,
@@ -55,7 +51,7 @@ pub(super) struct Http {
 
 impl Http {
     /// For a URL that `NodeOptions::checked_url` has validated.
-    pub(super) fn new(url: String, metrics: Arc<NodeMetrics>) -> Http {
+    pub(in crate::node) fn new(url: String, metrics: Arc<NodeMetrics>) -> Http {
         let config = Agent::config_builder()
             .proxy(None)
             .max_redirects(0)
@@ -70,12 +66,12 @@ impl Http {
         Http { agent: Agent::with_parts(config, connector, IpLiteralResolver::default()), url, metrics }
     }
 
-    pub(super) fn url(&self) -> &str {
+    pub(in crate::node) fn url(&self) -> &str {
         &self.url
     }
 
     /// Gets a path, which begins with a slash.
-    pub(super) fn get(&self, path: &str, limits: ResponseLimits) -> Result<HttpResponse, NodeError> {
+    pub(in crate::node) fn get(&self, path: &str, limits: ResponseLimits) -> Result<HttpResponse, NodeError> {
         let began = Instant::now();
         let request = self.agent.get(format!("{}{path}", self.url));
         let response = request.config().timeout_global(Some(limits.timeout)).build().call();
@@ -85,7 +81,7 @@ impl Http {
     }
 
     /// Posts a JSON body to the RPC server. `asked` names the request in errors.
-    pub(super) fn post(
+    pub(in crate::node) fn post(
         &self,
         asked: &str,
         authorization: &str,
