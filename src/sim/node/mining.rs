@@ -8,7 +8,7 @@ use super::super::{ChainError, Mining, Reward};
 use super::backend::Backend;
 use super::error::{RpcFailure, RpcResult, code, json};
 use super::rpc::params::{Params, hash};
-use super::submit::transaction;
+use super::submission::transaction;
 use crate::chain::parse_address;
 use crate::chain::subsidy::subsidy;
 

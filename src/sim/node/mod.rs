@@ -36,6 +36,7 @@ mod publisher;
 mod rest;
 mod rpc;
 mod server;
+mod submission;
 mod submit;
 mod template;
 mod transactions;

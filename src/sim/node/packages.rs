@@ -4,18 +4,14 @@ use std::collections::BTreeMap;
 
 use bitcoin::{Amount, Transaction, Txid, Wtxid};
 use serde::Serialize;
-use serde_json::Value;
 
 use super::super::{Accepted, Rejection, World};
 use super::backend::Backend;
 use super::error::{RpcFailure, RpcResult, code, json};
 use super::rpc::amounts::Btc;
 use super::rpc::params::Params;
-use super::submit::{amount, burns_more_than, highest_rate, transaction};
+use super::submission::{amount, burns_more_than, highest_rate, package};
 use crate::chain::Feerate;
-
-/// The most transactions of a package (`MAX_PACKAGE_COUNT` of Core's `policy/packages.h`).
-const MAX_COUNT: usize = 25;
 
 #[derive(Serialize)]
 struct PackageJson {
@@ -44,23 +40,6 @@ struct PackageFeesJson {
     rate: Option<Btc>,
     #[serde(rename = "effective-includes", skip_serializing_if = "Vec::is_empty")]
     includes: Vec<Wtxid>,
-}
-
-/// The transactions of a parameter: 1 to 25 in hexadecimal.
-pub(super) fn package(given: &Value) -> Result<Vec<Transaction>, RpcFailure> {
-    let given = given.as_array().map(Vec::as_slice).unwrap_or_default();
-    if given.is_empty() || given.len() > MAX_COUNT {
-        let message = format!("Array must contain between 1 and {MAX_COUNT} transactions.");
-        return Err(RpcFailure::new(code::INVALID_PARAMETER, message));
-    }
-    let read = |given: &Value| {
-        let given = given.as_str().unwrap_or_default();
-        transaction(given).ok_or_else(|| {
-            let message = format!("TX decode failed: {given} Make sure the tx has at least one input.");
-            RpcFailure::new(code::DESERIALIZATION, message)
-        })
-    };
-    given.iter().map(read).collect()
 }
 
 pub(super) fn submitpackage(node: &Backend, params: &Params) -> RpcResult {

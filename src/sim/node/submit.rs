@@ -1,23 +1,17 @@
 //! Submission of transactions: `sendrawtransaction` and `testmempoolaccept` (Core's `src/rpc/mempool.cpp` and
 //! `src/node/transaction.cpp`).
 
-use bitcoin::consensus::encode::deserialize_hex;
-use bitcoin::{Amount, Denomination, OutPoint, Transaction, Txid, Wtxid};
+use bitcoin::{Amount, OutPoint, Transaction, Txid, Wtxid};
 use serde::Serialize;
 use serde_json::Value;
 
 use super::super::{Assessment, Rejection, World};
 use super::backend::Backend;
 use super::error::{RpcFailure, RpcResult, code, json};
-use super::packages::package;
 use super::rpc::amounts::Btc;
 use super::rpc::params::Params;
-use crate::chain::script::never_spendable;
+use super::submission::{amount, burns_more_than, highest_rate, package, transaction};
 use crate::chain::vsize;
-
-/// The default maximum fee of a transaction for 1,000 virtual bytes (`DEFAULT_MAX_RAW_TX_FEE_RATE` of Core's
-/// `node/transaction.h`).
-const HIGHEST_FEE_RATE: Amount = Amount::from_sat(10_000_000);
 
 pub(super) fn sendrawtransaction(node: &Backend, params: &Params) -> RpcResult {
     let highest_burn = amount(params.get(2), Amount::ZERO)?;
@@ -46,11 +40,6 @@ pub(super) fn sendrawtransaction(node: &Backend, params: &Params) -> RpcResult {
         }
     })?;
     accepted.and_then(|()| json(txid))
-}
-
-/// Whether an unspendable output has a higher value than this.
-pub(super) fn burns_more_than(highest: Amount, tx: &Transaction) -> bool {
-    tx.output.iter().any(|output| never_spendable(&output.script_pubkey) && output.value > highest)
 }
 
 fn failure(rejection: &Rejection) -> RpcFailure {
@@ -156,34 +145,8 @@ fn verdict(tx: &Transaction, highest_fee: Option<Amount>, assessed: Result<Asses
     }
 }
 
-pub(super) fn transaction(hex: &str) -> Option<Transaction> {
-    deserialize_hex(hex).ok()
-}
-
-/// The maximum fee for 1,000 virtual bytes; `None` for no maximum.
-pub(super) fn highest_rate(rate: &Value) -> Result<Option<Amount>, RpcFailure> {
-    let rate = amount(rate, HIGHEST_FEE_RATE)?;
-    if rate >= Amount::ONE_BTC {
-        let message = "Fee rates larger than or equal to 1BTC/kvB are not accepted";
-        return Err(RpcFailure::new(code::INVALID_PARAMETER, message));
-    }
-    Ok((rate > Amount::ZERO).then_some(rate))
-}
-
 /// The maximum fee of this transaction; `None` for no maximum.
 fn highest_fee(rate: &Value, tx: &Transaction) -> Result<Option<Amount>, RpcFailure> {
     let fee = |rate: Amount| (u128::from(rate.to_sat()) * u128::from(vsize(tx.weight()))).div_ceil(1_000);
     Ok(highest_rate(rate)?.map(|rate| Amount::from_sat(u64::try_from(fee(rate)).unwrap_or(u64::MAX))))
-}
-
-/// An amount in BTC, as a number or as text.
-pub(super) fn amount(value: &Value, otherwise: Amount) -> Result<Amount, RpcFailure> {
-    let read = match value {
-        Value::Null => return Ok(otherwise),
-        // this is a limit, so its last digit may be off if the number has more than fifteen
-        Value::Number(number) => Amount::from_float_in(number.as_f64().unwrap_or(-1.0), Denomination::Bitcoin),
-        Value::String(text) => Amount::from_str_in(text, Denomination::Bitcoin),
-        _ => return Err(RpcFailure::new(code::TYPE, "Amount is not a number or string")),
-    };
-    read.map_err(|_| RpcFailure::new(code::TYPE, "Invalid amount"))
 }
