@@ -2,7 +2,7 @@
 
 use bitcoin::{Amount, BlockHash, OutPoint, Txid};
 
-use super::UnlockError;
+use super::script_kind::ScriptKind;
 use crate::chain::Height;
 
 /// Why a block cannot be made or a tip cannot be chosen. After an error the chain is unchanged.
@@ -96,4 +96,22 @@ pub enum ChainError {
     /// A generator tried to spend an output that its owner cannot spend.
     #[error(transparent)]
     Unlock(#[from] UnlockError),
+}
+
+/// Why an input could not be unlocked.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum UnlockError {
+    /// Outputs of this kind are unspendable.
+    #[error("an output of kind {0:?} cannot be spent")]
+    Unspendable(ScriptKind),
+    /// The transaction has no such input, or the number of spent outputs is not the number of inputs.
+    #[error("cannot sign input {input} of {inputs} with {prevouts} spent outputs")]
+    NoSuchInput {
+        /// The input to unlock.
+        input: usize,
+        /// How many inputs the transaction has.
+        inputs: usize,
+        /// How many spent outputs the caller passed.
+        prevouts: usize,
+    },
 }

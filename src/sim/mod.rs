@@ -31,6 +31,7 @@ mod mempool;
 mod node;
 mod payment;
 mod rng;
+mod script_kind;
 mod scripts;
 mod signer;
 mod utxo;
@@ -38,7 +39,7 @@ mod world;
 
 pub use chain::{BranchTip, ChainPath, SimChain, Template, TipStatus};
 pub use coinbase::Reward;
-pub use error::ChainError;
+pub use error::{ChainError, UnlockError};
 pub use hostile::Hostile;
 pub use life::{Life, LifeAction, LifeStep, Profile, demo_block_weight, demo_pools};
 pub use living_node::{LivingNode, LivingNodeError};
@@ -47,6 +48,7 @@ pub use mempool::{Assessment, ChainLimit, PackageSums, Policy, Rejection, SimMem
 pub use node::{SimNode, SimNodeError, SimNodeOptions};
 pub use payment::{Payment, Spendable};
 pub use rng::Rng;
-pub use scripts::{Owner, ScriptKind, UnlockError};
+pub use script_kind::ScriptKind;
+pub use scripts::Owner;
 pub use utxo::{CoinMap, SimCoin};
 pub use world::{Accepted, Mining, NumberedEvent, World, WorldEvent};

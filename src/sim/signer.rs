@@ -11,7 +11,7 @@ use bitcoin::{
     CompressedPublicKey, EcdsaSighashType, ScriptBuf, TapSighashType, Transaction, TxOut, Witness, ecdsa, taproot,
 };
 
-use super::UnlockError;
+use super::error::UnlockError;
 
 /// Signs one input. Signatures are a function of key and message, without added randomness.
 pub(super) struct Signer<'a> {

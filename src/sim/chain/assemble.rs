@@ -9,7 +9,7 @@ use bitcoin::{Block, BlockHash, CompactTarget, Network, Transaction, TxMerkleNod
 use super::super::coinbase::{self, Reward, has_witness};
 use super::super::utxo::{Duplicates, UtxoChange, total};
 use super::super::{ChainError, Rng};
-use super::SimChain;
+use super::sim_chain::SimChain;
 use crate::chain::Height;
 use crate::chain::subsidy::subsidy;
 

@@ -1,11 +1,17 @@
 //! The rules of a simulated chain, one by one.
 
-use bitcoin::hashes::Hash;
-use bitcoin::{Amount, OutPoint, ScriptBuf, Sequence, Transaction, TxIn, TxOut, Txid, Witness, absolute, transaction};
+use std::collections::BTreeMap;
 
-use super::super::utxo::{Duplicates, SimCoin};
-use super::super::{ChainError, Reward};
+use bitcoin::hashes::Hash;
+use bitcoin::{
+    Amount, Block, BlockHash, OutPoint, ScriptBuf, Sequence, Transaction, TxIn, TxOut, Txid, Witness, absolute,
+    transaction,
+};
+
 use super::*;
+use crate::chain::Height;
+use crate::sim::utxo::{Duplicates, SimCoin, SimUtxoSet};
+use crate::sim::{ChainError, Owner, Reward, ScriptKind};
 
 /// Spends one output of the chain's miner, with this fee, into `count` outputs of `owner`.
 fn pay(spent: OutPoint, value: Amount, fee: Amount, owner: Owner, count: u64) -> Transaction {

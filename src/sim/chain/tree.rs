@@ -8,29 +8,9 @@ use bitcoin::{Block, BlockHash};
 
 use super::super::ChainError;
 use super::super::utxo::UtxoChange;
-use super::SimChain;
+use super::sim_chain::SimChain;
+use super::tree_entry::{BlockData, TreeEntry};
 use crate::chain::Height;
-
-/// A block of the tree. Body and changes are dropped once it is deeper than the chain keeps them.
-#[derive(Clone, Debug)]
-pub(super) struct TreeEntry {
-    pub(super) parent: BlockHash,
-    pub(super) height: Height,
-    pub(super) time: u32,
-    /// How many blocks were made before this one.
-    pub(super) seen: usize,
-    /// Whether this block or one below it was invalidated.
-    pub(super) invalid: bool,
-    /// Whether it was ever on the active chain.
-    pub(super) connected: bool,
-    pub(super) data: Option<BlockData>,
-}
-
-#[derive(Clone, Debug)]
-pub(super) struct BlockData {
-    pub(super) block: Arc<Block>,
-    pub(super) changes: Arc<[UtxoChange]>,
-}
 
 /// The path from one tip to another.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

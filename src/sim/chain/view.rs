@@ -7,8 +7,8 @@ use bitcoin::{Block, BlockHash, OutPoint};
 
 use super::super::ChainError;
 use super::super::utxo::{CoinMap, SimCoin, UtxoChange};
-use super::SimChain;
-use super::tree::BlockData;
+use super::sim_chain::SimChain;
+use super::tree_entry::BlockData;
 
 impl SimChain {
     /// The unspent outputs at the tip, in no order to rely on.
