@@ -8,7 +8,7 @@ use bitcoin::{Amount, Transaction, TxOut, Txid, Weight};
 use serde_json::json;
 
 use super::super::{ChainError, Mining, Owner, Payment, Reward, Rng, ScriptKind, SimChain, World};
-use super::LifeAction;
+use super::action::LifeAction;
 use super::wallet::{Wallet, any_entry};
 
 /// The history: first blocks without transactions, until their coinbases are mature and there are coins to spend.

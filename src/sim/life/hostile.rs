@@ -10,7 +10,7 @@ use super::super::utxo::COINBASE_MATURITY;
 use super::super::{
     ChainError, Hostile, Mining, Owner, Payment, Rejection, Rng, ScriptKind, SimChain, Spendable, Template, World,
 };
-use super::LifeAction;
+use super::action::LifeAction;
 use super::wallet::{Wallet, any_entry};
 use crate::chain::Height;
 

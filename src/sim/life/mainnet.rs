@@ -8,7 +8,7 @@ use bitcoin::{Transaction, Txid, Weight};
 use super::super::load::Traffic;
 use super::super::utxo::COINBASE_MATURITY;
 use super::super::{ChainError, Mining, SimChain, World};
-use super::LifeAction;
+use super::action::LifeAction;
 
 /// Blocks before the life begins: those that pay coins to owners, and a few full ones.
 const HISTORY: u32 = COINBASE_MATURITY + 3;

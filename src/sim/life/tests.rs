@@ -3,12 +3,13 @@
 use std::collections::BTreeSet;
 use std::mem::discriminant;
 use std::sync::LazyLock;
+use std::time::Duration;
 
 use bitcoin::{Block, Network};
 
-use super::super::WorldEvent;
 use super::*;
 use crate::chain::{Height, ScriptType, address_of};
+use crate::sim::{World, WorldEvent};
 
 const NOW: u32 = 1_800_000_000;
 
