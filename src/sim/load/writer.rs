@@ -12,7 +12,7 @@ use bitcoin::{Block, Transaction, TxOut, Txid, Weight};
 
 use super::super::utxo::COINBASE_MATURITY;
 use super::super::{ChainError, Reward};
-use super::LoadProfile;
+use super::profile::LoadProfile;
 use super::traffic::{Payout, Traffic};
 use crate::chain::Height;
 
