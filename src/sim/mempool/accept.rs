@@ -8,7 +8,10 @@ use bitcoin::{Amount, OutPoint, Transaction, Txid, Weight, Wtxid};
 
 use super::super::utxo::total;
 use super::super::{SimChain, SimCoin};
-use super::{ChainLimit, Policy, Rejection, SimMempool, fee_of, is_final, rate_of, relative_locks_are_over};
+use super::locks::{is_final, relative_locks_are_over};
+use super::policy::{Policy, fee_of, rate_of};
+use super::rejection::{ChainLimit, Rejection};
+use super::sim_mempool::SimMempool;
 use crate::chain::Feerate;
 
 /// The fewest bytes without witnesses (`MIN_STANDARD_TX_NONWITNESS_SIZE` of Core's `policy/policy.h`).

@@ -10,7 +10,9 @@ use std::sync::Arc;
 
 use bitcoin::{Transaction, Txid};
 
-use super::{Assessment, PackageSums, SimMempool, SimMempoolEntry};
+use super::accept::Assessment;
+use super::entry::{PackageSums, SimMempoolEntry};
+use super::sim_mempool::SimMempool;
 use crate::chain::Height;
 
 impl SimMempool {

@@ -10,7 +10,8 @@ use std::collections::{BTreeSet, BinaryHeap, HashMap, HashSet};
 use bitcoin::{Txid, Weight};
 
 use super::super::chain::MAX_BLOCK_SIGOPS_COST;
-use super::{PackageSums, SimMempool, SimMempoolEntry};
+use super::entry::{PackageSums, SimMempoolEntry};
+use super::sim_mempool::SimMempool;
 
 /// The signature operations that are reserved for the coinbase.
 const COINBASE_SIGOPS_COST: usize = 400;
