@@ -9,21 +9,14 @@ use bitcoin::{Block, BlockHash, OutPoint, Transaction, Txid};
 
 use super::super::ChainPath;
 use super::super::mempool::FeeRule;
-use super::{World, WorldEvent};
+use super::event::WorldEvent;
+use super::tip_change::TipChangeCause;
+use super::world::World;
 use crate::chain::Height;
 
 /// The number of blocks that `invalidateblock` disconnects before it stops returning their transactions to the mempool
 /// (`InvalidateBlock` of Core's `validation.cpp`).
 const RETURNING_BLOCKS: usize = 10;
-
-/// The reason of a change of the tip.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum TipChangeCause {
-    /// A branch became the longest valid one.
-    Growth,
-    /// A block of the active chain was invalidated.
-    Invalidation,
-}
 
 /// A transaction of a disconnected block.
 struct DisconnectedTransaction {

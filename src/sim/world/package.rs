@@ -7,7 +7,9 @@ use std::sync::Arc;
 use bitcoin::{Amount, Transaction, Txid, Weight};
 
 use super::super::mempool::{FeeRule, rate_of};
-use super::{Accepted, Assessment, Rejection, World, WorldEvent};
+use super::super::{Assessment, Rejection};
+use super::event::WorldEvent;
+use super::world::{Accepted, World};
 use crate::chain::Feerate;
 
 /// The most transactions of a package, and the most weight of all together (`MAX_PACKAGE_COUNT` and

@@ -4,10 +4,13 @@ mod blocks;
 mod random;
 mod verdicts;
 
-use bitcoin::{Amount, OutPoint};
+use std::collections::BTreeSet;
 
-use super::super::{Owner, Payment, ScriptKind, Spendable};
+use bitcoin::{Amount, Block, BlockHash, OutPoint, Transaction, Txid, Weight};
+
 use super::*;
+use crate::chain::Height;
+use crate::sim::{Owner, Payment, Policy, Rejection, ScriptKind, SimChain, SimMempoolEntry, Spendable};
 
 fn someone(n: u32) -> Owner {
     Owner::new(ScriptKind::P2wsh, n)
