@@ -16,7 +16,7 @@ use crate::node::error::NodeError;
 use crate::node::node::Node;
 
 pub(super) struct PartReader {
-    /// Its stop flag is also raised when the last [`NodeBlocks`] is dropped.
+    /// Its stop flag is also raised when the last [`NodeBlocks`](super::NodeBlocks) is dropped.
     pub(super) node: Node,
     pub(super) blocks_dir: Option<PathBuf>,
     pub(super) located: RwLock<Arc<LocatedFiles>>,
