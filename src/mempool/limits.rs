@@ -1,6 +1,8 @@
 //! The limits of the mempool's history and of projected blocks, and the node's report of its mempool.
 
-use super::projection::PROJECTED_BLOCK_WEIGHT;
+/// The default of the maximum weight of the transactions of a block, in weight units: Core's `-blockmaxweight` of 4,000,000
+/// less the 8,000 that it reserves for header and coinbase (`DEFAULT_BLOCK_RESERVED_WEIGHT`, `policy/policy.h`).
+pub const PROJECTED_BLOCK_WEIGHT: u64 = 3_992_000;
 
 /// The limits of history and of projected blocks. The node limits the current content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

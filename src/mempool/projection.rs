@@ -21,9 +21,6 @@ use super::feerate::FeeFraction;
 use super::state::MempoolState;
 use crate::chain::vsize;
 
-/// The default of the maximum weight of the transactions of a block, in weight units: Core's `-blockmaxweight` of 4,000,000
-/// less the 8,000 that it reserves for header and coinbase (`DEFAULT_BLOCK_RESERVED_WEIGHT`, `policy/policy.h`).
-pub const PROJECTED_BLOCK_WEIGHT: u64 = 3_992_000;
 /// The number of consecutive chunks that do not fit after which a nearly full block is finished
 /// (`MAX_CONSECUTIVE_FAILURES`).
 const MAX_FAILURES: u32 = 1_000;
@@ -300,6 +297,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::mempool::limits::PROJECTED_BLOCK_WEIGHT;
 
     /// A chunk of this cluster with transactions of these thousands of weight units, and a feerate that falls with the
     /// number; they are numbered from ten times that on.

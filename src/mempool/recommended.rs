@@ -79,7 +79,7 @@ fn to_be_in(block: Option<&ProjectedBlock>, block_weight: u64, has_next: bool, m
 #[cfg(test)]
 mod tests {
     use super::super::feerate::FeeFraction;
-    use super::super::projection::PROJECTED_BLOCK_WEIGHT;
+    use super::super::limits::PROJECTED_BLOCK_WEIGHT;
     use super::*;
 
     fn block(rate: u64, weight: u64) -> ProjectedBlock {
