@@ -80,7 +80,7 @@ pub(super) fn join(
     progress.begin(ImportPhase::Joining, state.next, partitions)?;
     let ranges = work.chain.ranges.len();
     let spends = work.runs(RunKind::Spends, Runs::bundle_of(ranges));
-    let threads = work.chain.options.threads.max(1);
+    let threads = work.chain.threads();
     let memory = work.chain.options.memory / 4 / threads;
     let runs = JoinRuns {
         transactions: work.runs(RunKind::Transactions, Runs::bundle_of(partitions)),

@@ -74,7 +74,7 @@ pub(super) fn outputs(
     progress.begin(ImportPhase::Outputs, state.next, ranges)?;
     let [scripts, inputs] = [(RunKind::Scripts, partitions), (RunKind::Inputs, ranges)]
         .map(|(kind, partitions)| work.runs(kind, Runs::bundle_of(partitions)));
-    let threads = work.chain.options.threads.max(1);
+    let threads = work.chain.threads();
     let memory = work.chain.options.memory / 8 / threads;
     let runs = OutputRuns {
         buffers: ThreadBuffers::new(threads, || [scripts.buffers(partitions, memory), inputs.buffers(ranges, memory)]),

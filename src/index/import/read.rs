@@ -76,7 +76,7 @@ struct ParsedTransactions {
 impl BlockReader {
     /// Continues behind the blocks of the chain, with the txids that are in no row yet.
     pub(super) fn new(work: &mut Workspace, txids: txids::TxidPacker) -> Self {
-        let (partitions, threads) = (work.chain.partitions(), work.chain.options.threads.max(1));
+        let (partitions, threads) = (work.chain.partitions(), work.chain.threads());
         let memory = work.chain.options.memory / 8 / threads;
         let transactions = work.runs(RunKind::Transactions, Runs::bundle_of(partitions));
         let prevouts = work.runs(RunKind::Prevouts, Runs::bundle_of(partitions));
@@ -100,7 +100,7 @@ impl BlockReader {
         // written while the threads parse, instead of afterwards
         let mut before = std::mem::take(&mut self.txid_rows);
         let parse = |at: usize| buffers.with(|own| parse(chain, &tasks[at], own));
-        in_order(0..tasks.len(), chain.options.threads, AHEAD, parse, |parsed| {
+        in_order(0..tasks.len(), chain.threads(), AHEAD, parse, |parsed| {
             builder.append(txids::TABLE, &std::mem::take(&mut before), Vec::as_slice)?;
             txid_rows.extend(parsed.txids.iter().filter_map(|txid| txids.push(txid)));
             for (key_hash, script, txnum) in parsed.p2pk {

@@ -205,7 +205,7 @@ pub(super) fn scripts(
         let clock = work.clock();
         let (chain, builder) = (&work.chain, &mut work.builder);
         let make = |partition| rows_of(chain, partition, &outputs, &done);
-        in_order(next..partitions, chain.options.threads, 1, make, |rows: ScriptRows| {
+        in_order(next..partitions, chain.threads(), 1, make, |rows: ScriptRows| {
             builder.append(history::TABLE, &rows.history, Vec::as_slice)?;
             builder.append(unspent::TABLE, &rows.unspent, |row| row)?;
             builder.append(payouts::TABLE, &rows.payouts, |()| ())?;
