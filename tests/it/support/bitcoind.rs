@@ -25,7 +25,7 @@ use super::skips;
 
 const START_TIMEOUT: Duration = Duration::from_mins(2);
 const CALL_TIMEOUT: Duration = Duration::from_mins(5);
-const POLL_INTERVAL: Duration = Duration::from_millis(20);
+pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// A free port can be taken by another process before the node binds it.
 const PORT_ATTEMPTS: usize = 5;
 

@@ -2,9 +2,11 @@
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
+
+use super::bitcoind::POLL_INTERVAL;
 
 /// Passes on all bytes in both directions while it is open; who comes while it is closed is turned away. Its threads end
 /// with their connections.
@@ -12,8 +14,17 @@ pub(crate) struct Gate {
     address: SocketAddr,
     /// What goes through it; nothing while it is closed.
     connections: Connections,
-    /// How many more bytes of the server it passes on before it closes.
-    remaining: Arc<AtomicU64>,
+    limit: Arc<Limit>,
+}
+
+/// How much of what the server sends goes through.
+struct Limit {
+    /// How many more bytes it passes on before it closes.
+    remaining: AtomicU64,
+    /// Whether it then holds the bytes back instead.
+    holds: AtomicBool,
+    /// Whether it does.
+    is_holding: AtomicBool,
 }
 
 type Connections = Arc<Mutex<Option<Vec<TcpStream>>>>;
@@ -23,21 +34,26 @@ impl Gate {
     pub(crate) fn to(target: &str) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let (address, connections) = (listener.local_addr().unwrap(), Arc::new(Mutex::new(Some(Vec::new()))));
-        let remaining = Arc::new(AtomicU64::new(u64::MAX));
-        let (target, open, left) = (target.to_owned(), Arc::clone(&connections), Arc::clone(&remaining));
+        let limit = Limit {
+            remaining: AtomicU64::new(u64::MAX),
+            holds: AtomicBool::new(false),
+            is_holding: AtomicBool::new(false),
+        };
+        let limit = Arc::new(limit);
+        let (target, open, limit_of_all) = (target.to_owned(), Arc::clone(&connections), Arc::clone(&limit));
         thread::spawn(move || {
             for client in listener.incoming() {
-                let (connections, left) = (Arc::clone(&open), Arc::clone(&left));
+                let (connections, limit) = (Arc::clone(&open), Arc::clone(&limit_of_all));
                 let mut open = open.lock().unwrap();
                 let Some(streams) = &mut *open else { continue };
                 let (Ok(client), Ok(server)) = (client, TcpStream::connect(&target)) else { continue };
                 streams.extend([client.try_clone().unwrap(), server.try_clone().unwrap()]);
                 let (from, to) = (client.try_clone().unwrap(), server.try_clone().unwrap());
                 thread::spawn(move || pass_on(from, to));
-                thread::spawn(move || pass_on_until(server, client, &left, &connections));
+                thread::spawn(move || pass_on_until(server, client, &limit, &connections));
             }
         });
-        Self { address, connections, remaining }
+        Self { address, connections, limit }
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
@@ -51,11 +67,23 @@ impl Gate {
 
     /// Closes it when the server has sent so many more bytes.
     pub(crate) fn close_after(&self, bytes: u64) {
-        self.remaining.store(bytes, Ordering::SeqCst);
+        self.limit.remaining.store(bytes, Ordering::SeqCst);
+    }
+
+    /// Holds everything back when the server has sent so many more bytes, until it is opened.
+    pub(crate) fn hold_after(&self, bytes: u64) {
+        self.limit.holds.store(true, Ordering::SeqCst);
+        self.close_after(bytes);
+    }
+
+    /// Whether it holds back what the server sends.
+    pub(crate) fn is_holding(&self) -> bool {
+        self.limit.is_holding.load(Ordering::SeqCst)
     }
 
     /// Lets connections through again.
     pub(crate) fn open(&self) {
+        self.limit.holds.store(false, Ordering::SeqCst);
         self.close_after(u64::MAX);
         self.connections.lock().unwrap().get_or_insert_default();
     }
@@ -68,15 +96,19 @@ fn close(connections: &Connections) {
     }
 }
 
-/// Passes on what a server sends, and closes the gate when no bytes remain.
-fn pass_on_until(mut from: TcpStream, mut to: TcpStream, remaining: &AtomicU64, connections: &Connections) {
+/// Passes on what a server sends, and closes the gate or holds back when no bytes remain.
+fn pass_on_until(mut from: TcpStream, mut to: TcpStream, limit: &Limit, connections: &Connections) {
     let mut buffer = vec![0; 16_384];
     while let Ok(length @ 1..) = from.read(&mut buffer) {
         let bytes = u64::try_from(length).unwrap();
-        let before =
-            remaining.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| Some(left.saturating_sub(bytes)));
-        if before.unwrap() <= bytes {
+        let subtract = |left: u64| Some(left.saturating_sub(bytes));
+        let before = limit.remaining.fetch_update(Ordering::SeqCst, Ordering::SeqCst, subtract);
+        if before.unwrap() <= bytes && !limit.holds.load(Ordering::SeqCst) {
             close(connections);
+        }
+        while limit.remaining.load(Ordering::SeqCst) == 0 && limit.holds.load(Ordering::SeqCst) {
+            limit.is_holding.store(true, Ordering::SeqCst);
+            thread::sleep(POLL_INTERVAL);
         }
         if to.write_all(&buffer[..length]).is_err() {
             break;

@@ -265,6 +265,37 @@ fn a_missing_generation_is_named_and_put_back() {
 /// The blocks that are not imported yet are gone: a node that has them continues the import.
 #[test]
 fn an_import_from_a_node_that_prunes_continues_with_another() {
+    import_from_a_node_that_prunes(|import, pruned, gate| {
+        gate.close_after(UNTIL_BLOCKS);
+        let printed = ends(import, 3);
+        assert!(printed.contains("importing in bulk"), "{printed}");
+        pruned.must("pruneblockchain", &[json!(700)]);
+        gate.open();
+    });
+}
+
+#[test]
+fn an_import_whose_node_prunes_while_it_is_read_continues_with_another() {
+    import_from_a_node_that_prunes(|import, pruned, gate| {
+        gate.hold_after(UNTIL_BLOCKS);
+        let importing = import.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        wait_for("the first blocks", PATIENCE, || gate.is_holding().then_some(()));
+        pruned.must("pruneblockchain", &[json!(700)]);
+        gate.open();
+        let ended = importing.wait_with_output().unwrap();
+        let printed = String::from_utf8([ended.stdout, ended.stderr].concat()).unwrap();
+        assert_eq!(ended.status.code(), Some(3), "{printed}");
+        assert!(printed.contains("importing in bulk"), "{printed}");
+        assert!(printed.contains("the node has pruned block"), "{printed}");
+        assert!(!printed.contains("panicked"), "{printed}");
+    });
+}
+
+/// What a node sends until some of its 1,000 blocks are read: each of them takes some 250 bytes, and its header comes before.
+const UNTIL_BLOCKS: u64 = 170_000;
+
+/// `prune` runs an import, and has the node prune before it is complete.
+fn import_from_a_node_that_prunes(prune: impl FnOnce(&mut Command, &RealNode, &Gate)) {
     let Some(pruned) = RealNode::start(&["-txindex=0", "-prune=1", "-fastprune=1"]) else { return };
     let Some(whole) = RealNode::start(&["-txindex=0"]) else { return };
     for hash in pruned.mine(1_000) {
@@ -284,12 +315,7 @@ fn an_import_from_a_node_that_prunes_continues_with_another() {
         flags[1] = format!("http://{}", gate.address()).into();
         flags
     };
-    // each of the blocks takes some 250 bytes, and its header comes before
-    gate.close_after(170_000);
-    let printed = ends(&mut import(cut_off()), 3);
-    assert!(printed.contains("importing in bulk"), "{printed}");
-    pruned.must("pruneblockchain", &[json!(700)]);
-    gate.open();
+    prune(&mut import(cut_off()), &pruned, &gate);
     let printed = ends(&mut import(cut_off()), 3);
     assert!(printed.contains("the node has pruned those below height"), "{printed}");
     assert!(printed.contains("Import from a node that has them"), "{printed}");
