@@ -254,12 +254,12 @@ fn from_the_root(
 
 /// The pairs of files that import each other, but those of which one is exempt.
 fn pairs(imports: &BTreeMap<Module, BTreeSet<Module>>, is_exempt: impl Fn(&Module) -> bool) -> Vec<String> {
-    let imports_back = |file: &Module, imported: &Module| imports.get(imported).is_some_and(|back| back.contains(file));
+    let is_pair = |file: &Module, other: &Module| {
+        file < other && imports.get(other).is_some_and(|back| back.contains(file)) && !is_exempt(other)
+    };
     let pairs = imports.iter().filter(|(file, _)| !is_exempt(file)).flat_map(|(file, imported)| {
-        let others = imported.iter().filter(|other| file < *other && !is_exempt(other));
-        others
-            .filter(|other| imports_back(file, other))
-            .map(|other| format!("{} ◄──► {}", file.join("::"), other.join("::")))
+        let others: Vec<_> = imported.iter().filter(|other| is_pair(file, other)).collect();
+        others.into_iter().map(|other| format!("{} ◄──► {}", file.join("::"), other.join("::")))
     });
     pairs.collect()
 }
