@@ -1,8 +1,9 @@
 //! What holds coins: addresses, scripts, sets of them, and the accounts of descriptors. Each is a [`Ledger`], and all are
-//! answered by one [`Holdings`](holdings::Holdings); they differ only in what names them.
+//! answered by one [`Holdings`](holdings::Holdings); they differ only in what names them. So the fields with which they answer
+//! are written once ([`LedgerFields`](ledger_fields::LedgerFields)).
 //!
 //! ```text
-//!   address.rs ┐                     ┌─► totals.rs, balance.rs
+//!   address.rs ┐ ledger_fields.rs    ┌─► totals.rs, balance.rs
 //!   script.rs  ├──► holdings.rs ─────┼─► utxo.rs    pages of unspent outputs
 //!   set.rs     │                     ├─► entry.rs   pages of transactions, as far as they concern the ledger,
 //!              │                     │              and entry_parts.rs, their inputs and outputs that are the ledger's
@@ -26,6 +27,7 @@ mod descriptor_info;
 mod entry;
 mod entry_parts;
 mod holdings;
+mod ledger_fields;
 mod ledger_input;
 mod script;
 mod script_info;
