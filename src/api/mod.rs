@@ -47,6 +47,7 @@ use async_graphql::futures_util::{FutureExt, StreamExt};
 use async_graphql::{Data, Executor, Request, Response, SDLExportOptions, ServerError, ValidationMode};
 use bitcoin::BlockHash;
 use context::ServingContext;
+use extensions::cacheability::type_cacheability;
 use extensions::counted_document::WorstCase;
 use extensions::{counted_document, spec_fixes, wait_for_tip, yielding};
 
@@ -183,7 +184,8 @@ fn count(request: Request) -> Option<WorstCase> {
 fn engine(published: Published, live: Live, limits: &Limits, serving: Arc<ServingContext>) -> GraphqlEngine {
     let waiting = wait_for_tip::WaitForTip::new(&published, &live, &serving);
     let types = types(published, live, limits, serving);
-    types.extension(RequestExtensions::new(*limits).counting_by(count).with_waiting(waiting)).finish()
+    let extensions = RequestExtensions::new(*limits).counting_by(count).with_waiting(waiting);
+    types.extension(extensions.with_cacheability(type_cacheability)).finish()
 }
 
 fn types(published: Published, live: Live, limits: &Limits, serving: Arc<ServingContext>) -> EngineBuilder {

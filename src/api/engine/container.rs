@@ -64,7 +64,7 @@ pub(crate) async fn resolve_container<'a, T: ContainerType + ?Sized>(
     let is_object = object.introspection_type_name() == type_name;
     let is_plain = is_object && add_fields(ctx, type_name, &ctx.item.node, &mut fields);
     let (Some(rules), true) = (rules, is_plain) else { return resolver_utils::resolve_container(ctx, object).await };
-    let parent = TypeCacheability::of(type_name);
+    let parent = rules.of_type(type_name);
     let mut values = IndexMap::with_capacity(fields.len());
     // these hold a place among the values until they are resolved
     let mut others: Vec<BoxedField<'_>> = Vec::new();

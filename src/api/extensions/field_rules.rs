@@ -6,7 +6,7 @@ use std::sync::Arc;
 use async_graphql::{QueryPathNode, Request, ServerResult, Value};
 
 use super::account::Account;
-use super::cacheability::TypeCacheability;
+use super::cacheability::{FindCacheability, TypeCacheability};
 use super::spec_fixes::{keep_path, names_at};
 use super::yielding::TimeSlice;
 use crate::view::ReadSet;
@@ -18,6 +18,7 @@ pub(crate) struct FieldRules {
     account: Option<Arc<Account>>,
     /// Where to note what the answer is made from, if a client wants to know.
     reads: Option<ReadSet>,
+    cacheability: FindCacheability,
 }
 
 /// A field that is resolved, or an item of a list.
@@ -33,8 +34,13 @@ pub(crate) struct ResolvedField<'a> {
 
 impl FieldRules {
     /// Those of a request, from its data.
-    pub(crate) fn of(request: &Request) -> Self {
-        Self { slice: data(request), account: data(request), reads: data(request) }
+    pub(crate) fn of(request: &Request, cacheability: FindCacheability) -> Self {
+        Self { slice: data(request), account: data(request), reads: data(request), cacheability }
+    }
+
+    /// How cacheable the fields of a type are.
+    pub(crate) fn of_type(&self, type_name: &str) -> TypeCacheability {
+        (self.cacheability)(type_name)
     }
 
     /// The value of a field, as `value` finds it; null where that is missing, and once the answer is refused.

@@ -18,7 +18,7 @@ use async_graphql::{
 };
 
 use super::account::{Account, Include};
-use super::cacheability::TypeCacheability;
+use super::cacheability::{FindCacheability, TypeCacheability};
 use super::conflicting_fields::conflict;
 use super::counted_document::{CountWorstCase, CountedDocument, WorstCase};
 use super::field_rules::{FieldRules, ResolvedField};
@@ -39,13 +39,14 @@ pub struct RequestExtensions {
     limits: Limits,
     waiting: Option<WaitForTip>,
     count: Option<CountWorstCase>,
+    cacheability: FindCacheability,
 }
 
 impl RequestExtensions {
-    /// Those of a schema whose requests do not wait for blocks.
+    /// Those of a schema whose requests do not wait for blocks, and whose answers are not cacheable.
     #[must_use]
     pub fn new(limits: Limits) -> Self {
-        Self { limits, waiting: None, count: None }
+        Self { limits, waiting: None, count: None, cacheability: |_| TypeCacheability::default() }
     }
 
     /// The same, with a way to count documents that the engine counts otherwise than they are executed.
@@ -57,6 +58,11 @@ impl RequestExtensions {
     pub(crate) fn with_waiting(self, waiting: WaitForTip) -> Self {
         Self { waiting: Some(waiting), ..self }
     }
+
+    /// The same, with answers that are as cacheable as the fields in them.
+    pub(crate) fn with_cacheability(self, cacheability: FindCacheability) -> Self {
+        Self { cacheability, ..self }
+    }
 }
 
 impl ExtensionFactory for RequestExtensions {
@@ -65,6 +71,7 @@ impl ExtensionFactory for RequestExtensions {
             limits: self.limits,
             waiting: self.waiting.clone(),
             count: self.count,
+            cacheability: self.cacheability,
             counted: OnceLock::new(),
             missing: OnceLock::new(),
             sent: OnceLock::new(),
@@ -96,6 +103,7 @@ struct RequestExtension {
     limits: Limits,
     waiting: Option<WaitForTip>,
     count: Option<CountWorstCase>,
+    cacheability: FindCacheability,
     /// The document, where the engine would count another.
     counted: OnceLock<CountedDocument>,
     /// A variable of the request that has no value and needs one.
@@ -161,7 +169,7 @@ impl Extension for RequestExtension {
             // no server limits the client
             request = request.data(Arc::new(Account::new(true, Include::default(), None)));
         }
-        let rules = self.rules.get_or_init(|| FieldRules::of(&request)).clone();
+        let rules = self.rules.get_or_init(|| FieldRules::of(&request, self.cacheability)).clone();
         request = request.data(rules);
         let name = request.operation_name.clone();
         // a document that is none is refused when it is parsed again
@@ -287,7 +295,7 @@ impl Extension for RequestExtension {
         // the engine comes here for each item of a list, too
         let is_field = matches!(info.path_node.segment, QueryPathSegment::Name(_));
         let field = ResolvedField {
-            parent: is_field.then(|| TypeCacheability::of(info.parent_type)),
+            parent: is_field.then(|| rules.of_type(info.parent_type)),
             name: info.name,
             at: Some(info.path_node),
             is_for_introspection: info.is_for_introspection,

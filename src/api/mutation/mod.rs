@@ -22,6 +22,7 @@ use super::costs;
 use super::error::ApiError;
 use super::features::{Feature, Features};
 use crate::api::extensions::account::Account;
+use crate::api::extensions::cacheability::FieldCacheability;
 use crate::api::mutation::sender::Sender;
 use crate::api::scalars::{Hex, Sats};
 use crate::api::types::transaction::{BroadcastResult, PackageResult, check_package, max_fees};
@@ -77,6 +78,10 @@ impl Mutation {
         let max = max_fees(max_fee_rate, max_burn)?;
         self.sender.send_package(hexes, max, limits(ctx)?.transaction_bytes).await
     }
+}
+
+impl FieldCacheability for Mutation {
+    const NEVER: &'static str = "broadcastTransaction broadcastPackage";
 }
 
 /// The operations that change something. The fields of one request execute one after another.

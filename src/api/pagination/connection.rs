@@ -9,6 +9,7 @@ use super::cursor::{Cursor, RowPlace, Scope};
 use super::page::{Cut, Page};
 use crate::api::engine::{self as async_graphql, List};
 use crate::api::error::ApiError;
+use crate::api::extensions::cacheability::FieldCacheability;
 use crate::api::scalars::{Txid, UInt53};
 use crate::api::types::block::{Block, SilentPaymentTweak};
 use crate::api::types::chain::{ConflictedTransaction, DifficultyEpochObject, Reorg, ReorgBlock};
@@ -32,6 +33,10 @@ pub(crate) struct PageInfo {
     /// The cursor of the last item of this page. Null on an empty page. If a forward read stopped at a limit, the
     /// cursor of the last item read, even if a filter excludes it from the page.
     end_cursor: Option<Cursor>,
+}
+
+impl FieldCacheability for PageInfo {
+    const IMMUTABLE: &'static str = "hasNextPage hasPreviousPage startCursor endCursor";
 }
 
 /// An item of a page, with its cursor.
@@ -63,6 +68,10 @@ pub(crate) struct Edge<N: OutputType> {
     cursor: Cursor,
     /// The item.
     node: N,
+}
+
+impl<N: OutputType> FieldCacheability for Edge<N> {
+    const IMMUTABLE: &'static str = "cursor node";
 }
 
 /// A page of a list.
@@ -99,6 +108,13 @@ where
     /// The number of items in the whole list, on all pages. Null where the server would have to read the list to count
     /// it: with a filter that it cannot seek, and for very long histories of several scripts.
     total_count: Option<UInt53>,
+}
+
+impl<N: OutputType> FieldCacheability for Connection<N>
+where
+    Edge<N>: OutputType,
+{
+    const IMMUTABLE: &'static str = "edges nodes pageInfo totalCount";
 }
 
 /// Whether `totalCount` is asked for of the connection that a field returns, under whatever name and in whatever fragment. Where

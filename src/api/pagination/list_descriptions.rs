@@ -66,6 +66,11 @@ const LISTS: &[(&str, &str, &str)] = &[
      "An unspent output of a ledger, and the cursor to continue from it."),
 ];
 
+/// The name of the items of each list, in the names of its connection and its edge.
+pub(crate) fn items_of_lists() -> impl Iterator<Item = &'static str> {
+    LISTS.iter().map(|(item, ..)| *item)
+}
+
 /// No type of the schema: registering it gives each list its description. It must be registered after all others.
 pub(crate) enum ListDescriptions {}
 

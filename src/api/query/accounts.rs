@@ -9,6 +9,7 @@ use crate::api::accounts::DEFAULT_GAP_LIMIT;
 use crate::api::context::{ServingContext, limits};
 use crate::api::costs;
 use crate::api::error::ApiError;
+use crate::api::extensions::cacheability::FieldCacheability;
 use crate::api::types::ledger::{DescriptorAccount, DescriptorInfo};
 
 /// Derives the scripts of wallets.
@@ -29,6 +30,11 @@ impl AccountQuery {
         let spend = |cost| costs::spend(ctx, cost);
         DescriptorAccount::of(&view, &self.serving, (text, gap_limit), limits(ctx)?, spend).await
     }
+}
+
+impl FieldCacheability for AccountQuery {
+    const IMMUTABLE: &'static str = "validateDescriptor";
+    const UNTIL_NEXT_HEAD: &'static str = "descriptor";
 }
 
 #[Object]

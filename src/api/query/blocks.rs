@@ -9,6 +9,7 @@ use super::root::{LookedUp, QueryRoot};
 use crate::api::context::limits;
 use crate::api::costs;
 use crate::api::error::ApiError;
+use crate::api::extensions::cacheability::FieldCacheability;
 use crate::api::pagination::connection::Connection;
 use crate::api::pagination::cursor::Scope;
 use crate::api::pagination::page::{PageArgs, height_at};
@@ -159,6 +160,14 @@ impl BlockQuery {
         }))
         .await
     }
+}
+
+impl FieldCacheability for BlockQuery {
+    const IMMUTABLE_IF_FOUND: &'static str = "block blocksByHash";
+    const BY_ARGUMENT: &'static str = "blockAtTime blocks headers";
+    const UNTIL_NEXT_TIP: &'static str = "tip";
+    const UNTIL_NEXT_HEAD: &'static str = "staleBlocks reorgs";
+    const NEVER: &'static str = "compactFilters";
 }
 
 #[Object]

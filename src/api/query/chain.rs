@@ -4,11 +4,16 @@ use async_graphql::{Context, Object};
 
 use super::root::QueryRoot;
 use crate::api::error::ApiError;
+use crate::api::extensions::cacheability::FieldCacheability;
 use crate::api::types::chain::Chain;
 use crate::api::types::mempool::Mempool;
 
 /// Finds the chain and the mempool.
 pub(crate) struct ChainQuery(pub(crate) QueryRoot);
+
+impl FieldCacheability for ChainQuery {
+    const IMMUTABLE: &'static str = "chain mempool";
+}
 
 #[Object]
 impl ChainQuery {

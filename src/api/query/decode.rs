@@ -7,6 +7,7 @@ use super::root::QueryRoot;
 use crate::api::blocking::BlockingPool;
 use crate::api::costs;
 use crate::api::error::ApiError;
+use crate::api::extensions::cacheability::FieldCacheability;
 use crate::api::scalars::Hex;
 use crate::api::types::ledger::{AddressValidation, ScriptInfo};
 use crate::api::types::psbt::DecodedPsbt;
@@ -36,6 +37,11 @@ impl DecodeQuery {
         };
         self.pool.run(decode).await
     }
+}
+
+impl FieldCacheability for DecodeQuery {
+    const IMMUTABLE: &'static str = "validateAddress decodeScript";
+    const NEVER: &'static str = "decodePsbt";
 }
 
 #[Object]

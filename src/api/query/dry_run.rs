@@ -8,6 +8,7 @@ use async_graphql::{Context, Object};
 use super::root::QueryRoot;
 use crate::api::costs;
 use crate::api::error::ApiError;
+use crate::api::extensions::cacheability::FieldCacheability;
 use crate::api::scalars::Hex;
 use crate::api::types::transaction::{AcceptResult, DecodedTransaction, Submission, check_package, max_feerate};
 
@@ -52,6 +53,10 @@ impl DryRunQuery {
         let pairs = tested.into_iter().zip(&brought);
         pairs.map(|(tested, brought)| AcceptResult::new(tested, brought, &view, &among)).collect()
     }
+}
+
+impl FieldCacheability for DryRunQuery {
+    const NEVER: &'static str = "decodeTransaction testTransactions";
 }
 
 #[Object]

@@ -7,6 +7,7 @@ use super::root::{LookedUp, QueryRoot};
 use crate::api::context::limits;
 use crate::api::costs;
 use crate::api::error::ApiError;
+use crate::api::extensions::cacheability::FieldCacheability;
 use crate::api::types::mempool::{FeeEstimateObject, FeeMode, FeeSource, RecommendedFeesObject};
 
 /// For how many blocks ahead fees are returned by default.
@@ -37,6 +38,10 @@ impl FeeQuery {
         });
         Ok(join_all(each).await.into_iter().map(Result::transpose).collect())
     }
+}
+
+impl FieldCacheability for FeeQuery {
+    const NEVER: &'static str = "feeEstimate feeEstimates recommendedFees";
 }
 
 #[Object]

@@ -10,6 +10,7 @@ use bitcoin::hex::DisplayHex;
 use super::root::QueryRoot;
 use crate::api::costs;
 use crate::api::error::{ApiError, in_bytes, shown};
+use crate::api::extensions::cacheability::FieldCacheability;
 use crate::api::scalars::{Hash256, Hex};
 use crate::api::types::ledger::{Address, AddressLookup, AddressSet, LedgerInput, Script};
 use crate::view::View;
@@ -21,6 +22,10 @@ impl LedgerQuery {
     async fn set(&self, ctx: &Context<'_>, of: LedgerInput) -> Result<AddressSet, ApiError> {
         AddressSet::of(ctx, &self.0.view(ctx)?, of).await
     }
+}
+
+impl FieldCacheability for LedgerQuery {
+    const IMMUTABLE_IF_FOUND: &'static str = "address ledgers ledgerSet script";
 }
 
 #[Object]

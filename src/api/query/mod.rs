@@ -24,39 +24,52 @@ use root::QueryRoot;
 use super::context::ServingContext;
 use crate::view::Published;
 
+pub(crate) use accounts::AccountQuery;
+pub(crate) use blocks::BlockQuery;
+pub(crate) use chain::ChainQuery;
+pub(crate) use decode::DecodeQuery;
+pub(crate) use dry_run::DryRunQuery;
+pub(crate) use fees::FeeQuery;
+pub(crate) use ledgers::LedgerQuery;
+pub(crate) use op_returns::OpReturnQuery;
+pub(crate) use operations::OperationsQuery;
+pub(crate) use rates::RateQuery;
+pub(crate) use search::SearchQuery;
+pub(crate) use transactions::TransactionQuery;
+
 /// The fields to query. All fields of one request are answered from one state of the chain.
 #[derive(MergedObject)]
 pub(crate) struct Query(
-    blocks::BlockQuery,
-    transactions::TransactionQuery,
-    op_returns::OpReturnQuery,
-    dry_run::DryRunQuery,
-    decode::DecodeQuery,
-    ledgers::LedgerQuery,
-    accounts::AccountQuery,
-    search::SearchQuery,
-    chain::ChainQuery,
-    fees::FeeQuery,
-    operations::OperationsQuery,
-    rates::RateQuery,
+    BlockQuery,
+    TransactionQuery,
+    OpReturnQuery,
+    DryRunQuery,
+    DecodeQuery,
+    LedgerQuery,
+    AccountQuery,
+    SearchQuery,
+    ChainQuery,
+    FeeQuery,
+    OperationsQuery,
+    RateQuery,
 );
 
 impl Query {
     pub(crate) fn new(published: &Published, serving: &Arc<ServingContext>) -> Self {
         let root = QueryRoot { published: published.clone() };
         Self(
-            blocks::BlockQuery(root.clone()),
-            transactions::TransactionQuery(root.clone()),
-            op_returns::OpReturnQuery(root.clone()),
-            dry_run::DryRunQuery(root.clone()),
-            decode::DecodeQuery::new(root.clone()),
-            ledgers::LedgerQuery(root.clone()),
-            accounts::AccountQuery { root: root.clone(), serving: serving.clone() },
-            search::SearchQuery { root: root.clone(), serving: serving.clone() },
-            chain::ChainQuery(root.clone()),
-            fees::FeeQuery(root.clone()),
-            operations::OperationsQuery::new(root, serving.clone()),
-            rates::RateQuery,
+            BlockQuery(root.clone()),
+            TransactionQuery(root.clone()),
+            OpReturnQuery(root.clone()),
+            DryRunQuery(root.clone()),
+            DecodeQuery::new(root.clone()),
+            LedgerQuery(root.clone()),
+            AccountQuery { root: root.clone(), serving: serving.clone() },
+            SearchQuery { root: root.clone(), serving: serving.clone() },
+            ChainQuery(root.clone()),
+            FeeQuery(root.clone()),
+            OperationsQuery::new(root, serving.clone()),
+            RateQuery,
         )
     }
 }

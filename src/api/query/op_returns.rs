@@ -10,6 +10,7 @@ use crate::api::allowance::read_transaction;
 use crate::api::context::limits;
 use crate::api::costs;
 use crate::api::error::{ApiError, in_bytes};
+use crate::api::extensions::cacheability::FieldCacheability;
 use crate::api::pagination::connection::Connection;
 use crate::api::pagination::cursor::Scope;
 use crate::api::pagination::page::PageArgs;
@@ -88,6 +89,10 @@ impl OpReturnQuery {
         let held_by = |position| Ok(Some(view.block_hash_of(txnum_of(position))?));
         Connection::new(&scope, page, None, held_by, |_, output| Ok(output))
     }
+}
+
+impl FieldCacheability for OpReturnQuery {
+    const BY_ARGUMENT: &'static str = "opReturns";
 }
 
 #[Object]

@@ -10,6 +10,7 @@ use crate::api::allowance::find_transaction;
 use crate::api::context::{ServingContext, limits};
 use crate::api::costs;
 use crate::api::error::ApiError;
+use crate::api::extensions::cacheability::FieldCacheability;
 use crate::api::pagination::global_id::{GlobalId, SERVER_ID, Variant};
 use crate::api::types::block::Block;
 use crate::api::types::chain::{Chain, ChainTipObject, DifficultyEpochObject, Reorg, SnapshotObject};
@@ -104,6 +105,12 @@ fn find_variant(view: &View, txid: Txid, variant: Variant) -> Result<Option<view
         Variant::ReplacedIn(block) => view.replaced_transaction(&txid, block),
         Variant::Submitted(_) => Ok(None),
     })
+}
+
+impl FieldCacheability for OperationsQuery {
+    const IMMUTABLE_IF_FOUND: &'static str = "node nodes";
+    const UNTIL_NEXT_TIP: &'static str = "snapshot";
+    const NEVER: &'static str = "sync server bitcoinNode chainTips";
 }
 
 #[Object]

@@ -7,12 +7,17 @@ use async_graphql::{Context, Object};
 use crate::api::context::rates;
 use crate::api::costs;
 use crate::api::error::ApiError;
+use crate::api::extensions::cacheability::FieldCacheability;
 use crate::api::scalars::DateTime;
 use crate::api::types::rates::{RateObject, rate};
 use crate::rates::Rates;
 
 /// Tells what a bitcoin costs, from the operator's table.
 pub(crate) struct RateQuery;
+
+impl FieldCacheability for RateQuery {
+    const NEVER: &'static str = "rate currencies";
+}
 
 #[Object]
 impl RateQuery {

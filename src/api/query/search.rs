@@ -14,6 +14,7 @@ use crate::api::allowance::find_transaction;
 use crate::api::context::{ServingContext, limits};
 use crate::api::costs;
 use crate::api::error::ApiError;
+use crate::api::extensions::cacheability::FieldCacheability;
 use crate::api::pagination::connection::Connection;
 use crate::api::pagination::cursor::Scope;
 use crate::api::pagination::page::PageArgs;
@@ -165,6 +166,10 @@ fn find_hash(view: &Arc<View>, bytes: [u8; 32]) -> Result<SearchHits, ApiError> 
         found.extend(address.map(|address| (place::TAPROOT_KEY, SearchResultUnion::Address(address))));
     }
     Ok(found)
+}
+
+impl FieldCacheability for SearchQuery {
+    const UNTIL_NEXT_HEAD: &'static str = "search";
 }
 
 #[Object]

@@ -9,6 +9,7 @@ use crate::api::allowance::{find_transaction, read_transaction};
 use crate::api::context::limits;
 use crate::api::costs;
 use crate::api::error::ApiError;
+use crate::api::extensions::cacheability::FieldCacheability;
 use crate::api::pagination::connection::Connection;
 use crate::api::pagination::cursor::Scope;
 use crate::api::pagination::page::{PageArgs, txnum_at};
@@ -90,6 +91,12 @@ fn by_txid(view: &Arc<View>, txid: Txid) -> Result<Option<Transaction>, ApiError
 
 fn by_outpoint(view: &Arc<View>, argument: &str, outpoint: OutPointInput) -> Result<Option<Output>, ApiError> {
     Output::find(view, outpoint.outpoint(argument)?)
+}
+
+impl FieldCacheability for TransactionQuery {
+    const IMMUTABLE_IF_FOUND: &'static str =
+        "transaction transactionsByTxid transactionByIndex output outputsByOutpoint";
+    const BY_ARGUMENT: &'static str = "transactions";
 }
 
 #[Object]

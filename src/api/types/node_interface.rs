@@ -2,6 +2,7 @@
 
 use async_graphql::{ID, Interface};
 
+use crate::api::extensions::cacheability::FieldCacheability;
 use crate::api::types::block::Block;
 use crate::api::types::chain::{Chain, DifficultyEpochObject, Reorg};
 use crate::api::types::ledger::{Address, AddressSet, DescriptorAccount, Script};
@@ -46,4 +47,8 @@ pub(crate) enum NodeInterface {
     Miner(Miner),
     /// This server.
     Server(ServerInfo),
+}
+
+impl FieldCacheability for NodeInterface {
+    const IMMUTABLE: &'static str = "id";
 }

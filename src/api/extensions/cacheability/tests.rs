@@ -1,4 +1,7 @@
-use super::*;
+use async_graphql::Value;
+
+use super::Cacheability::{self, ByArgument, Immutable, ImmutableIfFound, Never, UntilNextTip};
+use crate::view::Dependency;
 
 #[test]
 fn a_field_that_is_not_listed_is_never_cached() {

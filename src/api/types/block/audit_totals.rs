@@ -5,6 +5,7 @@ use async_graphql::{Context, Object};
 use crate::api::costs;
 use crate::api::engine as async_graphql;
 use crate::api::error::ApiError;
+use crate::api::extensions::cacheability::FieldCacheability;
 use crate::api::scalars::{BigInt, int};
 use crate::chain::Height;
 use crate::chain::pools::PoolId;
@@ -51,6 +52,10 @@ impl AuditTotals {
         let count = |blocks| costs::spend(ctx, costs::rows_in_a_row(blocks).saturating_add(1));
         view.compared_totals_of(compared, miner, count).map(Self)
     }
+}
+
+impl FieldCacheability for AuditTotals {
+    const UNTIL_NEXT_HEAD: &'static str = "blockCount averageMatchRate fees projectedFees";
 }
 
 /// How blocks compare with those that were projected of the mempool of this server right before they arrived: means and sums.

@@ -17,6 +17,7 @@ use crate::api::context::limits;
 use crate::api::costs;
 use crate::api::engine::{self as async_graphql, List};
 use crate::api::error::ApiError;
+use crate::api::extensions::cacheability::FieldCacheability;
 use crate::api::pagination::connection::Connection;
 use crate::api::pagination::cursor::Scope;
 use crate::api::pagination::global_id::block_id;
@@ -156,6 +157,17 @@ impl Block {
 /// A place in the list of transactions as an index in the block.
 fn index(at: u64) -> Result<u32, ApiError> {
     u32::try_from(at).map_err(|_| ApiError::internal("a block has too many transactions"))
+}
+
+impl FieldCacheability for Block {
+    const IMMUTABLE: &'static str = "id hash height header headerHex rawHex version merkleRoot time medianTime \
+        timestamp bits nonce difficulty target chainwork size strippedSize weight txCount chainStatus previousBlock \
+        subsidy totalFees coinbase coinbaseValue unclaimedReward feeStats stats cumulative txids transaction \
+        transactions summary balanceChanges silentPaymentTweaks";
+    const UNTIL_NEXT_TIP: &'static str = "confirmations nextBlock epoch";
+    // the table of pools is of this server
+    const UNTIL_NEXT_HEAD: &'static str = "siblings reorg firstSeenAt audit miner";
+    const NEVER: &'static str = "compactFilter";
 }
 
 /// A block, on the main chain or stale.

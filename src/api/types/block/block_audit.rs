@@ -6,6 +6,7 @@ use super::block::{TXID_DIGITS, TXIDS};
 use super::effective_rates::mined_feerates;
 use crate::api::costs;
 use crate::api::error::ApiError;
+use crate::api::extensions::cacheability::FieldCacheability;
 use crate::api::scalars::{Sats, Txid, int, int_of};
 use crate::view::{self, BlockAudit, MinedFeerates, View};
 
@@ -53,6 +54,11 @@ pub(super) fn is_ahead(feerates: &MinedFeerates, index: u32) -> bool {
         .ok()
         .and_then(|index| index.checked_sub(1))
         .is_some_and(|place| feerates.ahead().contains(&place))
+}
+
+impl FieldCacheability for BlockAuditObject {
+    const UNTIL_NEXT_HEAD: &'static str = "projectedTxCount totalProjectedWeight totalProjectedFees matchRate missing \
+        fresh unexpected unseen prioritised";
 }
 
 /// How a block compares with the next block that was projected of the mempool of this server right before the block arrived

@@ -7,6 +7,7 @@ use super::effective_rates::mined_feerates_of;
 use crate::api::costs;
 use crate::api::engine::{self as async_graphql, List};
 use crate::api::error::ApiError;
+use crate::api::extensions::cacheability::FieldCacheability;
 use crate::api::scalars::Sats;
 use crate::chain::Feerate;
 use crate::chain::float::to_f64;
@@ -78,6 +79,11 @@ fn are_stored(percents: Option<&Vec<f64>>, weighted: Option<bool>, effective: Op
 fn percentiles_cost(percents: Option<&Vec<f64>>, weighted: Option<bool>, effective: Option<bool>) -> usize {
     let list = costs::list(percents.map_or(costs::PERCENTILES, |percents| percents.len().min(MOST_PERCENTS)), 0);
     if are_stored(percents, weighted, effective) { list } else { costs::contents(costs::column().saturating_add(list)) }
+}
+
+impl FieldCacheability for BlockFeeStats {
+    const IMMUTABLE: &'static str =
+        "totalFees averageFee medianFee minFee maxFee medianFeeRate averageFeeRate feeRatePercentiles";
 }
 
 /// The fees of a block's transactions, without the coinbase. Each transaction counts with its own fee and size, and not as

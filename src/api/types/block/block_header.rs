@@ -3,6 +3,7 @@ use bitcoin::consensus::serialize;
 use bitcoin::hashes::Hash;
 
 use crate::api::error::ApiError;
+use crate::api::extensions::cacheability::FieldCacheability;
 use crate::api::scalars::{BlockHash, DateTime, Hash256, Hex, UInt53, int};
 use crate::chain::Height;
 
@@ -12,6 +13,10 @@ pub(crate) struct BlockHeader {
     pub(crate) hash: bitcoin::BlockHash,
     pub(crate) height: Height,
     pub(crate) header: bitcoin::block::Header,
+}
+
+impl FieldCacheability for BlockHeader {
+    const IMMUTABLE: &'static str = "hash height hex version previousBlockHash merkleRoot time timestamp bits nonce";
 }
 
 /// The header of a block: the 80 bytes whose double SHA-256 is the block hash.

@@ -6,6 +6,7 @@ use super::script_type_count::ScriptTypeCount;
 use crate::api::costs;
 use crate::api::engine::{self as async_graphql, List};
 use crate::api::error::ApiError;
+use crate::api::extensions::cacheability::FieldCacheability;
 use crate::api::scalars::{Sats, int, int_of};
 use crate::api::types::spend::figures::in_coin_days;
 use crate::chain::ScriptType;
@@ -50,6 +51,11 @@ impl BlockStats {
         }
         Ok(Some(created))
     }
+}
+
+impl FieldCacheability for BlockStats {
+    const IMMUTABLE: &'static str = "inputCount outputCount totalInputValue totalOutputValue segwitTxCount segwitSize \
+        segwitWeight taprootOutputCount opReturnCount opReturnBytes utxoDelta coinDaysDestroyed outputsByType";
 }
 
 /// Totals of the inputs, outputs and sizes of a block.

@@ -11,6 +11,7 @@ use bitcoin::BlockHash;
 use super::effective_rates::mined_feerates_of;
 use crate::api::costs;
 use crate::api::error::ApiError;
+use crate::api::extensions::cacheability::FieldCacheability;
 use crate::api::scalars::{DateTime, Sats, Txid, int_of};
 use crate::api::types::spend::TransactionFeature;
 use crate::chain::StructuralFeature;
@@ -103,6 +104,11 @@ fn sats(sat: u64) -> Result<Value, ApiError> {
 
 fn vsize(weight: u64) -> Result<Value, ApiError> {
     Ok(int_of(weight.div_ceil(4))?.into())
+}
+
+impl FieldCacheability for BlockSummary {
+    const IMMUTABLE: &'static str = "txids txFees vsizes totalOutputValues feeRates effectiveFeeRates txFeatures";
+    const UNTIL_NEXT_HEAD: &'static str = "txFirstSeenAt";
 }
 
 /// The transactions of a block at a glance, as lists of equal length: item i of each list belongs to transaction i of the

@@ -5,6 +5,7 @@ use bitcoin::Script;
 use bitcoin::hashes::Hash;
 
 use crate::api::error::ApiError;
+use crate::api::extensions::cacheability::FieldCacheability;
 use crate::api::scalars::{Hex, int};
 use crate::api::types::enums::MinerEvidenceEnum;
 use crate::api::types::transaction::Transaction;
@@ -35,6 +36,12 @@ impl CoinbaseObject {
     fn script(&self) -> &Script {
         Script::from_bytes(&self.script_sig)
     }
+}
+
+impl FieldCacheability for CoinbaseObject {
+    const IMMUTABLE: &'static str = "text minerName scriptSigHex heightFromScript witnessCommitment transaction";
+    const UNTIL_NEXT_TIP: &'static str = "matureAtHeight";
+    const UNTIL_NEXT_HEAD: &'static str = "minerEvidence";
 }
 
 /// The coinbase of a block, decoded.

@@ -6,6 +6,7 @@ use bitcoin::hex::FromHex;
 
 use crate::api::costs;
 use crate::api::error::ApiError;
+use crate::api::extensions::cacheability::FieldCacheability;
 use crate::api::scalars::{BlockHash, Hash256, Hex};
 use crate::view::{self, IndexError, MissingFilter, View};
 
@@ -70,6 +71,10 @@ impl CompactFilterObject {
         let filter = self.view.basic_filter::<ApiError>(&self.block)?;
         Ok(Hex::new(filter.as_bytes()))
     }
+}
+
+impl FieldCacheability for CompactFilterObject {
+    const NEVER: &'static str = "blockHash hex filterHeader";
 }
 
 /// The basic compact filter of a block (BIP158), with which a light client finds out whether the block may concern it. The

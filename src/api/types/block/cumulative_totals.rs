@@ -1,6 +1,7 @@
 use async_graphql::Object;
 
 use crate::api::error::ApiError;
+use crate::api::extensions::cacheability::FieldCacheability;
 use crate::api::scalars::{BigInt, UInt53};
 use crate::view::ChainTotals;
 
@@ -11,6 +12,11 @@ impl CumulativeTotals {
     pub(crate) fn of(running: &ChainTotals) -> Self {
         Self(running.clone())
     }
+}
+
+impl FieldCacheability for CumulativeTotals {
+    const IMMUTABLE: &'static str =
+        "txCount inputCount outputCount outputValue fees subsidy unspendable size weight utxoCount";
 }
 
 /// Totals of a chain from the genesis block up to and including a block. For a stale block, the totals of its own

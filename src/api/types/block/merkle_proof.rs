@@ -5,6 +5,7 @@ use bitcoin::hashes::Hash;
 use super::block_header::merkle_root;
 use crate::api::costs;
 use crate::api::error::ApiError;
+use crate::api::extensions::cacheability::FieldCacheability;
 use crate::api::scalars::{BlockHash, Hash256, Hex, int};
 use crate::view;
 
@@ -32,6 +33,10 @@ pub(crate) struct MerkleProofObject {
     root: Hash256,
     /// The 80 bytes of the header.
     header_hex: Hex,
+}
+
+impl FieldCacheability for MerkleProofObject {
+    const IMMUTABLE: &'static str = "blockHash height position merkleBranch root headerHex";
 }
 
 impl MerkleProofObject {

@@ -1,6 +1,7 @@
 use async_graphql::SimpleObject;
 
 use crate::api::engine as async_graphql;
+use crate::api::extensions::cacheability::FieldCacheability;
 use crate::api::scalars::Sats;
 use crate::api::types::enums::ScriptTypeEnum;
 
@@ -14,4 +15,8 @@ pub(crate) struct ScriptTypeCount {
     pub(crate) output_count: i32,
     /// The sum of their values, in satoshis. Null above 2^53 - 1, as for `BlockStats.totalOutputValue`.
     pub(crate) total_value: Option<Sats>,
+}
+
+impl FieldCacheability for ScriptTypeCount {
+    const IMMUTABLE: &'static str = "type outputCount totalValue";
 }

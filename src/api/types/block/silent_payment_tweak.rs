@@ -6,6 +6,7 @@ use bitcoin::secp256k1::{Secp256k1, VerifyOnly};
 use crate::api::context::limits;
 use crate::api::costs;
 use crate::api::error::ApiError;
+use crate::api::extensions::cacheability::FieldCacheability;
 use crate::api::pagination::connection::Connection;
 use crate::api::pagination::cursor::Scope;
 use crate::api::pagination::global_id::block_id;
@@ -24,6 +25,10 @@ pub(crate) struct SilentPaymentTweak {
     /// The tweak: the sum of the public keys of the inputs, multiplied by the hash of the lowest outpoint and that sum. A
     /// compressed public key of 33 bytes, which a receiver multiplies by the scan key.
     tweak: Hex,
+}
+
+impl FieldCacheability for SilentPaymentTweak {
+    const IMMUTABLE: &'static str = "transaction tweak";
 }
 
 /// A page of the transactions of a block that may be silent payments, `None` for a stale block.

@@ -7,6 +7,7 @@ use super::effective_rates::mined_feerates;
 use crate::api::costs;
 use crate::api::engine as async_graphql;
 use crate::api::error::ApiError;
+use crate::api::extensions::cacheability::FieldCacheability;
 use crate::view::{self, BlockAudit, View};
 
 /// A transaction of a block, and how the block compares with the projected one.
@@ -40,6 +41,10 @@ impl TransactionAudit {
         let BlockAudit { unexpected, unseen, .. } = &self.audit;
         !unexpected.contains(&self.index) && !unseen.contains(&self.index)
     }
+}
+
+impl FieldCacheability for TransactionAudit {
+    const UNTIL_NEXT_HEAD: &'static str = "isProjected isSeen isPrioritised";
 }
 
 /// How the miner of its block treated a transaction, by the block that was projected of the mempool of this server right before

@@ -4,6 +4,7 @@ use bitcoin::hashes::Hash;
 use super::merkle_proof::MerkleProofObject;
 use crate::api::costs;
 use crate::api::error::ApiError;
+use crate::api::extensions::cacheability::FieldCacheability;
 use crate::api::scalars::{Hash256, Hex, int};
 use crate::view;
 
@@ -32,6 +33,11 @@ pub(crate) struct WtxidProofObject {
     coinbase_hex: Hex,
     /// The proof that the block contains the coinbase.
     coinbase_proof: MerkleProofObject,
+}
+
+impl FieldCacheability for WtxidProofObject {
+    const IMMUTABLE: &'static str =
+        "position merkleBranch witnessRoot reservedValue commitment coinbaseHex coinbaseProof";
 }
 
 impl WtxidProofObject {

@@ -15,6 +15,7 @@ use crate::api::context::limits;
 use crate::api::costs;
 use crate::api::engine::List;
 use crate::api::error::ApiError;
+use crate::api::extensions::cacheability::FieldCacheability;
 use crate::api::pagination::connection::Connection;
 use crate::api::pagination::cursor::Scope;
 use crate::api::pagination::global_id::CHAIN_ID;
@@ -76,6 +77,14 @@ impl Chain {
             },
         )
     }
+}
+
+impl FieldCacheability for Chain {
+    const IMMUTABLE: &'static str = "id network genesisHash";
+    const BY_ARGUMENT: &'static str = "supply range series utxoSet epoch";
+    const UNTIL_NEXT_TIP: &'static str = "summary difficultyAdjustment epochs halving";
+    const UNTIL_NEXT_HEAD: &'static str = "miners miner";
+    const NEVER: &'static str = "deployments";
 }
 
 /// The main chain as a whole.

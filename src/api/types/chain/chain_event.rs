@@ -4,6 +4,7 @@ use async_graphql::{Interface, SimpleObject};
 
 use super::reorg::Reorg;
 use crate::api::error::ApiError;
+use crate::api::extensions::cacheability::FieldCacheability;
 use crate::api::scalars::UInt53;
 use crate::api::streams::chain::Change;
 use crate::api::types::block::Block;
@@ -31,6 +32,10 @@ pub(crate) enum ChainEventObject {
     Disconnected(BlockDisconnected),
 }
 
+impl FieldCacheability for ChainEventObject {
+    const NEVER: &'static str = "seq cursor";
+}
+
 /// A block that joined the main chain on top of the block of the previous event.
 #[derive(SimpleObject)]
 pub(crate) struct BlockConnected {
@@ -43,6 +48,10 @@ pub(crate) struct BlockConnected {
     cursor: String,
     /// The block.
     block: Block,
+}
+
+impl FieldCacheability for BlockConnected {
+    const NEVER: &'static str = "seq cursor block";
 }
 
 /// A block that left the main chain in a reorg. It was the tip until then. The event precedes the events of the blocks
@@ -61,6 +70,10 @@ pub(crate) struct BlockDisconnected {
     /// The reorg in which the block left the main chain. Null if it is no longer stored. What happened to the
     /// transactions may not be known yet.
     reorg: Option<Reorg>,
+}
+
+impl FieldCacheability for BlockDisconnected {
+    const NEVER: &'static str = "seq cursor block reorg";
 }
 
 impl ChainEventObject {

@@ -5,6 +5,7 @@ use async_graphql::{Context, Object};
 use super::range_totals::RangeTotals;
 use crate::api::costs;
 use crate::api::error::ApiError;
+use crate::api::extensions::cacheability::FieldCacheability;
 use crate::api::scalars::{Sats, int};
 use crate::api::types::block::{CumulativeTotals, median_fee};
 use crate::chain::difficulty::difficulty;
@@ -42,6 +43,11 @@ impl ChainSummary {
         let middle = medians.len().saturating_sub(1) / 2;
         medians.get(middle).copied().map(Sats::new).transpose()
     }
+}
+
+impl FieldCacheability for ChainSummary {
+    const UNTIL_NEXT_TIP: &'static str = "blockCount difficulty totals last24h medianFee24h";
+    const UNTIL_NEXT_HEAD: &'static str = "recentStaleBlockCount";
 }
 
 /// The key figures of the chain at its tip. Time windows use median time past: the last 24 hours are the blocks whose

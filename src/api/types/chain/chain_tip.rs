@@ -3,6 +3,7 @@ use std::sync::Arc;
 use async_graphql::Object;
 
 use crate::api::error::ApiError;
+use crate::api::extensions::cacheability::FieldCacheability;
 use crate::api::scalars::{BlockHash, int};
 use crate::api::types::block::Block;
 use crate::api::types::enums::ChainTipStatusEnum;
@@ -18,6 +19,10 @@ impl ChainTipObject {
     pub(crate) fn new(view: &Arc<View>, tip: view::ChainTip) -> Self {
         Self { view: view.clone(), tip }
     }
+}
+
+impl FieldCacheability for ChainTipObject {
+    const NEVER: &'static str = "hash height branchLength status block";
 }
 
 /// The last block of a branch of the block tree, as reported by the Bitcoin node.

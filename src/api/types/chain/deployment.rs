@@ -1,6 +1,7 @@
 use async_graphql::{Enum, Object, SimpleObject};
 
 use crate::api::error::ApiError;
+use crate::api::extensions::cacheability::FieldCacheability;
 use crate::api::scalars::{DateTime, int};
 use crate::view;
 
@@ -48,8 +49,18 @@ pub(crate) struct Bip9Statistics {
     is_possible: Option<bool>,
 }
 
+impl FieldCacheability for Bip9Statistics {
+    const NEVER: &'static str =
+        "periodBlockCount thresholdBlockCount elapsedBlockCount signallingBlockCount isPossible";
+}
+
 /// How miners decide on a soft fork.
 pub(crate) struct Bip9DeploymentObject(view::SignalledDeployment);
+
+impl FieldCacheability for Bip9DeploymentObject {
+    const NEVER: &'static str =
+        "bit signallingStartAt timeoutAt minActivationHeight bip9State sinceHeight nextBip9State statistics";
+}
 
 /// How miners decide on a soft fork by signalling it in their blocks (BIP9).
 #[Object(name = "Bip9Deployment")]
@@ -107,6 +118,10 @@ impl Bip9DeploymentObject {
 
 /// A soft fork.
 pub(crate) struct DeploymentObject(pub(crate) view::Deployment);
+
+impl FieldCacheability for DeploymentObject {
+    const NEVER: &'static str = "name isActive activationHeight bip9";
+}
 
 /// A soft fork, as the Bitcoin node knows it.
 #[Object(name = "Deployment")]

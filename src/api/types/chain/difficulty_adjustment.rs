@@ -4,6 +4,7 @@ use async_graphql::Object;
 
 use super::difficulty_epoch::DifficultyEpochObject;
 use crate::api::error::ApiError;
+use crate::api::extensions::cacheability::FieldCacheability;
 use crate::api::scalars::{DateTime, int};
 use crate::chain::BLOCKS_PER_EPOCH;
 use crate::chain::difficulty::retarget::EpochSoFar;
@@ -22,6 +23,11 @@ impl DifficultyAdjustment {
         let so_far = epoch.so_far()?;
         Ok(Self { epoch, so_far })
     }
+}
+
+impl FieldCacheability for DifficultyAdjustment {
+    const UNTIL_NEXT_TIP: &'static str = "epoch progress minedBlockCount remainingBlockCount estimatedChange \
+        estimatedAt nextHeight averageInterval expectedBlockCount previousChange";
 }
 
 /// The projected difficulty of the next epoch, if the remaining blocks of the tip's epoch arrive at the pace of those

@@ -6,6 +6,7 @@ use super::range_totals::RangeTotals;
 use crate::api::context::limits;
 use crate::api::costs;
 use crate::api::error::ApiError;
+use crate::api::extensions::cacheability::FieldCacheability;
 use crate::api::pagination::connection::Connection;
 use crate::api::pagination::cursor::Scope;
 use crate::api::pagination::global_id::difficulty_epoch_id;
@@ -107,6 +108,11 @@ impl DifficultyEpochObject {
         let before = self.view.main_block(chain::DifficultyEpoch::of(before).first())?;
         Ok(Some(change(before.row.header.bits, self.first.header.bits)))
     }
+}
+
+impl FieldCacheability for DifficultyEpochObject {
+    const IMMUTABLE: &'static str = "id index startHeight endHeight startedAt endedAt bits difficulty change \
+        actualTimespan stats blocks isComplete";
 }
 
 /// A run of 2,016 main chain blocks with the same difficulty, after which the difficulty is adjusted. Times are header

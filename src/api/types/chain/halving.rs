@@ -3,6 +3,7 @@ use std::sync::Arc;
 use async_graphql::Object;
 
 use crate::api::error::ApiError;
+use crate::api::extensions::cacheability::FieldCacheability;
 use crate::api::scalars::{DateTime, Sats, int};
 use crate::chain::difficulty::retarget::time_ahead;
 use crate::chain::{BLOCKS_PER_EPOCH, Height, subsidy};
@@ -35,6 +36,10 @@ impl Halving {
         let first = self.view.main_block(from.into())?.row.header.time;
         Ok(last.checked_sub(first).and_then(|seconds| time_ahead(last, (seconds, intervals), self.blocks_to_it())))
     }
+}
+
+impl FieldCacheability for Halving {
+    const UNTIL_NEXT_TIP: &'static str = "index subsidy nextSubsidy nextHeight remainingBlockCount estimatedAt";
 }
 
 /// The next halving: the block from which on the subsidy is half of what it was, every 210,000 blocks (150 on regtest).

@@ -17,10 +17,17 @@ mod supply;
 mod utxo_set;
 
 pub(crate) use chain::Chain;
-pub(crate) use chain_event::ChainEventObject;
+pub(crate) use chain_event::{BlockConnected, BlockDisconnected, ChainEventObject};
+pub(crate) use chain_summary::ChainSummary;
 pub(crate) use chain_tip::ChainTipObject;
+pub(crate) use deployment::{Bip9DeploymentObject, Bip9Statistics, DeploymentObject};
 pub(crate) use difficulty_adjustment::DifficultyAdjustment;
 pub(crate) use difficulty_epoch::DifficultyEpochObject;
+pub(crate) use halving::Halving;
+pub(crate) use range_totals::RangeTotals;
 pub(crate) use reorg::{ConflictedTransaction, Reorg, ReorgBlock};
+pub(crate) use script_type_totals::ScriptTypeTotals;
 pub(crate) use series_point::SeriesPoint;
 pub(crate) use snapshot::SnapshotObject;
+pub(crate) use supply::SupplyObject;
+pub(crate) use utxo_set::{UtxoSetObject, UtxoTypeCount};

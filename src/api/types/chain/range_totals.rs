@@ -4,6 +4,7 @@ use super::script_type_totals::ScriptTypeTotals;
 use crate::api::costs;
 use crate::api::engine::{self as async_graphql, List};
 use crate::api::error::ApiError;
+use crate::api::extensions::cacheability::FieldCacheability;
 use crate::api::scalars::{BigInt, DateTime, Hex, Int53, Sats, UInt53, int};
 use crate::api::types::spend::figures::in_coin_days;
 use crate::chain::ScriptType;
@@ -29,6 +30,13 @@ impl RangeTotals {
 fn rate(range: &BlockRange, of: impl Fn(&Span) -> f64) -> Option<Result<f64, ApiError>> {
     let span = range.span().map_err(ApiError::from).transpose()?;
     Some(span.map(|span| of(&span)))
+}
+
+impl FieldCacheability for RangeTotals {
+    const IMMUTABLE: &'static str = "fromHeight toHeight startedAt endedAt blockCount txCount inputCount outputCount \
+        outputValue fees subsidy size weight chainwork difficultySum averageInterval hashrate txPerSecond utxoDelta \
+        emptyBlockCount averageFee averageFeeRate inputValue segwitTxCount segwitSize segwitWeight taprootOutputCount \
+        opReturnCount opReturnBytes coinDaysDestroyed totalsByType averageFeeRatePercentiles";
 }
 
 /// Totals of a range of main chain blocks. Rates use the time from the median time past of the block before the range

@@ -5,6 +5,7 @@ use async_graphql::{Context, ID, Object, OutputType, SimpleObject};
 use crate::api::context::limits;
 use crate::api::costs;
 use crate::api::error::ApiError;
+use crate::api::extensions::cacheability::FieldCacheability;
 use crate::api::pagination::connection::{Connection, Edge};
 use crate::api::pagination::cursor::Scope;
 use crate::api::pagination::global_id::reorg_id;
@@ -110,6 +111,11 @@ impl Reorg {
     fn died(&self) -> &[view::DeadTransaction] {
         self.reorg.outcome.as_ref().map_or(&[], |outcome| &outcome.died)
     }
+}
+
+impl FieldCacheability for Reorg {
+    const UNTIL_NEXT_HEAD: &'static str =
+        "id observedAt depth forkHeight forkHash disconnected isComplete connected returnedToMempool conflicted";
 }
 
 /// A reorg: a change of the main chain in which blocks left it, as followed by this server. It knows only reorgs that
@@ -221,6 +227,11 @@ pub(crate) struct ReorgBlock {
     hash: bitcoin::BlockHash,
 }
 
+impl FieldCacheability for ReorgBlock {
+    const IMMUTABLE: &'static str = "hash height";
+    const UNTIL_NEXT_HEAD: &'static str = "block";
+}
+
 /// A block that left the main chain in a reorg, or joined it.
 #[Object]
 impl ReorgBlock {
@@ -252,6 +263,10 @@ pub(crate) struct ConflictedTransaction {
     /// not return the transaction to its mempool.
     #[graphql(complexity = "costs::few(child_complexity)")]
     conflicting_txids: Vec<Txid>,
+}
+
+impl FieldCacheability for ConflictedTransaction {
+    const UNTIL_NEXT_HEAD: &'static str = "txid disconnectedBlockHash conflictingTxids";
 }
 
 impl From<&view::DeadTransaction> for ConflictedTransaction {

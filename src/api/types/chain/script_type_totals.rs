@@ -2,6 +2,7 @@ use async_graphql::SimpleObject;
 
 use crate::api::engine as async_graphql;
 use crate::api::error::ApiError;
+use crate::api::extensions::cacheability::FieldCacheability;
 use crate::api::scalars::{BigInt, UInt53};
 use crate::api::types::enums::ScriptTypeEnum;
 use crate::view::BlockRange;
@@ -27,6 +28,11 @@ pub(crate) struct ScriptTypeTotals {
     unspendable_count: UInt53,
     /// The sum of their values, in satoshis.
     unspendable_value: BigInt,
+}
+
+impl FieldCacheability for ScriptTypeTotals {
+    const IMMUTABLE: &'static str =
+        "type createdCount createdValue spentCount spentValue unspendableCount unspendableValue";
 }
 
 impl ScriptTypeTotals {

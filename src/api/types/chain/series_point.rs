@@ -8,6 +8,7 @@ use crate::api::context::limits;
 use crate::api::costs;
 use crate::api::engine as async_graphql;
 use crate::api::error::ApiError;
+use crate::api::extensions::cacheability::FieldCacheability;
 use crate::api::scalars::{DateTime, int};
 use crate::api::types::block::{AUDITS, AuditTotals, Block, BlockRangeInput, compared_blocks};
 use crate::api::types::enums::SeriesGroupEnum;
@@ -76,6 +77,11 @@ impl SeriesPoint {
     fn last_height(&self) -> Height {
         self.found.period.blocks.end.previous().unwrap_or(Height::GENESIS)
     }
+}
+
+impl FieldCacheability for SeriesPoint {
+    const IMMUTABLE: &'static str = "startAt endAt firstBlock lastBlock blockCount stats difficulty utxoSet";
+    const UNTIL_NEXT_HEAD: &'static str = "audits";
 }
 
 /// A period of the main chain: the totals of its blocks, and the state after the last of them.

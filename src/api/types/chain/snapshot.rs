@@ -3,6 +3,7 @@ use std::sync::Arc;
 use async_graphql::{Context, Object};
 
 use crate::api::error::ApiError;
+use crate::api::extensions::cacheability::FieldCacheability;
 use crate::api::scalars::{BlockHash, DateTime, UInt53, int};
 use crate::api::streams::resume::{MempoolReached, SnapshotCursor};
 use crate::chain::Height;
@@ -20,6 +21,12 @@ impl SnapshotObject {
 
 fn height(height: Option<Height>) -> Option<Result<i32, ApiError>> {
     height.map(|height| int(height.to_u32()))
+}
+
+impl FieldCacheability for SnapshotObject {
+    const UNTIL_NEXT_TIP: &'static str = "height hash";
+    const UNTIL_NEXT_HEAD: &'static str = "takenAt";
+    const NEVER: &'static str = "cursor mempoolSequence nodeHeight nodeHeaderHeight isInSync isMempoolInSync";
 }
 
 /// The state of the chain that this answer uses. All parts of one answer are read from one state.

@@ -4,6 +4,7 @@ use async_graphql::{Context, Object};
 
 use crate::api::costs;
 use crate::api::error::ApiError;
+use crate::api::extensions::cacheability::FieldCacheability;
 use crate::api::scalars::{BigInt, int};
 use crate::view::{self, View};
 
@@ -19,6 +20,11 @@ impl SupplyObject {
         let coins = view::Supply::of(&block.row.running)?;
         Ok(Self { view: view.clone(), block, coins })
     }
+}
+
+impl FieldCacheability for SupplyObject {
+    const IMMUTABLE: &'static str = "height subsidyIssued circulating unspendable genesis bip30 unspendableScripts \
+        unclaimedRewards immatureCoinbase";
 }
 
 /// The coin supply right after a block. `circulating` plus `unspendable` equals `subsidyIssued`, to the satoshi.

@@ -5,6 +5,7 @@ use async_graphql::{Object, SimpleObject};
 use crate::api::costs;
 use crate::api::engine::{self as async_graphql, List};
 use crate::api::error::ApiError;
+use crate::api::extensions::cacheability::FieldCacheability;
 use crate::api::scalars::{Sats, UInt53, int};
 use crate::api::types::enums::ScriptTypeEnum;
 use crate::chain::{Height, ScriptType};
@@ -28,11 +29,19 @@ pub(crate) struct UtxoTypeCount {
     total_value: Sats,
 }
 
+impl FieldCacheability for UtxoTypeCount {
+    const IMMUTABLE: &'static str = "type unspentCount totalValue";
+}
+
 impl UtxoSetObject {
     /// That of a chain whose last block is this, at `height`.
     pub(super) fn after(height: Height, last: Arc<BlockRow>) -> Self {
         Self { height, last }
     }
+}
+
+impl FieldCacheability for UtxoSetObject {
+    const IMMUTABLE: &'static str = "height unspentCount totalValue byType";
 }
 
 /// The UTXO set right after a block: all outputs that were created up to and including that block, not spent, and not

@@ -4,6 +4,7 @@ use async_graphql::{Enum, SimpleObject};
 
 use crate::api::costs;
 use crate::api::error::{ApiError, shown};
+use crate::api::extensions::cacheability::FieldCacheability;
 use crate::api::scalars::int_of;
 use crate::chain::AddressError;
 
@@ -63,6 +64,10 @@ pub(crate) struct AddressErrorObject {
     /// base58 checksum locates none.
     #[graphql(complexity = "costs::list(costs::ADDRESS_LETTERS, 0)")]
     positions: Vec<i32>,
+}
+
+impl FieldCacheability for AddressErrorObject {
+    const IMMUTABLE: &'static str = "code message position positions";
 }
 
 impl AddressErrorObject {

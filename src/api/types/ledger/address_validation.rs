@@ -7,6 +7,7 @@ use super::address_error::AddressErrorObject;
 use super::script::Script;
 use crate::api::costs;
 use crate::api::error::ApiError;
+use crate::api::extensions::cacheability::FieldCacheability;
 use crate::api::scalars::Hex;
 use crate::api::types::enums::{NetworkEnum, ScriptTypeEnum};
 use crate::chain::script::witness_program;
@@ -39,6 +40,11 @@ impl AddressValidation {
     fn script_pubkey(&self) -> Option<&ScriptBuf> {
         self.found.as_ref().map(|(script, _)| script)
     }
+}
+
+impl FieldCacheability for AddressValidation {
+    const IMMUTABLE: &'static str =
+        "isValid error networks isThisNetwork address scriptType witnessVersion witnessProgram script";
 }
 
 /// What a text is as an address.

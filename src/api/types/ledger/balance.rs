@@ -3,6 +3,7 @@ use std::time::SystemTime;
 use async_graphql::{ComplexObject, Context, SimpleObject};
 
 use crate::api::error::ApiError;
+use crate::api::extensions::cacheability::FieldCacheability;
 use crate::api::scalars::{DateTime, Sats, SignedSats};
 use crate::api::types::rates::CurrencyValue;
 use crate::view::{Block, Ledger, Pending, View};
@@ -33,6 +34,11 @@ pub(crate) struct Balance {
     /// The part of `confirmed` that can be spent in the next block and that no mempool transaction spends, in satoshis.
     /// Unconfirmed outputs are not included, not even the ledger's own change.
     spendable: Sats,
+}
+
+impl FieldCacheability for Balance {
+    const IMMUTABLE: &'static str = "confirmed immature spentInMempool pendingIn unconfirmedDelta total spendable";
+    const NEVER: &'static str = "value";
 }
 
 impl Balance {

@@ -7,6 +7,7 @@ use crate::api::context::limits;
 use crate::api::costs;
 use crate::api::engine as async_graphql;
 use crate::api::error::ApiError;
+use crate::api::extensions::cacheability::FieldCacheability;
 use crate::api::scalars::{BigInt, DateTime, Sats, SignedSats, UInt53, int};
 use crate::api::types::block::{Block, BlockRangeInput};
 use crate::api::types::enums::SeriesGroupEnum;
@@ -45,6 +46,10 @@ impl BalancePoint {
         }
         Ok(DateTime::from_unix(self.view.main_block(height)?.row.median_time))
     }
+}
+
+impl FieldCacheability for BalancePoint {
+    const IMMUTABLE: &'static str = "startAt endAt firstBlock lastBlock blockCount balanceAfter net turnover";
 }
 
 /// A period of the history of a ledger: the balance at its end, and what it received and spent.
@@ -94,6 +99,10 @@ impl BalancePoint {
     async fn turnover(&self) -> TurnoverTotals {
         TurnoverTotals(self.clone())
     }
+}
+
+impl FieldCacheability for TurnoverTotals {
+    const IMMUTABLE: &'static str = "received spent txCount receivedFromSelf";
 }
 
 /// What a ledger received and spent in the blocks of a period. Over all periods of the chain, the sums are those of `stats`.

@@ -7,6 +7,7 @@ use super::holdings::Ledger;
 use super::script::Script;
 use crate::api::accounts::DerivedScript;
 use crate::api::error::ApiError;
+use crate::api::extensions::cacheability::FieldCacheability;
 use crate::api::scalars::{Hex, int, int_of};
 use crate::view::View;
 
@@ -30,6 +31,11 @@ impl DerivedAddress {
     ) -> Self {
         Self { view: view.clone(), derived: derived.clone(), path: path.map(ToOwned::to_owned), branch, index }
     }
+}
+
+impl FieldCacheability for DerivedAddress {
+    const IMMUTABLE: &'static str = "path branch index address scriptPubKey ledger";
+    const UNTIL_NEXT_HEAD: &'static str = "used";
 }
 
 /// A script that a descriptor derives, with its address if it has one.

@@ -5,6 +5,7 @@ use async_graphql::Object;
 use super::derived_address::DerivedAddress;
 use crate::api::accounts::{AccountBranch, DiscoveredAccount};
 use crate::api::error::ApiError;
+use crate::api::extensions::cacheability::FieldCacheability;
 use crate::api::scalars::{int, int_of};
 use crate::view::View;
 
@@ -50,6 +51,11 @@ impl DescriptorBranch {
     pub(crate) fn next(&self) -> Option<DerivedAddress> {
         self.address_at(self.branch().and_then(AccountBranch::next_unused))
     }
+}
+
+impl FieldCacheability for DescriptorBranch {
+    const IMMUTABLE: &'static str = "index path isChange";
+    const UNTIL_NEXT_HEAD: &'static str = "usedCount derivedCount lastUsed nextUnused";
 }
 
 /// A branch of an account: one path of the multipath step `<…>` of its descriptor, or the whole descriptor without such a

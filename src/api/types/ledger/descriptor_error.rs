@@ -3,6 +3,7 @@
 use async_graphql::{Enum, SimpleObject};
 
 use crate::api::error::ApiError;
+use crate::api::extensions::cacheability::FieldCacheability;
 use crate::api::scalars::int_of;
 use crate::chain::AddressError;
 use crate::chain::descriptor::DescriptorError;
@@ -74,6 +75,10 @@ pub(crate) struct DescriptorErrorObject {
     message: String,
     /// The position of the first wrong character, from 0. Null if it is not known.
     position: Option<i32>,
+}
+
+impl FieldCacheability for DescriptorErrorObject {
+    const IMMUTABLE: &'static str = "code message position";
 }
 
 impl DescriptorErrorObject {

@@ -10,6 +10,7 @@ use crate::api::accounts::{DerivationCache, batch_cost};
 use crate::api::context::{ServingContext, limits};
 use crate::api::costs;
 use crate::api::error::ApiError;
+use crate::api::extensions::cacheability::FieldCacheability;
 use crate::api::pagination::page::list_size;
 use crate::api::scalars::int_of;
 use crate::api::types::enums::ScriptTypeEnum;
@@ -101,6 +102,11 @@ impl DescriptorInfo {
         let scripts = self.serving.derivation.batch(descriptor, 0, 0, self.view.network()).await?;
         Ok(scripts.first().map(|first| chain::ScriptType::of(&first.script).into()))
     }
+}
+
+impl FieldCacheability for DescriptorInfo {
+    const IMMUTABLE: &'static str = "isValid error descriptor checksum keyNetwork scriptType isRanged isMultipath \
+        branchCount isSolvable isPrivate derivedAddresses";
 }
 
 /// What a text is as a descriptor (BIPs 380 to 389) or as an extended public key of a wallet's account.

@@ -13,6 +13,7 @@ use crate::api::context::limits;
 use crate::api::costs;
 use crate::api::engine as async_graphql;
 use crate::api::error::ApiError;
+use crate::api::extensions::cacheability::FieldCacheability;
 use crate::api::pagination::connection::{Connection, asks_for_total_count};
 use crate::api::pagination::cursor::Scope;
 use crate::api::pagination::page::{PageArgs, txnum_at};
@@ -279,6 +280,12 @@ impl PageStart {
         let delta = i128::from(pending.created.value) - i128::from(pending.spent());
         Ok(Some(confirmed.saturating_add(delta).saturating_sub(moved)))
     }
+}
+
+impl FieldCacheability for LedgerEntry {
+    const UNTIL_NEXT_HEAD: &'static str =
+        "transaction inputs outputs net received spent balanceAfter sentToSelf touched";
+    const NEVER: &'static str = "value";
 }
 
 /// A transaction that pays or spends a ledger, confirmed or unconfirmed, and its effect on the ledger.

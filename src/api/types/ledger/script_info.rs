@@ -8,6 +8,7 @@ use super::address::Address;
 use super::script::Script;
 use crate::api::costs;
 use crate::api::error::ApiError;
+use crate::api::extensions::cacheability::FieldCacheability;
 use crate::api::scalars::{Hex, int_of};
 use crate::chain::descriptor::inferred_descriptor;
 use crate::chain::script::{WrappedScripts, multisig, never_spendable, p2pk_key, witness_program, wrapped_scripts};
@@ -38,6 +39,11 @@ impl ScriptInfo {
     fn address_of(&self, script: Option<&ScriptBuf>) -> Option<Address> {
         Address::of(&self.view, script?.clone())
     }
+}
+
+impl FieldCacheability for ScriptInfo {
+    const IMMUTABLE: &'static str = "script descriptor hash160 publicKeys requiredSignatureCount witnessVersion \
+        witnessProgram isUnspendable p2sh segwit p2shSegwit";
 }
 
 /// What bytes are as a script: a scriptPubKey, or a redeem or witness script.

@@ -3,6 +3,7 @@ use bitcoin::Script;
 
 use crate::api::costs;
 use crate::api::error::ApiError;
+use crate::api::extensions::cacheability::FieldCacheability;
 use crate::api::scalars::int;
 use crate::chain::spending::input_weight;
 use crate::chain::{Feerate, Height};
@@ -30,6 +31,10 @@ pub(crate) struct Spendability {
     reasons: Vec<SpendObstacle>,
     /// The lowest height of a block that may spend the output. Null unless the output is an immature coinbase output.
     not_before_height: Option<i32>,
+}
+
+impl FieldCacheability for Spendability {
+    const IMMUTABLE: &'static str = "isSpendable reasons notBeforeHeight";
 }
 
 impl Spendability {

@@ -6,6 +6,7 @@ use super::status_hash::status_hash;
 use crate::api::costs;
 use crate::api::engine as async_graphql;
 use crate::api::error::ApiError;
+use crate::api::extensions::cacheability::FieldCacheability;
 use crate::api::scalars::{BigInt, Hex, UInt53, int};
 use crate::api::types::block::Block;
 use crate::chain::Height;
@@ -45,6 +46,11 @@ impl LedgerTotalsObject {
         self.holdings.count_scripts()?;
         self.block_of(self.holdings.view.first_seen(&self.holdings.ledger, &self.at)?)
     }
+}
+
+impl FieldCacheability for LedgerTotalsObject {
+    const IMMUTABLE: &'static str = "txCount mempoolTxCount receivedCount received spentCount spent utxoCount \
+        firstSeenBlock lastSeenBlock minedBlockCount used statusHash";
 }
 
 /// Totals of a ledger on the main chain up to and including the requested block and, if no block is requested, the

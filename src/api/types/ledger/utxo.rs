@@ -14,6 +14,7 @@ use crate::api::context::limits;
 use crate::api::costs;
 use crate::api::engine::{self as async_graphql, List};
 use crate::api::error::ApiError;
+use crate::api::extensions::cacheability::FieldCacheability;
 use crate::api::pagination::connection::{Connection, Edge, PageInfo};
 use crate::api::pagination::cursor::{RowPlace, Scope};
 use crate::api::pagination::page::{Page, PageArgs, PageRequest, count_of};
@@ -166,6 +167,11 @@ impl Utxo {
     }
 }
 
+impl FieldCacheability for Utxo {
+    const IMMUTABLE: &'static str = "output outpoint value height confirmations isCoinbase matureAtHeight \
+        spentInMempoolByTxid spendability effectiveValue";
+}
+
 /// An output that is unspent right after the requested block, or that no main chain block has spent yet. Value, height
 /// and confirmations refer to that block; `output` refers to the current state.
 #[Object]
@@ -244,6 +250,11 @@ pub(crate) struct UtxoConnection {
     total_count: Option<UInt53>,
     /// The sum of the whole list, on all pages, in satoshis. Null if `totalCount` is null.
     total_value: Option<Sats>,
+}
+
+impl FieldCacheability for UtxoConnection {
+    // besides those of every connection
+    const IMMUTABLE: &'static str = "totalValue";
 }
 
 /// Rows that a page passes over because the mempool spends them or has none of its outputs there.

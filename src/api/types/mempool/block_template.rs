@@ -6,6 +6,7 @@ use async_graphql::SimpleObject;
 use crate::api::allowance::ITEM_BYTES;
 use crate::api::costs;
 use crate::api::error::ApiError;
+use crate::api::extensions::cacheability::FieldCacheability;
 use crate::api::scalars::{BlockHash, DateTime, Sats, Txid, int, int_of};
 use crate::view::View;
 
@@ -29,6 +30,10 @@ pub(crate) struct BlockTemplateObject {
     txids: Vec<Txid>,
     /// When the node returned the template, by this server's clock.
     taken_at: DateTime,
+}
+
+impl FieldCacheability for BlockTemplateObject {
+    const NEVER: &'static str = "height previousBlockHash totalFees txCount weight txids takenAt";
 }
 
 impl BlockTemplateObject {

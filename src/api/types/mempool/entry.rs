@@ -7,6 +7,7 @@ use super::mempool::unconfirmed;
 use crate::api::costs;
 use crate::api::engine as async_graphql;
 use crate::api::error::ApiError;
+use crate::api::extensions::cacheability::FieldCacheability;
 use crate::api::scalars::{DateTime, Sats, UInt53, int, int_of};
 use crate::api::types::transaction::Transaction;
 use crate::view::{Entry, Sums, View};
@@ -47,6 +48,12 @@ impl MempoolEntry {
     fn each(&self, entries: &[Arc<Entry>]) -> Result<Vec<Transaction>, ApiError> {
         entries.iter().map(|entry| unconfirmed(&self.view, entry)).collect()
     }
+}
+
+impl FieldCacheability for MempoolEntry {
+    const UNTIL_NEXT_HEAD: &'static str = "addedAt addedAtHeight ancestorCount totalAncestorVsize totalAncestorFees \
+        descendantCount totalDescendantVsize totalDescendantFees parents children isSpendingUnconfirmed \
+        projectedBlockIndex totalVsizeAhead isReplaceable bumpFeeTo";
 }
 
 /// The mempool details of an unconfirmed transaction. As in Bitcoin Core's `getmempoolentry`, the counts and sums of

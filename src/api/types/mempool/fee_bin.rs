@@ -1,6 +1,7 @@
 use async_graphql::SimpleObject;
 
 use crate::api::error::ApiError;
+use crate::api::extensions::cacheability::FieldCacheability;
 use crate::api::pagination::page::count_of;
 use crate::api::scalars::{UInt53, int_of};
 use crate::chain::Feerate;
@@ -26,6 +27,10 @@ pub(crate) struct FeeBinObject {
     /// The total virtual size of this bin and all higher bins, in vbytes. Where bins are of effective feerates, this is mined before
     /// a transaction that pays less than this bin.
     cumulative_vsize: UInt53,
+}
+
+impl FieldCacheability for FeeBinObject {
+    const UNTIL_NEXT_HEAD: &'static str = "fromRate toRate totalVsize txCount cumulativeVsize";
 }
 
 impl FeeBinObject {

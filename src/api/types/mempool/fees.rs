@@ -11,6 +11,7 @@ use super::hit_rate;
 use crate::api::context::limits;
 use crate::api::costs;
 use crate::api::error::ApiError;
+use crate::api::extensions::cacheability::FieldCacheability;
 use crate::api::scalars::int;
 use crate::api::types::block::BlockRangeInput;
 use crate::api::types::chain::SnapshotObject;
@@ -66,6 +67,10 @@ pub(crate) struct FeeEstimateObject {
     view: Arc<View>,
 }
 
+impl FieldCacheability for FeeEstimateObject {
+    const NEVER: &'static str = "requestedBlocks targetBlocks feeRate source mode asOf hitRate";
+}
+
 #[ComplexObject]
 impl FeeEstimateObject {
     /// The backtest of this feerate: the share, 0 to 1, of all runs of `targetBlocks` consecutive blocks of the range within
@@ -110,6 +115,10 @@ pub(crate) struct RecommendedFeesObject {
     minimum: f64,
     /// The state of the chain and mempool that the feerates are computed from.
     as_of: SnapshotObject,
+}
+
+impl FieldCacheability for RecommendedFeesObject {
+    const NEVER: &'static str = "within1Block within3Blocks within6Blocks economy minimum asOf";
 }
 
 /// A number of blocks ahead as an argument gives it. Errors: BAD_USER_INPUT.

@@ -15,6 +15,7 @@ use crate::api::allowance::find_transaction;
 use crate::api::context::limits;
 use crate::api::costs;
 use crate::api::error::ApiError;
+use crate::api::extensions::cacheability::FieldCacheability;
 use crate::api::pagination::connection::Connection;
 use crate::api::pagination::global_id::MEMPOOL_ID;
 use crate::api::pagination::page::{PageArgs, list_size};
@@ -67,6 +68,13 @@ pub(super) fn unconfirmed(view: &Arc<View>, entry: &Arc<Entry>) -> Result<Transa
     let found = find_transaction(view, |view| Ok(view.unconfirmed(entry)))?;
     let found = found.ok_or_else(|| ApiError::internal("a mempool transaction cannot be decoded"))?;
     Ok(Transaction::new(view, found))
+}
+
+impl FieldCacheability for Mempool {
+    const IMMUTABLE: &'static str = "id";
+    const UNTIL_NEXT_HEAD: &'static str =
+        "stats txids transactions feeHistogram projectedBlocks balanceChanges replacements history feeTrackRecord";
+    const NEVER: &'static str = "nextBlockTemplate";
 }
 
 /// The unconfirmed transactions in the mempool of the Bitcoin node that this server follows. Other nodes have other

@@ -4,6 +4,7 @@ use async_graphql::{Enum, Interface, Object, SimpleObject};
 
 use crate::api::allowance::find_transaction;
 use crate::api::error::ApiError;
+use crate::api::extensions::cacheability::FieldCacheability;
 use crate::api::scalars::{Txid, UInt53};
 use crate::api::streams::resume::MempoolCursor;
 use crate::api::types::block::Block;
@@ -69,6 +70,10 @@ pub(crate) enum MempoolEventObject {
     Removed(TransactionRemoved),
 }
 
+impl FieldCacheability for MempoolEventObject {
+    const NEVER: &'static str = "seq cursor";
+}
+
 /// A transaction that entered the mempool: it is new, or a reorg returned it from a disconnected block.
 pub(crate) struct TransactionAdded {
     view: Arc<View>,
@@ -100,6 +105,10 @@ pub(crate) struct TransactionRemoved {
     view: Arc<View>,
     #[graphql(skip)]
     block: Option<bitcoin::BlockHash>,
+}
+
+impl FieldCacheability for TransactionRemoved {
+    const NEVER: &'static str = "seq cursor txid reason replacedByTxid isCorrection block";
 }
 
 /// Where in a stream an event stands.
@@ -143,6 +152,10 @@ impl TransactionRemoved {
         let (reason, replaced_by_txid) = (RemovalReason::of(departure), departure.conflicting().map(Txid));
         Self { seq, cursor, txid: Txid(txid), reason, replaced_by_txid, is_correction, view, block: departure.block() }
     }
+}
+
+impl FieldCacheability for TransactionAdded {
+    const NEVER: &'static str = "seq cursor txid transaction";
 }
 
 /// A transaction that entered the mempool: it is new, or a reorg returned it from a disconnected block.

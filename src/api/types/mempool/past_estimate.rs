@@ -7,6 +7,7 @@ use async_graphql::SimpleObject;
 
 use super::hit_rate;
 use crate::api::error::ApiError;
+use crate::api::extensions::cacheability::FieldCacheability;
 use crate::api::scalars::int;
 use crate::chain::{Feerate, Height};
 use crate::view::{SAMPLED_TARGETS, SampledEstimates, View};
@@ -27,6 +28,10 @@ pub(crate) struct PastFeeEstimate {
     /// Whether one of the next `targetBlocks` blocks would have taken a transaction that pays the estimate: whether it is at least
     /// what was needed. Null if these blocks are not there yet.
     is_enough: Option<bool>,
+}
+
+impl FieldCacheability for PastFeeEstimate {
+    const UNTIL_NEXT_HEAD: &'static str = "targetBlocks tipHeight feeRate neededFeeRate isEnough";
 }
 
 impl PastFeeEstimate {

@@ -7,6 +7,7 @@ use super::mempool::unconfirmed;
 use crate::api::context::limits;
 use crate::api::costs;
 use crate::api::error::ApiError;
+use crate::api::extensions::cacheability::FieldCacheability;
 use crate::api::pagination::connection::Connection;
 use crate::api::pagination::cursor::{RowPlace, Scope};
 use crate::api::pagination::global_id::MEMPOOL_ID;
@@ -64,6 +65,11 @@ impl ProjectedBlockObject {
             unconfirmed(&self.view, self.entry(position)?)
         })
     }
+}
+
+impl FieldCacheability for ProjectedBlockObject {
+    const UNTIL_NEXT_HEAD: &'static str =
+        "index maxWeight txCount vsize weight totalFees medianFeeRate feeRatePercentiles transactions";
 }
 
 /// A block that miners would assemble from the current mempool, by the rules of Bitcoin Core's miner: the highest

@@ -7,6 +7,7 @@ use super::mempool::unconfirmed;
 use super::projected_block::ProjectedBlockObject;
 use crate::api::costs;
 use crate::api::error::ApiError;
+use crate::api::extensions::cacheability::FieldCacheability;
 use crate::api::scalars::{self, UInt53, int_of};
 use crate::api::streams::sampled::SampleTimer;
 use crate::api::types::transaction::Transaction;
@@ -82,6 +83,10 @@ impl ProjectedBlockReader {
         let (view, index, sequence) = (view.clone(), self.index, self.sequence);
         Ok(Some(ProjectedBlockDelta { view, index, sequence, block, added, removed }))
     }
+}
+
+impl FieldCacheability for ProjectedBlockDelta {
+    const NEVER: &'static str = "index sequence projectedBlock added removed";
 }
 
 /// The change of a projected block since the previous event. A client that starts with an empty set, removes `removed`

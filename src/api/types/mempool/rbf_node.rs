@@ -5,6 +5,7 @@ use async_graphql::{Context, Object};
 use crate::api::context::limits;
 use crate::api::costs;
 use crate::api::error::ApiError;
+use crate::api::extensions::cacheability::FieldCacheability;
 use crate::api::pagination::connection::Connection;
 use crate::api::pagination::cursor::Scope;
 use crate::api::pagination::page::PageArgs;
@@ -27,6 +28,10 @@ impl RbfNode {
     pub(crate) fn find(view: &Arc<View>, txid: bitcoin::Txid) -> Result<Self, ApiError> {
         Ok(Self { view: view.clone(), txid, known: view.replacement(&txid)? })
     }
+}
+
+impl FieldCacheability for RbfNode {
+    const UNTIL_NEXT_HEAD: &'static str = "txid fee vsize seenAt isFullRbf isMined replacedNodes";
 }
 
 /// A node in a tree of replacements: a transaction and those that it replaced. The root was not replaced itself. The

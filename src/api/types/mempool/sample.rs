@@ -6,6 +6,7 @@ use super::fee_bin::FeeBinObject;
 use super::past_estimate::PastFeeEstimate;
 use crate::api::costs;
 use crate::api::error::ApiError;
+use crate::api::extensions::cacheability::FieldCacheability;
 use crate::api::pagination::page::count_of;
 use crate::api::scalars::{DateTime, Sats, UInt53, int_of};
 use crate::api::types::block::BlockRangeInput;
@@ -46,6 +47,11 @@ pub(crate) struct MempoolSampleObject {
     /// the same bins; empty bins are omitted.
     #[graphql(complexity = "costs::list(costs::FEE_BINS, child_complexity)")]
     vsize_by_fee_rate: Vec<FeeBinObject>,
+}
+
+impl FieldCacheability for MempoolSampleObject {
+    const UNTIL_NEXT_HEAD: &'static str =
+        "takenAt txCount totalVsize totalFees minFeeRate txPerSecond vbytesPerSecond vsizeByFeeRate pastFeeEstimates";
 }
 
 #[ComplexObject]
@@ -105,6 +111,10 @@ pub(crate) struct MempoolSeriesPoint {
     end_at: DateTime,
     /// The newest sample of the step within the range. Null if there is none: the server was not running, or the node was away.
     sample: Option<MempoolSampleObject>,
+}
+
+impl FieldCacheability for MempoolSeriesPoint {
+    const UNTIL_NEXT_HEAD: &'static str = "startAt endAt sample";
 }
 
 /// The steps with a sample, or all of them, the oldest first.

@@ -6,6 +6,7 @@ use bitcoin::ScriptBuf;
 use crate::api::context::limits;
 use crate::api::costs;
 use crate::api::error::ApiError;
+use crate::api::extensions::cacheability::FieldCacheability;
 use crate::api::pagination::connection::Connection;
 use crate::api::pagination::cursor::Scope;
 use crate::api::pagination::global_id::block_id;
@@ -32,6 +33,10 @@ impl ScriptDelta {
 
 fn spent_sat(totals: &ScriptTotals) -> u64 {
     totals.spent_confirmed.value.saturating_add(totals.spent_unconfirmed.value)
+}
+
+impl FieldCacheability for ScriptDelta {
+    const IMMUTABLE: &'static str = "script address net received spent txCount";
 }
 
 /// The effect of transactions on the balance of one script: of those in the mempool, or of those of a block. Unspendable outputs

@@ -3,6 +3,7 @@ use std::time::SystemTime;
 use async_graphql::SimpleObject;
 
 use crate::api::error::ApiError;
+use crate::api::extensions::cacheability::FieldCacheability;
 use crate::api::scalars::{Sats, UInt53, int_of};
 use crate::view::View;
 
@@ -42,6 +43,12 @@ pub(crate) struct MempoolStats {
     vbytes_per_second: f64,
     /// The total number of outputs of the transactions.
     output_count: i32,
+}
+
+impl FieldCacheability for MempoolStats {
+    const UNTIL_NEXT_HEAD: &'static str = "txCount totalVsize totalWeight totalSize totalFees memoryUsage maxMemory \
+        minFeeRate minRelayFeeRate incrementalFeeRate loaded sequence outputCount";
+    const NEVER: &'static str = "txPerSecond vbytesPerSecond";
 }
 
 impl MempoolStats {

@@ -11,6 +11,7 @@ use async_graphql::SimpleObject;
 use super::past_estimate::{EstimateOutcome, NeededFeerates};
 use super::sample;
 use crate::api::error::ApiError;
+use crate::api::extensions::cacheability::FieldCacheability;
 use crate::api::scalars::{DateTime, int};
 use crate::limits::Limits;
 use crate::view::{SAMPLED_TARGETS, View};
@@ -30,6 +31,10 @@ pub(crate) struct FeeTrackRecord {
     /// The mean of the feerates that were needed, in sat/vB (`PastFeeEstimate.neededFeeRate`). Estimates after which the blocks
     /// took nothing are not counted. Null if there are none.
     average_needed_fee_rate: Option<f64>,
+}
+
+impl FieldCacheability for FeeTrackRecord {
+    const UNTIL_NEXT_HEAD: &'static str = "targetBlocks estimateCount enoughCount averageFeeRate averageNeededFeeRate";
 }
 
 impl FeeTrackRecord {

@@ -10,6 +10,7 @@ use crate::api::costs;
 use crate::api::engine as async_graphql;
 use crate::api::engine::List;
 use crate::api::error::{ApiError, shown};
+use crate::api::extensions::cacheability::FieldCacheability;
 use crate::api::pagination::connection::Connection;
 use crate::api::pagination::cursor::Scope;
 use crate::api::pagination::global_id::miner_id;
@@ -86,6 +87,12 @@ impl Miner {
         let found = self.view.miner_blocks(Some(self.pool), &all, lowest)?.next().transpose()?;
         found.map(|height| self.block(height)).transpose()
     }
+}
+
+impl FieldCacheability for Miner {
+    const IMMUTABLE: &'static str = "id slug";
+    const UNTIL_NEXT_HEAD: &'static str =
+        "name link tags payoutAddresses stats minerShare series firstBlock lastBlock blocks";
 }
 
 /// A mining pool. The server recognises the pools of its table, which the setting `index.pools_file` extends, by the

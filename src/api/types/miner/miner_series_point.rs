@@ -6,6 +6,7 @@ use super::miner_totals::MinerTotalsObject;
 use crate::api::costs;
 use crate::api::engine as async_graphql;
 use crate::api::error::ApiError;
+use crate::api::extensions::cacheability::FieldCacheability;
 use crate::api::scalars::{DateTime, int};
 use crate::api::types::block::{AUDITS, AuditTotals, Block, BlockRangeInput, compared_blocks};
 use crate::api::types::chain::SeriesPoint;
@@ -56,6 +57,10 @@ impl MinerSeriesPoint {
         let view = self.period.view();
         Block::maybe(view, view.block_at(end(self.period.blocks()?)))
     }
+}
+
+impl FieldCacheability for MinerSeriesPoint {
+    const UNTIL_NEXT_HEAD: &'static str = "startAt endAt firstBlock lastBlock blockCount share hashrate stats audits";
 }
 
 /// A period of the main chain, and the part that a mining pool has in it.

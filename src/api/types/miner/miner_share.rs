@@ -9,6 +9,7 @@ use super::miner_totals::MinerTotalsObject;
 use crate::api::costs;
 use crate::api::engine as async_graphql;
 use crate::api::error::ApiError;
+use crate::api::extensions::cacheability::FieldCacheability;
 use crate::api::scalars::int;
 use crate::api::types::block::{AUDITS, AuditTotals, BlockRangeInput, compared_blocks};
 use crate::chain::Height;
@@ -122,6 +123,10 @@ impl MinerShare {
     fn fraction(&self) -> f64 {
         f64::from(self.totals.blocks) / f64::from(self.range.blocks.max(1))
     }
+}
+
+impl FieldCacheability for MinerShare {
+    const UNTIL_NEXT_HEAD: &'static str = "miner rank share hashrate stats audits staleBlockCount";
 }
 
 /// The part that a mining pool has in a range of main chain blocks.

@@ -2,11 +2,16 @@ use async_graphql::Object;
 
 use crate::api::engine as async_graphql;
 use crate::api::error::ApiError;
+use crate::api::extensions::cacheability::FieldCacheability;
 use crate::api::scalars::{BigInt, int};
 use crate::view::MinerTotals;
 
 /// The totals of a miner's blocks.
 pub(crate) struct MinerTotalsObject(pub(crate) MinerTotals);
+
+impl FieldCacheability for MinerTotalsObject {
+    const UNTIL_NEXT_HEAD: &'static str = "blockCount emptyBlockCount fees reward";
+}
 
 /// Totals over main chain blocks that are ascribed to a mining pool, or to none.
 #[Object(name = "MinerTotals")]

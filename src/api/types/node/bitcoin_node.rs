@@ -2,6 +2,7 @@ use async_graphql::SimpleObject;
 
 use crate::api::costs;
 use crate::api::error::ApiError;
+use crate::api::extensions::cacheability::FieldCacheability;
 use crate::api::scalars::{BlockHash, int};
 use crate::api::types::enums::NetworkEnum;
 use crate::chain::network::from_core_chain;
@@ -35,6 +36,11 @@ pub(crate) struct BitcoinNode {
     /// The node's warnings. Empty if there are none.
     #[graphql(complexity = "costs::few(child_complexity)")]
     warnings: Option<Vec<String>>,
+}
+
+impl FieldCacheability for BitcoinNode {
+    const NEVER: &'static str = "isReachable softwareVersion subversion network height headerHeight bestBlockHash \
+        verificationProgress isInitialBlockDownload pruned peerCount warnings";
 }
 
 impl BitcoinNode {

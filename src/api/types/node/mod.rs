@@ -4,4 +4,4 @@ mod bitcoin_node;
 mod sync_progress;
 
 pub(crate) use bitcoin_node::BitcoinNode;
-pub(crate) use sync_progress::SyncProgress;
+pub(crate) use sync_progress::{DiskShortageObject, LostBlock, SyncProgress};

@@ -2,6 +2,7 @@ use async_graphql::{Object, SimpleObject};
 
 use crate::api::context::Pinned;
 use crate::api::error::ApiError;
+use crate::api::extensions::cacheability::FieldCacheability;
 use crate::api::scalars::{BlockHash, UInt53, int};
 use crate::api::types::enums::SyncPhaseEnum;
 use crate::chain::Height;
@@ -28,6 +29,10 @@ impl SyncProgress {
 /// A block that was announced, and that a crash took out of the index.
 pub(crate) struct LostBlock(Tip);
 
+impl FieldCacheability for LostBlock {
+    const NEVER: &'static str = "height hash";
+}
+
 /// A block that the server announced, and that a crash took out of its index: the block may exist, and the index does not
 /// have it.
 #[Object]
@@ -47,6 +52,11 @@ impl LostBlock {
 fn share(indexed: Option<Height>, target: Height) -> f64 {
     let blocks = |height: Height| f64::from(height.to_u32()) + 1.0;
     (indexed.map_or(0.0, blocks) / blocks(target)).min(1.0)
+}
+
+impl FieldCacheability for SyncProgress {
+    const NEVER: &'static str = "phase indexedHeight targetHeight progress blocksPerSecond etaSeconds isReady \
+        diskShortage lostBlock silenceSeconds";
 }
 
 /// The progress of the index towards the Bitcoin node's newest block. Available even before any block is indexed, and
@@ -120,6 +130,10 @@ pub(crate) struct DiskShortageObject {
     needed_bytes: UInt53,
     /// Bytes that are free there.
     free_bytes: UInt53,
+}
+
+impl FieldCacheability for DiskShortageObject {
+    const NEVER: &'static str = "neededBytes freeBytes";
 }
 
 impl DiskShortageObject {

@@ -16,6 +16,7 @@ use crate::api::allowance::find_transaction;
 use crate::api::context::limits;
 use crate::api::costs;
 use crate::api::error::ApiError;
+use crate::api::extensions::cacheability::FieldCacheability;
 use crate::api::pagination::connection::{Connection, Edge};
 use crate::api::pagination::cursor::Scope;
 use crate::api::pagination::page::{DEFAULT_PARTS, PageArgs};
@@ -153,6 +154,11 @@ impl DecodedPsbt {
 fn unsigned_bytes(transaction: &bitcoin::Transaction) -> Vec<u8> {
     let bitcoin::Transaction { version, input, output, lock_time } = transaction;
     [serialize(version), serialize(input), serialize(output), serialize(lock_time)].concat()
+}
+
+impl FieldCacheability for DecodedPsbt {
+    const NEVER: &'static str = "version unsignedTransaction finalTransaction globalXpubs unknownEntries \
+        proprietaryEntries inputs outputs fee estimatedVsize estimatedFeeRate isFinalized nextRole";
 }
 
 /// A partially signed transaction (PSBT, BIP174) decoded from the given text, in the context of this server's chain and mempool.

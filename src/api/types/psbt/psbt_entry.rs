@@ -7,6 +7,7 @@ use bitcoin::psbt::raw::{Key, ProprietaryKey};
 
 use super::psbt_key::path_text;
 use crate::api::error::ApiError;
+use crate::api::extensions::cacheability::FieldCacheability;
 use crate::api::scalars::{Hex, int_of};
 use crate::view::View;
 
@@ -22,6 +23,10 @@ pub(crate) struct PsbtXpub {
     fingerprint: Hex,
     /// The derivation path from the master key, as in `m/84h/0h/0h`.
     path: String,
+}
+
+impl FieldCacheability for PsbtXpub {
+    const IMMUTABLE: &'static str = "xpub fingerprint path";
 }
 
 impl PsbtXpub {
@@ -42,6 +47,10 @@ pub(crate) struct PsbtUnknownEntry {
     key: Hex,
     /// The value.
     value_data: Hex,
+}
+
+impl FieldCacheability for PsbtUnknownEntry {
+    const IMMUTABLE: &'static str = "key valueData";
 }
 
 impl PsbtUnknownEntry {
@@ -68,6 +77,10 @@ pub(crate) struct PsbtProprietaryEntry {
     key_data: Hex,
     /// The value.
     value_data: Hex,
+}
+
+impl FieldCacheability for PsbtProprietaryEntry {
+    const IMMUTABLE: &'static str = "identifier subtype keyData valueData";
 }
 
 impl PsbtProprietaryEntry {
@@ -113,6 +126,10 @@ pub(crate) struct PsbtPreimage {
     preimage: Hex,
 }
 
+impl FieldCacheability for PsbtPreimage {
+    const IMMUTABLE: &'static str = "hashType hashHex preimage";
+}
+
 impl PsbtPreimage {
     /// All of an input. Counts their bytes.
     pub(super) fn all(view: &View, input: &bitcoin::psbt::Input) -> Result<Vec<Self>, ApiError> {
@@ -151,6 +168,10 @@ pub(crate) struct PsbtTapLeaf {
     depth: Option<i32>,
     /// The control block that proves that the spent output has the script. Null for a script of an output.
     control_block: Option<Hex>,
+}
+
+impl FieldCacheability for PsbtTapLeaf {
+    const IMMUTABLE: &'static str = "scriptHex leafVersion depth controlBlock";
 }
 
 impl PsbtTapLeaf {

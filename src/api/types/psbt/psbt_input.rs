@@ -11,6 +11,7 @@ use super::psbt_role::PsbtRoleEnum;
 use crate::api::allowance::ITEM_BYTES;
 use crate::api::costs;
 use crate::api::error::ApiError;
+use crate::api::extensions::cacheability::FieldCacheability;
 use crate::api::scalars::{Hex, Sats, int_of};
 use crate::api::types::ledger::Script;
 use crate::api::types::spend::SighashType;
@@ -47,6 +48,13 @@ impl PsbtInput {
     fn script_object(&self, script: Option<&ScriptBuf>) -> Option<Script> {
         script.map(|script| Script::of(&self.view, script.clone()))
     }
+}
+
+impl FieldCacheability for PsbtInput {
+    const NEVER: &'static str = "index outpoint prevout isUtxoKnown isUtxoConsistent value script redeemScript \
+        witnessScript sighashType derivations signatures requiredSignatureCount unsignedKeys missingKeyHash \
+        missingRedeemScriptHash missingWitnessScriptHash isFinalized finalScriptSig finalWitness preimages \
+        taprootInternalKey taprootMerkleRoot taprootScripts unknownEntries proprietaryEntries nextRole";
 }
 
 /// An input of a PSBT: what it spends, and what there is of its authorisation.

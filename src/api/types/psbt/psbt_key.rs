@@ -5,6 +5,7 @@ use bitcoin::bip32::{DerivationPath, KeySource};
 use bitcoin::taproot::TapLeafHash;
 use bitcoin::{XOnlyPublicKey, secp256k1};
 
+use crate::api::extensions::cacheability::FieldCacheability;
 use crate::api::scalars::Hex;
 
 /// What a key or a signature weighs in what an answer may read.
@@ -25,6 +26,10 @@ pub(crate) struct PsbtDerivation {
     fingerprint: Hex,
     /// The derivation path from the master key, as in `m/84h/0h/0h/0/7`.
     path: String,
+}
+
+impl FieldCacheability for PsbtDerivation {
+    const IMMUTABLE: &'static str = "publicKey fingerprint path";
 }
 
 impl PsbtDerivation {
@@ -51,6 +56,10 @@ pub(crate) struct PsbtSignature {
     public_key: Option<Hex>,
     /// The signature with the type of its hash: DER for ECDSA, 64 or 65 bytes for Schnorr.
     signature: Hex,
+}
+
+impl FieldCacheability for PsbtSignature {
+    const IMMUTABLE: &'static str = "publicKey signature";
 }
 
 impl PsbtSignature {

@@ -8,6 +8,7 @@ use super::psbt_entry::{PsbtProprietaryEntry, PsbtTapLeaf, PsbtUnknownEntry};
 use super::psbt_key::{KEY_BYTES, PsbtDerivation};
 use crate::api::costs;
 use crate::api::error::ApiError;
+use crate::api::extensions::cacheability::FieldCacheability;
 use crate::api::scalars::{Hex, Sats, int_of};
 use crate::api::types::ledger::Script;
 use crate::view::View;
@@ -33,6 +34,11 @@ impl PsbtOutput {
     fn script_object(&self, script: Option<&ScriptBuf>) -> Option<Script> {
         script.map(|script| Script::of(&self.view, script.clone()))
     }
+}
+
+impl FieldCacheability for PsbtOutput {
+    const IMMUTABLE: &'static str = "index value script redeemScript witnessScript derivations taprootInternalKey \
+        taprootTree unknownEntries proprietaryEntries isChange";
 }
 
 /// An output of a PSBT: what it pays, and what the PSBT says of its keys.

@@ -2,6 +2,7 @@ use async_graphql::{Context, SimpleObject};
 
 use crate::api::context::rates;
 use crate::api::error::ApiError;
+use crate::api::extensions::cacheability::FieldCacheability;
 use crate::api::scalars::{DateTime, Decimal};
 use crate::rates::Rate;
 
@@ -15,6 +16,10 @@ pub(crate) struct RateObject {
     price: Decimal,
     /// The time of the rate in the operator's table.
     quoted_at: DateTime,
+}
+
+impl FieldCacheability for RateObject {
+    const NEVER: &'static str = "currency price quotedAt";
 }
 
 impl RateObject {

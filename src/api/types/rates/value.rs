@@ -2,6 +2,7 @@ use async_graphql::{Context, SimpleObject};
 
 use super::rate::{RateObject, find};
 use crate::api::error::ApiError;
+use crate::api::extensions::cacheability::FieldCacheability;
 use crate::api::scalars::{DateTime, Decimal};
 
 /// The value of an amount in a currency.
@@ -11,6 +12,10 @@ pub(crate) struct CurrencyValue {
     amount: Decimal,
     /// The rate by which it was found.
     rate: RateObject,
+}
+
+impl FieldCacheability for CurrencyValue {
+    const NEVER: &'static str = "amount rate";
 }
 
 impl CurrencyValue {

@@ -5,6 +5,7 @@ use async_graphql::{Context, Object};
 use crate::api::context::{Pinned, ServingContext};
 use crate::api::costs;
 use crate::api::error::ApiError;
+use crate::api::extensions::cacheability::FieldCacheability;
 use crate::api::scalars::{UInt53, int};
 use crate::view::{FORMAT_VERSION, TableRows, View};
 
@@ -27,6 +28,10 @@ impl DatabaseInfo {
         let info = |table| TableInfo { view: view.clone(), serving: self.serving.clone(), table };
         Ok(view.tables()?.into_iter().map(info).collect())
     }
+}
+
+impl FieldCacheability for DatabaseInfo {
+    const NEVER: &'static str = "formatVersion fileBytes tables";
 }
 
 /// The index that the server stores: a file with the newest blocks, and files with frozen ones.
@@ -66,6 +71,10 @@ impl TableInfo {
         costs::spend(ctx, costs::MEASURED_TABLE)?;
         self.serving.table_sizes.measure(&self.view, &self.table.name).await
     }
+}
+
+impl FieldCacheability for TableInfo {
+    const NEVER: &'static str = "name rowCount totalBytes";
 }
 
 /// A table of the index.

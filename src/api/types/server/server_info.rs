@@ -7,6 +7,7 @@ use super::server_limits::ServerLimits;
 use crate::api::context::{Pinned, ServingContext};
 use crate::api::costs;
 use crate::api::error::ApiError;
+use crate::api::extensions::cacheability::FieldCacheability;
 use crate::api::features::Feature;
 use crate::api::pagination::global_id::SERVER_ID;
 use crate::api::scalars::{DateTime, int};
@@ -15,6 +16,10 @@ use crate::api::scalars::{DateTime, int};
 pub(crate) struct FeatureInfo {
     name: Feature,
     enabled: bool,
+}
+
+impl FieldCacheability for FeatureInfo {
+    const NEVER: &'static str = "name enabled setting";
 }
 
 /// An optional feature of the server. If it is disabled, what needs it fails with FEATURE_DISABLED.
@@ -47,6 +52,10 @@ impl ServerInfo {
     pub(crate) fn new(serving: &Arc<ServingContext>, pinned: Pinned) -> Self {
         Self { serving: serving.clone(), pinned }
     }
+}
+
+impl FieldCacheability for ServerInfo {
+    const NEVER: &'static str = "id softwareVersion gitCommit startedAt limits database subscriptionCount features";
 }
 
 /// This server: its version, its limits and features, and its index. Available even before any block is indexed.

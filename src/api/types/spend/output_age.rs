@@ -1,6 +1,7 @@
 use async_graphql::SimpleObject;
 
 use crate::api::error::ApiError;
+use crate::api::extensions::cacheability::FieldCacheability;
 use crate::api::scalars::{UInt53, int};
 use crate::view;
 
@@ -12,6 +13,10 @@ pub(crate) struct OutputAgeObject {
     block_count: i32,
     /// The difference of their median times past, in seconds.
     seconds: UInt53,
+}
+
+impl FieldCacheability for OutputAgeObject {
+    const IMMUTABLE: &'static str = "blockCount seconds";
 }
 
 impl OutputAgeObject {

@@ -1,11 +1,17 @@
 use async_graphql::Object;
 
 use crate::api::error::ApiError;
+use crate::api::extensions::cacheability::FieldCacheability;
 use crate::api::scalars::{DateTime, UInt53, int};
 use crate::view::{LockEnd, LockKind, RelativeLock};
 
 /// The relative lock time of an input.
 pub(crate) struct RelativeLockObject(pub(crate) RelativeLock);
+
+impl FieldCacheability for RelativeLockObject {
+    const IMMUTABLE: &'static str = "blockCount seconds spendableAtHeight spendableAt";
+    const UNTIL_NEXT_TIP: &'static str = "isSatisfiedAtNextBlock";
+}
 
 /// The relative lock time of an input: how long after the confirmation of the output a block may contain the spend (BIP68).
 /// Consensus enforces it since block 419,328 of mainnet, which enabled BIP68.

@@ -2,6 +2,7 @@ use std::sync::Arc;
 
 use async_graphql::Object;
 
+use crate::api::extensions::cacheability::FieldCacheability;
 use crate::api::scalars::Hex;
 use crate::api::types::ledger::Script;
 use crate::chain::spend::TapLeaf;
@@ -17,6 +18,10 @@ impl TapLeafObject {
     pub(crate) fn new(view: &Arc<View>, leaf: TapLeaf) -> Self {
         Self { view: view.clone(), leaf }
     }
+}
+
+impl FieldCacheability for TapLeafObject {
+    const IMMUTABLE: &'static str = "script leafVersion internalKey controlBlock";
 }
 
 /// The leaf of the script tree of a P2TR output by which an input spends it, and the proof that the output commits to it

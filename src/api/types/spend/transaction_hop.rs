@@ -10,6 +10,7 @@ use crate::api::allowance::{find_transaction, read_transaction};
 use crate::api::context::limits;
 use crate::api::costs;
 use crate::api::error::ApiError;
+use crate::api::extensions::cacheability::FieldCacheability;
 use crate::api::pagination::page::{count_of, list_size};
 use crate::api::scalars::{Sats, int_of};
 use crate::api::types::transaction::{OutPointObject, Transaction};
@@ -27,6 +28,10 @@ pub(crate) struct TransactionHop {
     outpoint: OutPointObject,
     /// The value of that output, in satoshis.
     value: Sats,
+}
+
+impl FieldCacheability for TransactionHop {
+    const IMMUTABLE: &'static str = "transaction depth outpoint value";
 }
 
 /// Which way to go.

@@ -8,6 +8,7 @@ use super::reject_info::RejectInfo;
 use super::submitted::Submission;
 use crate::api::costs;
 use crate::api::error::ApiError;
+use crate::api::extensions::cacheability::FieldCacheability;
 use crate::api::scalars::{Sats, Txid, Wtxid, int_of};
 use crate::view::{MempoolAcceptance, TestedTransaction, View};
 
@@ -40,6 +41,10 @@ impl AcceptResult {
         };
         Ok(Self { txid, wtxid, verdict })
     }
+}
+
+impl FieldCacheability for AcceptResult {
+    const NEVER: &'static str = "txid wtxid allowed vsize fee effectiveFeeRate effectiveIncludes reject";
 }
 
 /// The result of testing a transaction against the node's mempool rules, without submitting it.

@@ -9,6 +9,7 @@ use super::transaction::Transaction;
 use crate::api::allowance::find_transaction;
 use crate::api::costs;
 use crate::api::error::ApiError;
+use crate::api::extensions::cacheability::FieldCacheability;
 use crate::api::scalars::{Txid, Wtxid};
 use crate::view::{Refusal, View};
 
@@ -74,6 +75,10 @@ impl BroadcastResult {
         let found = find_transaction(view, |view| view.transaction(&txid))?;
         Ok(found.map(|transaction| Transaction::new(view, transaction)))
     }
+}
+
+impl FieldCacheability for BroadcastResult {
+    const NEVER: &'static str = "outcome txid wtxid transaction replaced reject";
 }
 
 /// The result of submitting a transaction.

@@ -9,6 +9,7 @@ use super::transaction::Transaction;
 use crate::api::allowance::find_transaction;
 use crate::api::costs;
 use crate::api::error::ApiError;
+use crate::api::extensions::cacheability::FieldCacheability;
 use crate::api::types::enums::TxState;
 use crate::view::{self, View};
 
@@ -36,6 +37,10 @@ impl DecodedTransaction {
         let transaction = transaction.ok_or_else(|| ApiError::internal("the decoded transaction is missing"))?;
         Ok(Self { view: view.clone(), transaction: Arc::new(transaction), missing })
     }
+}
+
+impl FieldCacheability for DecodedTransaction {
+    const NEVER: &'static str = "transaction isResolved missingInputs alreadyKnown";
 }
 
 /// A transaction decoded from the given bytes, in the context of this server's chain and mempool. Nothing is submitted.

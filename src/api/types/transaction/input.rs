@@ -9,6 +9,7 @@ use crate::api::allowance::{ITEM_BYTES, read_transaction};
 use crate::api::costs;
 use crate::api::engine::{self as async_graphql, List};
 use crate::api::error::ApiError;
+use crate::api::extensions::cacheability::FieldCacheability;
 use crate::api::scalars::{Hex, UInt53, int};
 use crate::api::types::ledger::Script;
 use crate::api::types::spend::{RelativeLockObject, SighashType, TapLeafObject};
@@ -79,6 +80,11 @@ impl Input {
         let funding = prevout.as_ref().map(Output::funding);
         Ok(self.view.relative_lock(&self.transaction, vin, funding)?.map(RelativeLockObject))
     }
+}
+
+impl FieldCacheability for Input {
+    const IMMUTABLE: &'static str = "index transaction outpoint prevout sequence isCoinbase scriptSigHex witness \
+        scriptSigAsm redeemScript witnessScript tapLeaf annex sighashTypes relativeLock";
 }
 
 /// A transaction input: the output that it spends, and the data that authorises the spend.

@@ -4,6 +4,7 @@ use async_graphql::Object;
 use bitcoin::absolute;
 
 use crate::api::error::ApiError;
+use crate::api::extensions::cacheability::FieldCacheability;
 use crate::api::scalars::{DateTime, UInt53, int};
 use crate::view::{self, View};
 
@@ -21,6 +22,11 @@ impl LockTime {
     fn lock(&self) -> absolute::LockTime {
         self.transaction.parts.lock_time
     }
+}
+
+impl FieldCacheability for LockTime {
+    const IMMUTABLE: &'static str = "raw height time";
+    const UNTIL_NEXT_TIP: &'static str = "isFinalAtNextBlock";
 }
 
 /// The lock time of a transaction: the earliest block that may contain it. It applies only if an input has a sequence

@@ -1,6 +1,7 @@
 use async_graphql::{Enum, SimpleObject};
 
 use crate::api::error::ApiError;
+use crate::api::extensions::cacheability::FieldCacheability;
 use crate::api::scalars::{Sats, SignedSats, int_of};
 use crate::view;
 
@@ -55,6 +56,11 @@ pub(crate) struct NetEffectObject {
     /// Whether the transaction moves coins within the owner: the owner has all inputs, all outputs that can be spent, and at
     /// least one of those. False if it burns the coins or pays them all as fee. Null if a spent output is not known.
     is_self_transfer: Option<bool>,
+}
+
+impl FieldCacheability for NetEffectObject {
+    const IMMUTABLE: &'static str =
+        "received spent net feePaid feeAttribution ownInputCount ownOutputCount isSelfTransfer";
 }
 
 impl NetEffectObject {

@@ -3,6 +3,7 @@ use std::sync::Arc;
 use async_graphql::Object;
 
 use crate::api::error::ApiError;
+use crate::api::extensions::cacheability::FieldCacheability;
 use crate::api::scalars::int;
 use crate::api::types::block::Block;
 use crate::view::{self, View};
@@ -18,6 +19,10 @@ impl TxOccurrence {
     pub(crate) fn new(view: &Arc<View>, (block, index): (view::Block, u32)) -> Self {
         Self { view: view.clone(), block, index }
     }
+}
+
+impl FieldCacheability for TxOccurrence {
+    const UNTIL_NEXT_HEAD: &'static str = "block index isOnMainChain";
 }
 
 /// An occurrence of a transaction in a block: usually one block of the main chain; after reorgs also stale blocks; and

@@ -1,6 +1,7 @@
 use async_graphql::SimpleObject;
 
 use crate::api::costs;
+use crate::api::extensions::cacheability::FieldCacheability;
 use crate::api::scalars::Hex;
 
 /// The data of an OP_RETURN output.
@@ -16,6 +17,10 @@ pub(crate) struct OpReturn {
     /// `data` as text. Null if it is not valid UTF-8, or if there are no pushes. The
     /// author of the transaction controls it: display it as text, never as markup.
     utf8: Option<String>,
+}
+
+impl FieldCacheability for OpReturn {
+    const IMMUTABLE: &'static str = "payload pushes data utf8";
 }
 
 impl OpReturn {

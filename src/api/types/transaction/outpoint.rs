@@ -1,6 +1,7 @@
 use async_graphql::SimpleObject;
 
 use crate::api::error::ApiError;
+use crate::api::extensions::cacheability::FieldCacheability;
 use crate::api::scalars::{Txid, int};
 
 /// An outpoint: an output identified by its transaction and index.
@@ -13,6 +14,10 @@ pub(crate) struct OutPointObject {
     vout: i32,
     /// The txid, a colon and the output index.
     text: String,
+}
+
+impl FieldCacheability for OutPointObject {
+    const IMMUTABLE: &'static str = "txid vout text";
 }
 
 impl OutPointObject {

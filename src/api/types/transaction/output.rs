@@ -11,6 +11,7 @@ use crate::api::allowance::{ITEM_BYTES, find_together, find_transaction};
 use crate::api::costs;
 use crate::api::engine as async_graphql;
 use crate::api::error::ApiError;
+use crate::api::extensions::cacheability::FieldCacheability;
 use crate::api::pagination::global_id::{Variant, output_id};
 use crate::api::scalars::{Hex, Sats, int};
 use crate::api::types::block::BlockAt;
@@ -85,6 +86,14 @@ impl Output {
         };
         Ok(status.map(SpendStatusEnum::from))
     }
+}
+
+impl FieldCacheability for Output {
+    const IMMUTABLE: &'static str = "id outpoint vout transaction value scriptPubKey asm scriptType address script \
+        opReturn isCoinbase matureAtHeight";
+    const BY_ARGUMENT: &'static str = "spendStatus";
+    const UNTIL_NEXT_TIP: &'static str = "isMature spentBy spentHeight age lifespan";
+    const UNTIL_NEXT_HEAD: &'static str = "unspendableReason spentInMempoolBy";
 }
 
 /// A transaction output: its amount, its script, and its spend status.

@@ -11,6 +11,7 @@ use super::outpoint::OutPointObject;
 use super::output::Output;
 use crate::api::allowance::find_transaction;
 use crate::api::error::ApiError;
+use crate::api::extensions::cacheability::FieldCacheability;
 use crate::api::streams::follower::Follower;
 use crate::api::streams::head_lease::HeadLease;
 use crate::api::streams::heads::HeadFollower;
@@ -31,6 +32,10 @@ pub(crate) struct OutputSpentEvent {
     /// Whether the spending transaction is in a block of the main chain. False if it is in the mempool, or if there is
     /// none.
     is_confirmed: bool,
+}
+
+impl FieldCacheability for OutputSpentEvent {
+    const NEVER: &'static str = "outpoint output spentBy isConfirmed";
 }
 
 impl OutputSpentEvent {

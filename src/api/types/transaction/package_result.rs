@@ -2,6 +2,7 @@ use async_graphql::Object;
 
 use super::broadcast_result::BroadcastResult;
 use crate::api::costs;
+use crate::api::extensions::cacheability::FieldCacheability;
 use crate::api::scalars::Txid;
 
 /// The result of submitting a package of transactions.
@@ -10,6 +11,10 @@ pub(crate) struct PackageResult {
     pub(crate) results: Vec<BroadcastResult>,
     pub(crate) replaced: Vec<bitcoin::Txid>,
     pub(crate) fee_rate: Option<f64>,
+}
+
+impl FieldCacheability for PackageResult {
+    const NEVER: &'static str = "accepted message results replaced packageFeeRate";
 }
 
 /// The result of submitting a package of transactions.

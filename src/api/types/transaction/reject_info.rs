@@ -7,6 +7,7 @@ use super::outpoint::OutPointObject;
 use super::reject_code::{RejectCode, fee_asked_for, reject_code};
 use crate::api::costs;
 use crate::api::error::ApiError;
+use crate::api::extensions::cacheability::FieldCacheability;
 use crate::api::scalars::{Sats, Txid};
 use crate::view::{Obstacles, Refusal, View};
 
@@ -71,6 +72,10 @@ impl RejectInfo {
         let Some(About { view, parts, among }) = &self.about else { return Ok(Obstacles::default()) };
         Ok(view.obstacles(parts, among)?)
     }
+}
+
+impl FieldCacheability for RejectInfo {
+    const NEVER: &'static str = "code rejectReason details missingInputs conflictsWith requiredFee";
 }
 
 /// Why the node rejects a transaction. The verdict is the node's. The server reads the outputs and transactions that

@@ -12,6 +12,7 @@ use crate::api::allowance::{ITEM_BYTES, find_transaction};
 use crate::api::costs;
 use crate::api::engine as async_graphql;
 use crate::api::error::ApiError;
+use crate::api::extensions::cacheability::FieldCacheability;
 use crate::api::pagination::connection::Connection;
 use crate::api::pagination::global_id::{Variant, transaction_id};
 use crate::api::pagination::page::PageArgs;
@@ -113,6 +114,17 @@ impl Transaction {
     fn fee_in_sat(&self) -> Result<Option<u64>, ApiError> {
         self.view.fee(&self.transaction)
     }
+}
+
+impl FieldCacheability for Transaction {
+    const IMMUTABLE: &'static str = "id txid wtxid version lockTime size strippedSize weight vsize isCoinbase hex \
+        state block indexInBlock globalIndex merkleProof inputs outputs inputCount outputCount totalInputValue \
+        totalOutputValue fee feeRate isSignalingRbf features ancestors sigopCost adjustedVsize coinDaysDestroyed \
+        merkleBlockHex wtxidProof";
+    const BY_ARGUMENT: &'static str = "netEffect";
+    const UNTIL_NEXT_TIP: &'static str = "confirmations";
+    const UNTIL_NEXT_HEAD: &'static str = "descendants occurrences effectiveFeeRate txAudit firstSeenAt \
+        confirmedAfterSeconds mempoolEntry replaces replacedBy rbfTree conflicts";
 }
 
 /// A transaction, confirmed or not. The fields of a txid are the same in every block that contains it; fields about its

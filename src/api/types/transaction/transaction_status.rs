@@ -10,6 +10,7 @@ use tokio::time::timeout;
 use super::transaction::Transaction;
 use crate::api::allowance::find_transaction;
 use crate::api::error::ApiError;
+use crate::api::extensions::cacheability::FieldCacheability;
 use crate::api::scalars::{self, int, int_of};
 use crate::api::streams::follower::Follower;
 use crate::api::streams::head_lease::HeadLease;
@@ -33,6 +34,10 @@ pub(crate) struct TransactionStatusEvent {
     status: Status,
     #[graphql(skip)]
     view: Arc<View>,
+}
+
+impl FieldCacheability for TransactionStatusEvent {
+    const NEVER: &'static str = "txid state replacedByTxid confirmations projectedBlockIndex transaction";
 }
 
 impl TransactionStatusEvent {

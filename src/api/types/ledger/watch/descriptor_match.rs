@@ -1,6 +1,7 @@
 use async_graphql::SimpleObject;
 
 use crate::api::error::ApiError;
+use crate::api::extensions::cacheability::FieldCacheability;
 use crate::api::scalars::int_of;
 use crate::api::types::ledger::derived_address::DerivedAddress;
 
@@ -11,6 +12,10 @@ pub(crate) struct DescriptorMatch {
     descriptor_index: i32,
     /// The script, with its path, branch and index.
     derived: DerivedAddress,
+}
+
+impl FieldCacheability for DescriptorMatch {
+    const IMMUTABLE: &'static str = "descriptorIndex derived";
 }
 
 impl DescriptorMatch {

@@ -7,6 +7,7 @@ use super::ledger_event_kind::LedgerEventKind;
 use super::watched::Watched;
 use crate::api::costs;
 use crate::api::error::ApiError;
+use crate::api::extensions::cacheability::FieldCacheability;
 use crate::api::scalars::{Txid, UInt53, int};
 use crate::api::streams::ledger::event::LedgerUpdate;
 use crate::api::types::ledger::balance::Balance;
@@ -47,6 +48,11 @@ pub(crate) struct LedgerEvent {
     confirmations: Option<u32>,
     #[graphql(skip)]
     holdings: Holdings,
+}
+
+impl FieldCacheability for LedgerEvent {
+    const NEVER: &'static str =
+        "seq cursor kind entry reason replacedByTxid isCorrection isBackfill depth matches balance";
 }
 
 impl LedgerEvent {

@@ -13,6 +13,7 @@ mod ledger_event_kind;
 mod set;
 mod watched;
 
+pub(crate) use descriptor_match::DescriptorMatch;
 pub(crate) use ledger_event::LedgerEvent;
 pub(crate) use ledger_event_kind::LedgerEventKind;
 pub(crate) use set::WatchSet;
