@@ -22,18 +22,18 @@ type Declared = (Cow<'static, str>, [(Cacheability, &'static str); 6]);
 
 /// By the folder of the type, and its name in Rust.
 const TYPES: &[fn() -> Declared] = &[
-    of_query::<query::BlockQuery>,
-    of_query::<query::TransactionQuery>,
-    of_query::<query::OpReturnQuery>,
-    of_query::<query::DryRunQuery>,
-    of_query::<query::DecodeQuery>,
-    of_query::<query::LedgerQuery>,
     of_query::<query::AccountQuery>,
-    of_query::<query::SearchQuery>,
+    of_query::<query::BlockQuery>,
     of_query::<query::ChainQuery>,
+    of_query::<query::DecodeQuery>,
+    of_query::<query::DryRunQuery>,
     of_query::<query::FeeQuery>,
+    of_query::<query::LedgerQuery>,
+    of_query::<query::OpReturnQuery>,
     of_query::<query::OperationsQuery>,
     of_query::<query::RateQuery>,
+    of_query::<query::SearchQuery>,
+    of_query::<query::TransactionQuery>,
     of::<Mutation>,
     of::<NodeInterface>,
     of::<PageInfo>,
@@ -77,18 +77,24 @@ const TYPES: &[fn() -> Declared] = &[
     of::<chain::UtxoSetObject>,
     of::<chain::UtxoTypeCount>,
     // ledger
+    of::<ledger::Address>,
     of::<ledger::AddressErrorObject>,
+    of::<ledger::AddressLookup>,
+    of::<ledger::AddressSet>,
     of::<ledger::AddressValidation>,
     of::<ledger::Balance>,
     of::<ledger::BalancePoint>,
     of::<ledger::DerivedAddress>,
+    of::<ledger::DescriptorAccount>,
     of::<ledger::DescriptorBranch>,
     of::<ledger::DescriptorErrorObject>,
     of::<ledger::DescriptorInfo>,
     of::<ledger::DescriptorMatch>,
+    of::<ledger::Ledger>,
     of::<ledger::LedgerEntry>,
     of::<ledger::LedgerEvent>,
     of::<ledger::LedgerTotalsObject>,
+    of::<ledger::Script>,
     of::<ledger::ScriptInfo>,
     of::<ledger::Spendability>,
     of::<ledger::TurnoverTotals>,
@@ -192,29 +198,8 @@ pub fn field_cacheability() -> impl Iterator<Item = (&'static str, Cacheability,
         let fields = fields.iter().filter(|(_, names)| !names.is_empty());
         fields.map(|(mark, names)| (&**type_name, *mark, *names))
     });
-    declared.chain(LIMIT_CACHEABILITY.iter().chain(REMAINING).copied())
+    declared.chain(LIMIT_CACHEABILITY.iter().copied())
 }
-
-const REMAINING: &[(&str, Cacheability, &str)] = &[
-    ("Address", Cacheability::Immutable, "id address type script"),
-    ("Address", Cacheability::ByArgument, "stats balance balanceHistory utxos"),
-    ("Address", Cacheability::UntilNextHead, "publicKey p2pkScripts transactions coinbaseBlocks"),
-    ("AddressLookup", Cacheability::Immutable, "input ledger error"),
-    ("AddressSet", Cacheability::Immutable, "id members"),
-    ("AddressSet", Cacheability::ByArgument, "stats balance balanceHistory utxos"),
-    ("AddressSet", Cacheability::UntilNextHead, "transactions coinbaseBlocks"),
-    ("DescriptorAccount", Cacheability::Immutable, "id descriptor checksum scriptType isRanged gapLimit"),
-    (
-        "DescriptorAccount",
-        Cacheability::UntilNextHead,
-        "branches usedCount nextUnused addresses stats balance balanceHistory utxos transactions coinbaseBlocks",
-    ),
-    ("Ledger", Cacheability::ByArgument, "stats balance balanceHistory utxos"),
-    ("Ledger", Cacheability::UntilNextHead, "transactions coinbaseBlocks"),
-    ("Script", Cacheability::Immutable, "id scriptHash electrumScriptHash"),
-    ("Script", Cacheability::ByArgument, "stats balance balanceHistory utxos"),
-    ("Script", Cacheability::UntilNextHead, "hex asm type address info transactions coinbaseBlocks"),
-];
 
 /// The cacheability of the fields of a type, by its name.
 pub(crate) fn type_cacheability(type_name: &str) -> TypeCacheability {

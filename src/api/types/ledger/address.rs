@@ -10,6 +10,7 @@ use super::ledger_fields::LedgerFields;
 use super::script::Script;
 use crate::api::costs;
 use crate::api::error::ApiError;
+use crate::api::extensions::cacheability::FieldCacheability;
 use crate::api::pagination::global_id::address_id;
 use crate::api::scalars::Hex;
 use crate::api::types::enums::ScriptTypeEnum;
@@ -64,6 +65,12 @@ impl Deref for Address {
     fn deref(&self) -> &LedgerFields {
         &self.fields
     }
+}
+
+impl FieldCacheability for Address {
+    const IMMUTABLE: &'static str = "id address type script";
+    const BY_ARGUMENT: &'static str = "stats balance balanceHistory utxos";
+    const UNTIL_NEXT_HEAD: &'static str = "publicKey p2pkScripts transactions coinbaseBlocks";
 }
 
 /// An address and the history of its script. Other scripts of the same key are separate ledgers: payments to the bare

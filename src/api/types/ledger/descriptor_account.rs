@@ -12,6 +12,7 @@ use crate::api::accounts::{DerivedScript, DiscoveredAccount};
 use crate::api::context::{ServingContext, limits};
 use crate::api::costs;
 use crate::api::error::ApiError;
+use crate::api::extensions::cacheability::FieldCacheability;
 use crate::api::pagination::connection::Connection;
 use crate::api::pagination::cursor::Scope;
 use crate::api::pagination::global_id::descriptor_account_id;
@@ -147,6 +148,12 @@ impl Deref for DescriptorAccount {
     fn deref(&self) -> &LedgerFields {
         &self.fields
     }
+}
+
+impl FieldCacheability for DescriptorAccount {
+    const IMMUTABLE: &'static str = "id descriptor checksum scriptType isRanged gapLimit";
+    const UNTIL_NEXT_HEAD: &'static str =
+        "branches usedCount nextUnused addresses stats balance balanceHistory utxos transactions coinbaseBlocks";
 }
 
 /// The account of a wallet: every script of a descriptor that a transaction paid or spent, as one ledger. The server follows

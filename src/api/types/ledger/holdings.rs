@@ -20,6 +20,7 @@ use crate::api::context::limits;
 use crate::api::costs;
 use crate::api::engine::List;
 use crate::api::error::ApiError;
+use crate::api::extensions::cacheability::FieldCacheability;
 use crate::api::pagination::connection::{Connection, asks_for_total_count};
 use crate::api::pagination::cursor::{GivenCursor, Scope};
 use crate::api::pagination::page::{PageArgs, height_at};
@@ -147,6 +148,11 @@ pub(crate) enum Ledger {
     AddressSet(AddressSet),
     /// The used scripts of a descriptor.
     DescriptorAccount(DescriptorAccount),
+}
+
+impl FieldCacheability for Ledger {
+    const BY_ARGUMENT: &'static str = "stats balance balanceHistory utxos";
+    const UNTIL_NEXT_HEAD: &'static str = "transactions coinbaseBlocks";
 }
 
 /// What a row of one script weighs in what an answer may read.

@@ -8,6 +8,7 @@ use bitcoin::hashes::{Hash, sha256};
 use super::ledger_fields::LedgerFields;
 use super::script_info::ScriptInfo;
 use crate::api::error::ApiError;
+use crate::api::extensions::cacheability::FieldCacheability;
 use crate::api::pagination::global_id::{script_hash_id, script_id};
 use crate::api::scalars::{Hash256, Hex};
 use crate::api::types::enums::ScriptTypeEnum;
@@ -56,6 +57,12 @@ impl Deref for Script {
     fn deref(&self) -> &LedgerFields {
         &self.fields
     }
+}
+
+impl FieldCacheability for Script {
+    const IMMUTABLE: &'static str = "id scriptHash electrumScriptHash";
+    const BY_ARGUMENT: &'static str = "stats balance balanceHistory utxos";
+    const UNTIL_NEXT_HEAD: &'static str = "hex asm type address info transactions coinbaseBlocks";
 }
 
 /// A scriptPubKey and its history. Different addresses are always different scripts. Scripts without an address (P2PK,

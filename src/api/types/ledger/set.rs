@@ -13,6 +13,7 @@ use super::ledger_input::{LedgerInput, accounts};
 use super::script::Script;
 use crate::api::costs;
 use crate::api::error::ApiError;
+use crate::api::extensions::cacheability::FieldCacheability;
 use crate::api::pagination::global_id::address_set_id;
 use crate::chain::hidden;
 use crate::view::View;
@@ -29,6 +30,10 @@ pub(crate) struct AddressLookup {
     ledger: Option<Ledger>,
     /// Why the entry is not an address of this network. Null if the entry is part of the set.
     error: Option<AddressErrorObject>,
+}
+
+impl FieldCacheability for AddressLookup {
+    const IMMUTABLE: &'static str = "input ledger error";
 }
 
 /// Several addresses, scripts and descriptors as one ledger.
@@ -111,6 +116,12 @@ impl Deref for AddressSet {
     fn deref(&self) -> &LedgerFields {
         &self.fields
     }
+}
+
+impl FieldCacheability for AddressSet {
+    const IMMUTABLE: &'static str = "id members";
+    const BY_ARGUMENT: &'static str = "stats balance balanceHistory utxos";
+    const UNTIL_NEXT_HEAD: &'static str = "transactions coinbaseBlocks";
 }
 
 /// Several addresses, scripts and descriptors as one ledger: summed figures, and one list of transactions without duplicates.
