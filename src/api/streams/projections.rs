@@ -69,7 +69,7 @@ impl Projections {
 mod tests {
     use super::*;
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn values_are_shared_for_a_second() {
         let projections = Arc::new(Projections::default());
         let [first, second, third] = [(); 3].map(|()| MempoolSnapshot::default());

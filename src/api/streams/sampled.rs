@@ -116,7 +116,7 @@ mod tests {
         found.ok().map(|found| found.unwrap().unwrap())
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn it_is_sent_at_once_and_then_when_it_changes() {
         let (sender, number) = (watch::Sender::default(), Arc::new(AtomicU32::new(1)));
         let mut reader = reader(SampleTimer::at_changes(sender.subscribe(), Duration::ZERO), &number);
@@ -131,7 +131,7 @@ mod tests {
         assert!(reader.next().await.is_none(), "nothing is published any more");
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn a_pause_makes_one_of_all_that_changes_in_it() {
         let (sender, number) = (watch::Sender::default(), Arc::new(AtomicU32::new(1)));
         let pause = Duration::from_millis(300);
@@ -147,7 +147,7 @@ mod tests {
         assert_eq!(within(600, &mut reader).await, None, "what was passed over does not come later");
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn what_changes_by_itself_is_looked_at_again_and_again() {
         let number = Arc::new(AtomicU32::new(1));
         let mut reader = reader(SampleTimer::every(Duration::from_millis(20)), &number);

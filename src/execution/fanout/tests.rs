@@ -190,7 +190,7 @@ async fn a_reader_too_far_behind_the_others_ends_with_an_error() {
     assert_eq!(next(&mut quick).await.as_deref(), Some("on"));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_single_reader_takes_items_on_demand() {
     let taken = Arc::new(AtomicUsize::new(0));
     let counted = taken.clone();
@@ -222,7 +222,7 @@ async fn the_last_to_leave_ends_it_at_once() {
     assert_eq!(sources.begun(), 2);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_new_reader_gets_what_comes_or_the_newest_value() {
     for (sharing, expected) in [(Sharing::FromNowOn, "2"), (Sharing::NewestFirst, "1")] {
         let (streams, sources) = (streams(), Sources::default());
@@ -240,7 +240,7 @@ async fn a_new_reader_gets_what_comes_or_the_newest_value() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn slow_receivers_continue_with_the_present_value() {
     let (streams, sources) = (streams(), Sources::default());
     let [mut quick, mut slow] = [(); 2].map(|()| join(&streams, Sharing::NewestFirst, &sources));
@@ -252,7 +252,7 @@ async fn slow_receivers_continue_with_the_present_value() {
     assert!(is_silent(&mut slow).await);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_refusal_is_for_waiting_readers_and_not_for_new_ones() {
     let (streams, refused) = (streams(), payload_refused());
     let (ask, asked) = mpsc::unbounded_channel();
@@ -276,7 +276,7 @@ fn payload_refused() -> Payload {
     Payload::Refused(Refused(r#"[{"message":"no"}]"#.into()))
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn joining_an_ended_execution_begins_a_new_one() {
     let (streams, sources) = (streams(), Sources::default());
     let mut first = join(&streams, Sharing::FromNowOn, &sources);
@@ -313,7 +313,7 @@ async fn a_source_that_panics_ends_its_waiters() {
     assert_eq!(next(&mut readers[1]).await.as_deref(), Some("2"));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_stream_whose_readers_are_all_stuck_is_left_to_them() {
     let (streams, sources) = (streams(), Sources::default());
     let mut stuck = join(&streams, Sharing::FromNowOn, &sources);

@@ -161,7 +161,7 @@ mod tests {
         Body::from_stream(stream::pending::<Result<Vec<u8>, std::io::Error>>())
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn a_body_that_says_it_is_too_large_is_not_waited_for() {
         let expects = (EXPECT, "100-continue");
         assert_eq!(receive_with(&[(CONTENT_LENGTH, "41")], silent()).await, Err(BodyError::TooLarge(41)));
@@ -201,7 +201,7 @@ mod tests {
         Body::from_stream(drops)
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn a_body_has_its_time_in_all_and_comes_at_the_least_rate() {
         let milliseconds = Duration::from_millis;
         let least = |timeout, rate| MinRate { timeout: milliseconds(timeout), rate, patience: milliseconds(500) };
