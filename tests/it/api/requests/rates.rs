@@ -157,7 +157,7 @@ async fn becomes(schema: &Schema, expected: &str) {
     tokio::time::timeout(Duration::from_secs(20), changed).await.unwrap_or_else(|_| panic!("no price {expected}"));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_file_that_changes_is_read_again_unless_it_is_no_table() {
     let (chain, _) = chain_with_coins(1);
     let mut api = Api::of_chain(&chain);

@@ -344,11 +344,11 @@ async fn the_block_of_a_cursor_that_another_server_gave_is_waited_for() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_cursor_whose_block_does_not_come_has_expired() {
     let mut chain = SimChain::new(43);
     let (api, mut other) = (Api::of_chain(&chain), Api::of_chain(&chain));
-    let started = std::time::Instant::now();
+    let started = tokio::time::Instant::now();
     let expired = with_cursors().map(|document| (other.schema.execute_stream(document("null"), None), document));
     let mut expired = expired.into_iter().collect::<Vec<_>>();
     for (events, _) in &mut expired {
@@ -422,7 +422,7 @@ async fn a_long_read_of_the_mempool_moves_to_the_newest_state() {
     settle(&mut events).await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_slow_reader_gets_new_states_and_misses_nothing() {
     let mut chain = SimChain::new(44);
     let fork = chain.mine(Vec::new()).unwrap();
