@@ -4,6 +4,7 @@
 pub(crate) mod agree;
 pub(crate) mod api;
 pub(crate) mod bitcoind;
+pub(crate) mod clock;
 pub(crate) mod cut;
 pub(crate) mod following;
 pub(crate) mod frozen;

@@ -347,7 +347,7 @@ fn streams_follow_the_wallets_that_the_node_pays() {
     api.follow(&client);
 
     let texts: Vec<String> = (0..10).map(|form| descriptor(form, &mut random)).collect();
-    let mut streams: Vec<_> = texts.iter().map(|text| EventReader::patient(&api, &watching(text))).collect();
+    let mut streams: Vec<_> = texts.iter().map(|text| EventReader::begin(&api, &watching(text))).collect();
     assert!(streams.iter_mut().all(|stream| stream.more().is_empty()));
     let addresses: Vec<Vec<Value>> = texts
         .iter()

@@ -14,6 +14,7 @@ use serde_json::Value;
 
 use crate::api::documented;
 use crate::support::api::Api;
+use crate::support::clock::paused_runtime;
 use crate::support::skips::shared_data;
 
 const ROOTS: [(&str, &str); 3] = [("Query", ""), ("Mutation", "mutation "), ("Subscription", "subscription ")];
@@ -59,7 +60,7 @@ fn every_root_field_has_an_example_that_uses_it() {
 #[test]
 fn examples_are_valid() {
     let api = Api::of(Network::Bitcoin, &[genesis_block(Network::Bitcoin)]);
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    let runtime = paused_runtime();
     for (root, _) in ROOTS {
         for (name, example) in examples(root) {
             let first = runtime.block_on(async {

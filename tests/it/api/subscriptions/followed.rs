@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use crate::api::mempool::projected::{chain_with_coins, large, output_of, paying, paying_of};
 use crate::support::api::{Api, branch, response_json, sat, spend_outputs};
+use crate::support::clock::paused_runtime;
 
 /// A subscription, read as far as it has something to tell.
 struct StatusReader {
@@ -20,9 +21,11 @@ struct StatusReader {
 
 impl StatusReader {
     fn begin(api: &Api, document: &str) -> Self {
-        // a runtime of the current thread forgets, as its block_on ends, to wake what yielded: the stream would never go on
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_time().build().unwrap();
-        Self { runtime, stream: api.schema.execute_stream(Request::new(document), None), ended: false }
+        Self {
+            runtime: paused_runtime(),
+            stream: api.schema.execute_stream(Request::new(document), None),
+            ended: false,
+        }
     }
 
     fn more(&mut self) -> Vec<Value> {
@@ -254,7 +257,7 @@ fn a_projected_position_is_sent_at_most_once_a_second() {
     // in the same second two come before it
     api.arrive([&large(coins[1], 30_000), &large(coins[2], 40_000)]);
     assert_eq!(projected(&reported.more()), Vec::<Value>::new());
-    std::thread::sleep(std::time::Duration::from_millis(1_100));
+    reported.runtime.block_on(async { tokio::time::sleep(std::time::Duration::from_millis(1_100)).await });
     assert_eq!(projected(&reported.more()), [json!(1)], "though nothing was published since");
 }
 

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use crate::api::mempool::projected::{chain_with_coins, output_of, paying, paying_of};
 use crate::support::api::{Api, branch, response_json, sat, spend_outputs};
+use crate::support::clock::paused_runtime;
 
 /// Whoever owns the coins of [`chain_with_coins`].
 const PAYER: Owner = Owner::new(ScriptKind::BareTrue, 1);
@@ -37,48 +38,21 @@ pub(crate) fn reported(api: &Api, document: &str) -> Vec<Value> {
 pub(crate) struct EventReader {
     runtime: tokio::runtime::Runtime,
     stream: async_graphql::futures_util::stream::BoxStream<'static, async_graphql::Response>,
-    /// How long it may take to tell something.
-    wait: std::time::Duration,
 }
 
 impl EventReader {
     pub(crate) fn begin(api: &Api, document: &str) -> Self {
-        // a runtime of the current thread forgets, as its block_on ends, to wake what yielded: the stream would never go on
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_time().build().unwrap();
-        let stream = api.schema.execute_stream(Request::new(document), None);
-        Self { runtime, stream, wait: std::time::Duration::from_millis(50) }
+        Self { runtime: paused_runtime(), stream: api.schema.execute_stream(Request::new(document), None) }
     }
 
-    /// One whose work is done on other threads, which take longer on a busy machine.
-    pub(crate) fn patient(api: &Api, document: &str) -> Self {
-        Self { wait: std::time::Duration::from_millis(300), ..Self::begin(api, document) }
-    }
-
-    /// The events up to a number of them, and those behind that.
-    pub(crate) fn at_least(&mut self, count: usize) -> Vec<Value> {
-        let (mut reported, wait) = (Vec::new(), self.wait);
-        self.wait = std::time::Duration::from_secs(10);
-        while reported.len() < count {
-            match self.one() {
-                Some(event) => reported.push(event),
-                None => break,
-            }
-        }
-        self.wait = wait;
-        reported.extend(self.more());
-        reported
-    }
-
-    /// What it tells up to an event, or until it ends or has nothing to tell for long.
+    /// What it tells up to an event, or until it ends or has to wait.
     pub(crate) fn up_to(&mut self, is_last: impl Fn(&Value) -> bool) -> Vec<Value> {
-        let (mut reported, wait) = (Vec::new(), self.wait);
-        self.wait = std::time::Duration::from_secs(10);
+        let mut reported = Vec::new();
         while !reported.last().is_some_and(&is_last)
             && let Some(event) = self.one()
         {
             reported.push(event);
         }
-        self.wait = wait;
         reported
     }
 
@@ -88,8 +62,8 @@ impl EventReader {
     }
 
     fn one(&mut self) -> Option<Value> {
-        let (stream, wait) = (&mut self.stream, self.wait);
-        let next = async { tokio::time::timeout(wait, stream.next()).await };
+        let stream = &mut self.stream;
+        let next = async { tokio::time::timeout(std::time::Duration::from_millis(50), stream.next()).await };
         let mut response = response_json(self.runtime.block_on(next).ok()??);
         if response.get("errors").is_some() {
             return Some(response);

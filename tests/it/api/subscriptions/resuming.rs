@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 use crate::api::mempool::projected::chain_with_coins;
 use crate::support::api::{Api, branch, response_json, sat, spend_outputs};
+use crate::support::clock::paused_runtime;
 
 /// The owner of the coins of [`chain_with_coins`].
 const PAYER: Owner = Owner::new(ScriptKind::BareTrue, 1);
@@ -28,7 +29,7 @@ const BLOCKS: &str = "__typename ... on BlockConnected { block { hash txCount } 
 
 /// The events that a subscription has at once.
 fn events(api: &Api, field: &str) -> Vec<Value> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    let runtime = paused_runtime();
     let mut stream = api.schema.execute_stream(Request::new(format!("subscription {{ event: {field} }}")), None);
     let mut found = Vec::new();
     let wait = Duration::from_millis(100);

@@ -195,7 +195,7 @@ fn a_descriptor_is_sent_what_its_scripts_are_sent() {
         for _ in 0..8 {
             let number = world.below(found.len());
             let after = format!("{arguments} after: {}", found[number]["cursor"]);
-            let rest = EventReader::begin(&world.api, &document(&after)).at_least(found.len() - number - 1);
+            let rest = EventReader::begin(&world.api, &document(&after)).more();
             assert_eq!(short(&rest), short(&found[number + 1..]), "seed {seed} behind event {number}");
             assert_eq!(nets(&rest), nets(&found[number + 1..]), "seed {seed} behind event {number}");
         }

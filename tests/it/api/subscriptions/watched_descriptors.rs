@@ -34,7 +34,7 @@ pub(crate) fn to(coin: OutPoint, indexes: &[u32]) -> Transaction {
 
 /// What a subscription tells before it has to wait.
 pub(crate) fn resumed(api: &Api, document: &str) -> Vec<Value> {
-    EventReader::patient(api, document).more()
+    EventReader::begin(api, document).more()
 }
 
 /// The indexes of the scripts that each event is about.
@@ -54,7 +54,7 @@ fn backfilled(events: &[Value]) -> Vec<bool> {
 fn assert_resumes(api: &Api, arguments: &str, events: &[Value]) {
     for (number, event) in (1..).zip(events) {
         let after = format!("{arguments} after: {}", event["cursor"]);
-        let rest = EventReader::begin(api, &document(&after)).at_least(events.len() - number);
+        let rest = EventReader::begin(api, &document(&after)).more();
         assert_eq!(short(&rest), short(&events[number..]), "behind event {number} of {:#?}", short(events));
         let parts = |events: &[Value]| (indexes(events), backfilled(events));
         assert_eq!(parts(&rest), parts(&events[number..]), "behind event {number}");
@@ -68,7 +68,7 @@ fn assert_resumes(api: &Api, arguments: &str, events: &[Value]) {
 fn a_script_that_is_used_moves_the_gap_on() {
     let (mut chain, coins) = chain_with_coins(5);
     let mut api = Api::of_chain(&chain);
-    let mut events = EventReader::patient(&api, &document(""));
+    let mut events = EventReader::begin(&api, &document(""));
     assert_eq!(events.more(), Vec::<Value>::new());
     let payments = [(0, vec![2]), (1, vec![5]), (2, vec![8])].map(|(coin, at)| to(coins[coin], &at));
     api.arrive([&payments[0]]);
@@ -108,7 +108,7 @@ fn a_script_that_is_used_moves_the_gap_on() {
 fn a_block_that_pays_behind_the_gap_is_sent_whole() {
     let (mut chain, coins) = chain_with_coins(6);
     let mut api = Api::of_chain(&chain);
-    let mut events = EventReader::patient(&api, &document("depths: [2]"));
+    let mut events = EventReader::begin(&api, &document("depths: [2]"));
     events.more();
     // the later index first, in one transaction with an earlier one, and in the next block of the same change
     let (far, near, next) = (to(coins[0], &[6]), to(coins[1], &[2, 4]), to(coins[2], &[9]));
@@ -139,7 +139,7 @@ fn history_behind_the_gap_is_sent_when_the_gap_moves() {
     chain.mine(vec![early.clone()]).unwrap();
     let mut api = Api::of_chain(&chain);
     let arguments = "depths: [2, 3, 9]";
-    let mut events = EventReader::patient(&api, &document(arguments));
+    let mut events = EventReader::begin(&api, &document(arguments));
     events.more();
     let [mined, waiting, gone] = [(1, 5), (2, 4), (3, 3)].map(|(coin, at)| to(coins[coin], &[at]));
     api.arrive([&waiting, &gone]);
@@ -180,7 +180,7 @@ fn a_reorganisation_does_not_move_the_gap_back() {
     let (mut chain, coins) = chain_with_coins(4);
     let fork = chain.tip();
     let mut api = Api::of_chain(&chain);
-    let mut events = EventReader::patient(&api, &document(""));
+    let mut events = EventReader::begin(&api, &document(""));
     let mut all = events.more();
     let [near, middle, far] = [(0, 2), (1, 5), (2, 8)].map(|(coin, at)| to(coins[coin], &[at]));
     let old = chain.mine(vec![near.clone(), middle.clone()]).unwrap();
@@ -209,7 +209,7 @@ fn a_reorganisation_does_not_move_the_gap_back() {
 fn a_payment_that_left_before_it_was_sent_moves_the_gap() {
     let (chain, coins) = chain_with_coins(3);
     let mut api = Api::of_chain(&chain);
-    let mut events = EventReader::patient(&api, &document(""));
+    let mut events = EventReader::begin(&api, &document(""));
     events.more();
     let (near, far) = (to(coins[0], &[2]), to(coins[1], &[5]));
     // all of it before the stream looks
@@ -234,7 +234,7 @@ fn a_payment_that_left_before_it_was_sent_moves_the_gap() {
 fn a_wallet_used_beyond_the_gap_while_the_client_slept_loses_nothing() {
     let (mut chain, coins) = chain_with_coins(8);
     let mut api = Api::of_chain(&chain);
-    let mut events = EventReader::patient(&api, &document(""));
+    let mut events = EventReader::begin(&api, &document(""));
     events.more();
     let first = [to(coins[0], &[0]), to(coins[1], &[1])];
     api.connect(&chain.mine(first.to_vec()).unwrap());
@@ -280,7 +280,7 @@ fn a_query_and_then_a_subscription_leave_no_gap() {
 fn what_pays_old_and_new_scripts_is_sent_again_as_a_whole() {
     let (mut chain, coins) = chain_with_coins(3);
     let mut api = Api::of_chain(&chain);
-    let mut events = EventReader::patient(&api, &document(""));
+    let mut events = EventReader::begin(&api, &document(""));
     events.more();
     let both = to(coins[0], &[0, 5]);
     api.connect(&chain.mine(vec![both.clone()]).unwrap());
@@ -297,7 +297,7 @@ fn what_pays_old_and_new_scripts_is_sent_again_as_a_whole() {
 fn a_spend_of_a_script_moves_the_gap_as_a_payment_does() {
     let (mut chain, coins) = chain_with_coins(3);
     let mut api = Api::of_chain(&chain);
-    let mut events = EventReader::patient(&api, &document(""));
+    let mut events = EventReader::begin(&api, &document(""));
     events.more();
     let payment = pay(coins[0], &[(0, 2, 50_000)]);
     let spend = crate::api::ledgers::descriptors::spend_wallet(
@@ -324,7 +324,7 @@ fn descriptors_are_watched_beside_addresses_and_each_other() {
     let fixed = format!("raw({})", script(&wallet(), 0, 40).to_hex_string());
     let receive = wallet().replace("<0;1>", "0");
     let descriptors = json!([{ "text": fixed, "gapLimit": 1 }, { "text": receive, "gapLimit": 2 }, { "text": wallet(), "gapLimit": 3 }]);
-    let mut events = EventReader::patient(&api, &watching(&descriptors, ""));
+    let mut events = EventReader::begin(&api, &watching(&descriptors, ""));
     events.more();
     let both = to(coins[0], &[1, 40]);
     api.arrive([&both]);
@@ -360,7 +360,7 @@ fn unconfirmed_transactions_of_a_descriptor_are_sent() {
     );
     let before = to(coins[0], &[1]);
     api.arrive([&before]);
-    let mut events = EventReader::patient(&api, &document);
+    let mut events = EventReader::begin(&api, &document);
     assert_eq!(events.more(), Vec::<Value>::new());
     let [far, other, near, next] =
         [(1, vec![5]), (2, vec![30]), (3, vec![3]), (4, vec![8])].map(|(coin, at)| to(coins[coin], &at));
@@ -377,7 +377,7 @@ fn unconfirmed_transactions_of_a_descriptor_are_sent() {
 fn other_transactions_are_not_sent() {
     let (mut chain, coins) = chain_with_coins(2);
     let mut api = Api::of_chain(&chain);
-    let mut events = EventReader::patient(&api, &document(""));
+    let mut events = EventReader::begin(&api, &document(""));
     events.more();
     let other = spend_outputs(PAYER, &[coins[0]], &[PAYER.output(sat(100_000))], vec![PAYER.output(sat(99_000))]);
     api.arrive([&other]);

@@ -59,7 +59,7 @@ fn what_is_no_descriptor_or_too_much_is_refused() {
     let within = json!([{ "text": wallet(), "gapLimit": 3 }, { "text": "raw(51)", "gapLimit": 3 }]);
     assert_eq!(resumed(&small, &watching(&within, "")), Vec::<Value>::new());
     // all streams together watch 30 scripts
-    let mut first = EventReader::patient(&api, &of(&wallet(), 8));
+    let mut first = EventReader::begin(&api, &of(&wallet(), 8));
     assert_eq!(first.more(), Vec::<Value>::new());
     assert_eq!(refused(&api, &of(&wallet(), 8)).0, "RESOURCE_EXHAUSTED");
     // a stream that needs more than it may have ends
@@ -92,7 +92,7 @@ fn a_stream_pays_for_what_it_derives_later() {
     for (complexity, is_refused) in [(1_969, true), (1_970, false)] {
         let mut api = Api::of_chain_within(&chain, Limits { complexity, ..Limits::default() });
         let cursor = api.data("{ snapshot { cursor } }")["snapshot"]["cursor"].clone();
-        let mut running = EventReader::patient(&api, &document(""));
+        let mut running = EventReader::begin(&api, &document(""));
         assert_eq!(running.more(), Vec::<Value>::new());
         api.arrive([&far]);
         // neither a stream that runs nor a cursor of before has it for less
@@ -107,7 +107,7 @@ fn a_stream_pays_for_what_it_derives_later() {
 fn no_cursor_has_the_server_derive_without_end() {
     let (mut chain, coins) = chain_with_coins(2);
     let mut api = Api::of_chain(&chain);
-    let mut events = EventReader::patient(&api, &document(""));
+    let mut events = EventReader::begin(&api, &document(""));
     events.more();
     api.connect(&chain.mine(vec![to(coins[0], &[0])]).unwrap());
     let cursor = events.more()[0]["cursor"].as_str().unwrap().to_owned();
@@ -134,7 +134,7 @@ fn no_cursor_has_the_server_derive_without_end() {
 fn no_cursor_has_the_server_send_history_without_end() {
     let (mut chain, coins) = chain_with_coins(2);
     let mut api = Api::of_chain(&chain);
-    let mut events = EventReader::patient(&api, &document(""));
+    let mut events = EventReader::begin(&api, &document(""));
     events.more();
     let payment = to(coins[0], &[0]);
     api.connect(&chain.mine(vec![payment.clone()]).unwrap());
