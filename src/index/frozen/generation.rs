@@ -34,8 +34,9 @@ use super::tables::txid_prefixes::CutBits;
 use super::tables::{all, blocks, filters, history, late_spends, positions, spends, txid_prefixes, txids};
 use crate::chain::Height;
 
-/// One eighth of its memory is for transactions that were read lately.
-const RECENT_SHARE: usize = 8;
+/// Half of its memory is for transactions that were read lately: reading one again takes several pages, which the system may have in
+/// memory as well, and hashing it.
+const RECENT_SHARE: usize = 2;
 
 /// A generation, open for reading. Safe to share between threads.
 pub struct Generation {
