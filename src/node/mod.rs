@@ -15,8 +15,8 @@
 //!     │ every other request: retried until the policy or StopFlag ends it  retry.rs
 //!     ▼
 //!   rpc.rs  JSON-RPC (bitcoincore-rpc) ── credentials.rs      rest.rs  binary, no login
-//!     └───────────────── http.rs  one connection pool, timeouts, size limits ───┘
-//!                          └ http/  the node's host, mostly an IP address; a request in one write
+//!     └───────────── http/http.rs  one connection pool, timeouts, size limits ──┘
+//!                      └ http/  the node's host, mostly an IP address; a request in one write
 //! ```
 //!
 //! `block_files/` reads the files in which a node on this machine keeps its blocks; `block_source/` reads many blocks from

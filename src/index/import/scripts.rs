@@ -159,8 +159,8 @@ struct ScriptRows {
     payouts: Vec<(payouts::PayoutKey, ())>,
 }
 
-/// Memory of partitions that are done, for later ones. Freed by another thread than the one that allocated it, it would wait in
-/// the allocator beside new memory.
+/// Memory of partitions that are done, for later ones: the lists, that is, and not each packed row. Freed by another thread than the one
+/// that allocated it, it would wait in the allocator beside new memory.
 #[derive(Default)]
 struct DoneMemory {
     rows: Mutex<Vec<ScriptRows>>,

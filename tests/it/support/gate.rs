@@ -2,7 +2,6 @@
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
@@ -14,17 +13,27 @@ pub(crate) struct Gate {
     address: SocketAddr,
     /// What goes through it; nothing while it is closed.
     connections: Connections,
-    limit: Arc<Limit>,
+    limit: Arc<Mutex<Limit>>,
 }
 
 /// How much of what the server sends goes through.
 struct Limit {
-    /// How many more bytes it passes on before it closes.
-    remaining: AtomicU64,
-    /// Whether it then holds the bytes back instead.
-    holds: AtomicBool,
-    /// Whether it does.
-    is_holding: AtomicBool,
+    /// How many more bytes it passes on.
+    remaining: u64,
+    then: Then,
+    /// Whether it holds bytes back.
+    is_holding: bool,
+}
+
+/// What happens when no bytes remain.
+#[derive(Clone, Copy, PartialEq)]
+enum Then {
+    Close,
+    Hold,
+}
+
+impl Limit {
+    const NONE: Self = Self { remaining: u64::MAX, then: Then::Close, is_holding: false };
 }
 
 type Connections = Arc<Mutex<Option<Vec<TcpStream>>>>;
@@ -34,12 +43,7 @@ impl Gate {
     pub(crate) fn to(target: &str) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let (address, connections) = (listener.local_addr().unwrap(), Arc::new(Mutex::new(Some(Vec::new()))));
-        let limit = Limit {
-            remaining: AtomicU64::new(u64::MAX),
-            holds: AtomicBool::new(false),
-            is_holding: AtomicBool::new(false),
-        };
-        let limit = Arc::new(limit);
+        let limit = Arc::new(Mutex::new(Limit::NONE));
         let (target, open, limit_of_all) = (target.to_owned(), Arc::clone(&connections), Arc::clone(&limit));
         thread::spawn(move || {
             for client in listener.incoming() {
@@ -67,25 +71,30 @@ impl Gate {
 
     /// Closes it when the server has sent so many more bytes.
     pub(crate) fn close_after(&self, bytes: u64) {
-        self.limit.remaining.store(bytes, Ordering::SeqCst);
+        *self.limit.lock().unwrap() = Limit { remaining: bytes, ..Limit::NONE };
     }
 
-    /// Holds everything back when the server has sent so many more bytes, until it is opened.
+    /// Holds back what the server sends after so many more bytes, until it is opened.
     pub(crate) fn hold_after(&self, bytes: u64) {
-        self.limit.holds.store(true, Ordering::SeqCst);
-        self.close_after(bytes);
+        *self.limit.lock().unwrap() = Limit { remaining: bytes, then: Then::Hold, is_holding: false };
     }
 
     /// Whether it holds back what the server sends.
     pub(crate) fn is_holding(&self) -> bool {
-        self.limit.is_holding.load(Ordering::SeqCst)
+        self.limit.lock().unwrap().is_holding
     }
 
     /// Lets connections through again.
     pub(crate) fn open(&self) {
-        self.limit.holds.store(false, Ordering::SeqCst);
-        self.close_after(u64::MAX);
+        *self.limit.lock().unwrap() = Limit::NONE;
         self.connections.lock().unwrap().get_or_insert_default();
+    }
+}
+
+impl Drop for Gate {
+    fn drop(&mut self) {
+        // what it holds back
+        *self.limit.lock().unwrap() = Limit::NONE;
     }
 }
 
@@ -97,18 +106,25 @@ fn close(connections: &Connections) {
 }
 
 /// Passes on what a server sends, and closes the gate or holds back when no bytes remain.
-fn pass_on_until(mut from: TcpStream, mut to: TcpStream, limit: &Limit, connections: &Connections) {
+fn pass_on_until(mut from: TcpStream, mut to: TcpStream, limit: &Mutex<Limit>, connections: &Connections) {
     let mut buffer = vec![0; 16_384];
     while let Ok(length @ 1..) = from.read(&mut buffer) {
         let bytes = u64::try_from(length).unwrap();
-        let subtract = |left: u64| Some(left.saturating_sub(bytes));
-        let before = limit.remaining.fetch_update(Ordering::SeqCst, Ordering::SeqCst, subtract);
-        if before.unwrap() <= bytes && !limit.holds.load(Ordering::SeqCst) {
-            close(connections);
-        }
-        while limit.remaining.load(Ordering::SeqCst) == 0 && limit.holds.load(Ordering::SeqCst) {
-            limit.is_holding.store(true, Ordering::SeqCst);
-            thread::sleep(POLL_INTERVAL);
+        let then = {
+            let mut limit = limit.lock().unwrap();
+            let is_used_up = limit.remaining <= bytes;
+            limit.remaining = limit.remaining.saturating_sub(bytes);
+            limit.is_holding |= is_used_up && limit.then == Then::Hold;
+            is_used_up.then_some(limit.then)
+        };
+        match then {
+            Some(Then::Close) => close(connections),
+            Some(Then::Hold) => {
+                while limit.lock().unwrap().is_holding {
+                    thread::sleep(POLL_INTERVAL);
+                }
+            }
+            None => {}
         }
         if to.write_all(&buffer[..length]).is_err() {
             break;

@@ -1,5 +1,5 @@
-//! The order of the modules: which crate is named where, that imports run only downwards and in no circles, and that a
-//! type name is defined once.
+//! The order of the modules: which crate is named where, that imports run only downwards and which may run in circles, and that
+//! a type name is defined once.
 //!
 //! The tests read the sources as tokens, so that prose and literals may name anything.
 
