@@ -198,10 +198,10 @@ impl Import {
                 }
                 ImportStage::Outputs(state) => {
                     outputs::outputs(&mut work, *state, &mut progress)?;
-                    ImportStage::Scripts(0)
+                    ImportStage::Scripts(Box::default())
                 }
-                ImportStage::Scripts(next) => {
-                    scripts::scripts(&mut work, next, &mut progress)?;
+                ImportStage::Scripts(state) => {
+                    scripts::scripts(&mut work, *state, &mut progress)?;
                     break;
                 }
             };

@@ -14,11 +14,12 @@ use super::options::ImportOptions;
 use super::outputs::OutputsState;
 use super::run_kinds::RunKind;
 use super::runs::{ImportId, RecordedRuns};
+use super::scripts::ScriptsState;
 use super::stages::{JOINING, OUTPUTS, READING, SCRIPTS};
 use crate::chain::network;
 
 /// The format of checkpoints and runs. Raised with every change of them; changes of tables are noticed by [`row_versions`].
-const FORMAT: u32 = 4;
+const FORMAT: u32 = 3;
 
 /// The versions of the rows that an import has written and will write: of the packed tables, and of what it keeps of transactions.
 fn row_versions() -> String {
@@ -42,8 +43,7 @@ pub(super) enum ImportStage {
     Reading(TxidPacker),
     Joining(JoinState),
     Outputs(Box<OutputsState>),
-    /// The next partition.
-    Scripts(usize),
+    Scripts(Box<ScriptsState>),
 }
 
 impl ImportStage {
@@ -52,7 +52,7 @@ impl ImportStage {
             READING => Self::Reading(TxidPacker::decode_state(row)?),
             JOINING => Self::Joining(JoinState::decode(row)?),
             OUTPUTS => Self::Outputs(Box::new(OutputsState::decode(row)?)),
-            SCRIPTS => Self::Scripts(row.varint()?),
+            SCRIPTS => Self::Scripts(Box::new(ScriptsState::decode(row)?)),
             _ => return Err(row.corrupt("has an unknown phase")),
         })
     }
@@ -62,7 +62,7 @@ impl ImportStage {
         match (self, kind) {
             (Self::Joining(state), RunKind::Transactions | RunKind::Prevouts) => state.next,
             (Self::Outputs(state), RunKind::Stream | RunKind::Spends | RunKind::Inputs) => state.next,
-            (Self::Scripts(next), RunKind::Scripts) => *next,
+            (Self::Scripts(state), RunKind::Scripts) => state.next,
             _ => 0,
         }
     }

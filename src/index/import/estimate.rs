@@ -29,8 +29,7 @@ const FIRST_EXTRA: u64 = 50;
 /// Bytes in memory for each block that is appended to raw files: its entry of 45 bytes in a hash table of which 7/8 are used, and
 /// twice that in the table that replaces it.
 const RAW_BLOCK: u64 = 3 * 52;
-/// Bytes in memory for a transaction of a range: its outputs, their spenders and packed rows, and what statistics need
-/// of them.
+/// Bytes in memory for a transaction of a range: its outputs with their states, spenders and what statistics need of them.
 const RANGE: u64 = 164;
 /// Ranges and partitions that a thread has at a time: two that are done, and one in work.
 const AHEAD: u64 = 3;

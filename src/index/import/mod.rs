@@ -15,8 +15,7 @@
 //!             scripts ───► history, unspent, payouts
 //! ```
 //!
-//! The rows have the same entries as those that [`Snapshot::pack`](super::Snapshot::pack) makes of an index of the same blocks. Here the
-//! last row of `history` of each partition and of `spends` of each range ends with it, so that threads pack them side by side.
+//! The rows are those that [`Snapshot::pack`](super::Snapshot::pack) makes of an index of the same blocks.
 //!
 //! A kill loses what was done since the newest checkpoint. A checkpoint is a row of the file under construction: the numbers
 //! of rows and of chunks of runs at one moment between two pushes, partitions or ranges, and the rows that packers have not

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use super::super::block::BlockOutput;
 use super::super::codec::{Decoder, Encoder};
 use super::super::error::IndexError;
-use super::super::frozen::page::PackedRow;
 use super::super::frozen::tables::spends::{self, OutputState};
 use super::super::hot::tables::overwritten;
 use super::super::hot::tables::spends::{SpendingInput, TxPoint, tx_point};
@@ -31,7 +30,9 @@ struct RangeOutputs {
     /// All outputs of its blocks.
     outputs: Vec<OutputFacts>,
     first: TxNum,
-    spends: Vec<PackedRow<7>>,
+    /// The number of outputs of each transaction, and all their states.
+    counts: Vec<u32>,
+    states: Vec<OutputState>,
     overwritten: Vec<(TxPoint, [u8; 4])>,
 }
 
@@ -40,17 +41,20 @@ struct RangeOutputs {
 pub(super) struct OutputsState {
     /// The next range.
     pub(super) next: usize,
+    packer: spends::SpendPacker,
     statistics: Statistics,
 }
 
 impl OutputsState {
     fn encode(&self, row: &mut Encoder) {
         row.varint(self.next as u64);
+        self.packer.encode_state(row);
         self.statistics.encode_state(row);
     }
 
     pub(super) fn decode(row: &mut Decoder<'_>) -> Result<Self, IndexError> {
-        Ok(Self { next: row.varint()?, statistics: Statistics::decode_state(row)? })
+        let (next, packer) = (row.varint()?, spends::SpendPacker::decode_state(row)?);
+        Ok(Self { next, packer, statistics: Statistics::decode_state(row)? })
     }
 }
 
@@ -87,7 +91,17 @@ pub(super) fn outputs(
         let (chain, builder) = (&work.chain, &mut work.builder);
         let make = |range| runs.buffers.with(|own| outputs_of_range(chain, range, &runs, own));
         in_order(state.next..ranges, threads, 1, make, |range: RangeOutputs| {
-            builder.append(spends::TABLE, &range.spends, Vec::as_slice)?;
+            let (mut rows, mut states, mut txnum) = (Vec::new(), range.states.as_slice(), range.first);
+            for count in range.counts {
+                let (own, rest) = states.split_at(usize::try_from(count).unwrap_or(usize::MAX).min(states.len()));
+                state.packer.push(txnum, own, &mut |row| {
+                    rows.push(row);
+                    Ok(())
+                })?;
+                states = rest;
+                txnum = TxNum(txnum.0.saturating_add(1));
+            }
+            builder.append(spends::TABLE, &rows, Vec::as_slice)?;
             builder.append(overwritten::TABLE, &range.overwritten, |row| row)?;
             // all outputs that this range spends are in it or in ranges that are done
             let inputs = runs.inputs.consume_whole(state.next)?;
@@ -101,6 +115,8 @@ pub(super) fn outputs(
             work.checkpoint(|row| state.encode(row.bytes(&[OUTPUTS])))?;
         }
     }
+    let last: Vec<_> = state.packer.finish().into_iter().collect();
+    work.builder.append(spends::TABLE, &last, Vec::as_slice)?;
     state.statistics.finish(&mut work.builder)?;
     [RunKind::Stream, RunKind::Spends, RunKind::Inputs].into_iter().try_for_each(|kind| work.retire(kind))
 }
@@ -128,11 +144,10 @@ fn outputs_of_range(
         stream: Vec::new(),
         outputs: Vec::with_capacity(spends.spenders.len()),
         first,
-        spends: Vec::new(),
+        counts,
+        states: Vec::with_capacity(spends.spenders.len()),
         overwritten: Vec::new(),
     };
-    // each range ends with a row of its own, so that threads pack them
-    let (mut packer, mut states) = (spends::SpendPacker::default(), Vec::new());
     let (mut stream, mut txnum) = (CompactBlocks::of(&bytes), first);
     while let Some(mut block) = stream.block()? {
         let facts = block.facts;
@@ -140,10 +155,9 @@ fn outputs_of_range(
         for index in 0..facts.transactions {
             let (_, count) = block.transaction()?;
             let later = chain.overwritten.get(&txnum).copied();
-            states.clear();
             block.outputs(count, |output| {
-                let (spender, vin) = spends.spenders[made.outputs.len()];
                 made.outputs.push(OutputFacts::of(&output));
+                let (spender, vin) = spends.spenders[made.states.len()];
                 let is_spent = spender != TxNum(0);
                 let is_unspendable = output.never_spendable || height == Height::GENESIS;
                 if is_spent && is_unspendable {
@@ -152,7 +166,7 @@ fn outputs_of_range(
                         format!("its input {vin} of transaction {spender} spends an output that can never be spent"),
                     ));
                 }
-                states.push(match (is_spent, is_unspendable) {
+                made.states.push(match (is_spent, is_unspendable) {
                     (true, _) => OutputState::Spent(SpendingInput { txnum: spender, vin }),
                     (false, true) => OutputState::Unspendable,
                     (false, false) => OutputState::Unspent,
@@ -180,10 +194,6 @@ fn outputs_of_range(
                 record.encode(scripts.record(chain.partition(script))?);
                 Ok(())
             })?;
-            packer.push(txnum, &states, &mut |row| {
-                made.spends.push(row);
-                Ok(())
-            })?;
             txnum = TxNum(txnum.0.saturating_add(1));
         }
         block.finish()?;
@@ -193,7 +203,6 @@ fn outputs_of_range(
     }
     // unlike scripts they cannot wait in the buffers: the inputs of a range are read once it is taken, and these may be of this one
     inputs.flush()?;
-    made.spends.extend(packer.finish());
     made.stream = bytes;
     Ok(made)
 }

@@ -1,8 +1,7 @@
 //! How many partitions the hashes of an import are taken apart into.
 
 /// Bytes that the outputs of a transaction take in memory while their partition is sorted: two and a half of 96. A spent one
-/// has two effects of 24 bytes, sorted and unsorted; an unspent one has one, and its row. The packed rows, some 35 bytes a
-/// transaction, are few beside them.
+/// has two effects of 24 bytes, sorted and unsorted; an unspent one has one, and its row.
 pub(super) const PARTITION_BYTES: u64 = 240;
 
 /// How many leading bits of a hash name its partition: so many that what a thread sorts of one partition fits into

@@ -2,7 +2,7 @@
 
 use parking_lot::Mutex;
 
-use super::super::codec::{Decoder, put_varint};
+use super::super::codec::{Decoder, Encoder, put_varint};
 use super::super::error::IndexError;
 use super::super::frozen::page::PackedRow;
 use super::super::frozen::tables::history;
@@ -154,76 +154,95 @@ impl ScriptEffect {
 /// The rows of a partition, in their order.
 #[derive(Default)]
 struct ScriptRows {
-    history: Vec<PackedRow<14>>,
+    effects: Vec<ScriptEffect>,
     unspent: Vec<(unspent::UnspentKeyBytes, unspent::UnspentValue)>,
     payouts: Vec<(payouts::PayoutKey, ())>,
 }
 
-/// Memory of partitions that are done, for later ones: the lists, that is, and not each packed row. Freed by another thread than the one
-/// that allocated it, it would wait in the allocator beside new memory.
+/// Memory of partitions that are done, for later ones. Freed by another thread than the one that allocated it, it would wait in
+/// the allocator beside new memory.
 #[derive(Default)]
 struct DoneMemory {
     rows: Mutex<Vec<ScriptRows>>,
-    effects: Mutex<Vec<Effects>>,
-}
-
-/// What is in memory while a partition is sorted.
-#[derive(Default)]
-struct Effects {
-    unsorted: Vec<ScriptEffect>,
-    sorted: Vec<ScriptEffect>,
+    unsorted: Mutex<Vec<Vec<ScriptEffect>>>,
 }
 
 impl DoneMemory {
+    /// Rows of which the effects are yet to be overwritten.
     fn rows(&self) -> ScriptRows {
         let mut rows = self.rows.lock().pop().unwrap_or_default();
-        rows.history.clear();
         rows.unspent.clear();
         rows.payouts.clear();
         rows
     }
 
-    /// Memory of which the sorted effects are yet to be overwritten.
-    fn effects(&self) -> Effects {
-        let mut effects = self.effects.lock().pop().unwrap_or_default();
-        effects.unsorted.clear();
-        effects
+    fn unsorted(&self) -> Vec<ScriptEffect> {
+        let mut unsorted = self.unsorted.lock().pop().unwrap_or_default();
+        unsorted.clear();
+        unsorted
     }
 }
 
-/// Writes `history`, `unspent` and `payouts` of the partitions from `next` on.
+/// What this phase has between two partitions.
+#[derive(Default)]
+pub(super) struct ScriptsState {
+    /// The next partition.
+    pub(super) next: usize,
+    packer: history::HistoryPacker,
+}
+
+impl ScriptsState {
+    fn encode(&mut self, row: &mut Encoder) {
+        row.varint(self.next as u64);
+        // the next partition begins with another script
+        self.packer.encode_state(row);
+    }
+
+    pub(super) fn decode(row: &mut Decoder<'_>) -> Result<Self, IndexError> {
+        Ok(Self { next: row.varint()?, packer: history::HistoryPacker::decode_state(row)? })
+    }
+}
+
+/// Writes `history`, `unspent` and `payouts`.
 pub(super) fn scripts(
     work: &mut Workspace,
-    mut next: usize,
+    mut state: ScriptsState,
     progress: &mut ReportedProgress<'_>,
 ) -> Result<(), IndexError> {
     let partitions = work.chain.partitions();
-    progress.begin(ImportPhase::Scripts, next, partitions)?;
+    progress.begin(ImportPhase::Scripts, state.next, partitions)?;
     let outputs = work.runs(RunKind::Scripts, Runs::bundle_of(partitions));
-    let done = DoneMemory::default();
-    while next < partitions {
+    let (done, mut history) = (DoneMemory::default(), Vec::new());
+    while state.next < partitions {
         let clock = work.clock();
         let (chain, builder) = (&work.chain, &mut work.builder);
         let make = |partition| rows_of(chain, partition, &outputs, &done);
-        in_order(next..partitions, chain.threads(), 1, make, |rows: ScriptRows| {
-            builder.append(history::TABLE, &rows.history, Vec::as_slice)?;
+        in_order(state.next..partitions, chain.threads(), 1, make, |rows: ScriptRows| {
+            history.clear();
+            add_history_rows(&mut state.packer, &rows.effects, &mut history)?;
+            builder.append(history::TABLE, &history, Vec::as_slice)?;
             builder.append(unspent::TABLE, &rows.unspent, |row| row)?;
             builder.append(payouts::TABLE, &rows.payouts, |()| ())?;
             done.rows.lock().push(rows);
-            next += 1;
+            state.next += 1;
             progress.advance()?;
             Ok(clock.flow(chain))
         })?;
-        if next < partitions {
-            work.checkpoint(|row| _ = row.bytes(&[SCRIPTS]).varint(next as u64))?;
+        if state.next < partitions {
+            work.checkpoint(|row| state.encode(row.bytes(&[SCRIPTS])))?;
         }
     }
+    let last: Vec<_> = state.packer.finish().into_iter().collect();
+    work.builder.append(history::TABLE, &last, Vec::as_slice)?;
     work.retire(RunKind::Scripts)
 }
 
-/// Packs the effects of a partition. It ends with a row of its own, so that threads pack them.
-fn pack_history(effects: &[ScriptEffect], rows: &mut Vec<PackedRow<14>>) -> Result<(), IndexError> {
-    let mut packer = history::HistoryPacker::default();
+/// Adds the rows that effects complete.
+fn add_history_rows(
+    packer: &mut history::HistoryPacker,
+    effects: &[ScriptEffect],
+    rows: &mut Vec<PackedRow<14>>,
+) -> Result<(), IndexError> {
     for effects in effects.chunk_by(|one, other| one.script_and_txnum() >> 32 == other.script_and_txnum() >> 32) {
         packer.script(effects[0].script(), HistoryRow::default());
         for same in effects.chunk_by(|one, other| one.script_and_txnum() == other.script_and_txnum()) {
@@ -231,7 +250,6 @@ fn pack_history(effects: &[ScriptEffect], rows: &mut Vec<PackedRow<14>>) -> Resu
             rows.extend(packer.push(same[0].txnum(), &change)?);
         }
     }
-    rows.extend(packer.finish());
     Ok(())
 }
 
@@ -245,8 +263,7 @@ fn rows_of(
     let expected = outputs.partition_bytes(partition) / 12;
     let bits = (expected / SORTED_AT_ONCE).max(1).ilog2().min(BITS_BEHIND_PARTITION);
     let list_of = |effect: &ScriptEffect| chain.bits_behind_partition(effect.script(), bits);
-    let (mut rows, mut effects) = (done.rows(), done.effects());
-    let unsorted = &mut effects.unsorted;
+    let (mut rows, mut unsorted) = (done.rows(), done.unsorted());
     unsorted.reserve_exact(expected);
     let mut lists = vec![0; 1 << bits];
     outputs.consume(partition, |chunk| {
@@ -277,9 +294,8 @@ fn rows_of(
         }
         Ok(())
     })?;
-    sort_by_lists(unsorted, &mut lists, list_of, &mut effects.sorted);
-    pack_history(&effects.sorted, &mut rows.history)?;
-    done.effects.lock().push(effects);
+    sort_by_lists(&unsorted, &mut lists, list_of, &mut rows.effects);
+    done.unsorted.lock().push(unsorted);
     rows.unspent.sort_unstable();
     rows.payouts.sort_unstable();
     rows.payouts.dedup();

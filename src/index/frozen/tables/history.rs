@@ -20,7 +20,7 @@
 
 use redb::TableDefinition;
 
-use super::super::super::codec::{Decoder, put_varint, put_varint_128, varint_size};
+use super::super::super::codec::{Decoder, Encoder, put_varint, put_varint_128, varint_size};
 use super::super::super::error::IndexError;
 use super::super::super::hot::tables::history::{HistoryChange, HistoryKey, HistoryRow, key, split_key};
 use super::super::super::keys::{ScriptKey, TxNum};
@@ -115,6 +115,19 @@ impl HistoryPacker {
         self.group.txnum = txnum;
         self.group.totals = totals;
         Ok(full)
+    }
+
+    /// Ends the script, and writes the groups that are in no complete row yet, for [`HistoryPacker::decode_state`].
+    /// [`HistoryPacker::script`] must follow.
+    pub(in crate::index) fn encode_state(&mut self, state: &mut Encoder) {
+        self.close();
+        let (first, last) = (self.first.as_ref(), self.last.as_ref());
+        state.blob(first.map_or(&[], HistoryKey::as_slice)).blob(last.map_or(&[], |script| &script.0)).blob(&self.row);
+    }
+
+    pub(in crate::index) fn decode_state(state: &mut Decoder<'_>) -> Result<Self, IndexError> {
+        let (first, last) = (state.optional_key()?, state.optional_key()?.map(ScriptKey));
+        Ok(Self { first, last, row: state.blob()?.to_vec(), group: Group::default() })
     }
 
     /// The last row.

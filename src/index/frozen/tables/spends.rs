@@ -8,7 +8,7 @@ use std::ops::Bound;
 
 use redb::TableDefinition;
 
-use super::super::super::codec::{Decoder, put_varint, varint_size};
+use super::super::super::codec::{Decoder, Encoder, put_varint, varint_size};
 use super::super::super::error::IndexError;
 use super::super::super::hot::tables::spends::{SpendingInput, TxPoint, split_tx_point, tx_point};
 use super::super::super::keys::{Position, TxNum};
@@ -88,6 +88,15 @@ impl SpendPacker {
         }
         (self.codes, self.ends) = (codes, ends);
         Ok(())
+    }
+
+    /// Writes the entries that are in no complete row yet, for [`SpendPacker::decode_state`].
+    pub(in crate::index) fn encode_state(&self, state: &mut Encoder) {
+        state.blob(self.first.as_ref().map_or(&[], TxPoint::as_slice)).blob(&self.row);
+    }
+
+    pub(in crate::index) fn decode_state(state: &mut Decoder<'_>) -> Result<Self, IndexError> {
+        Ok(Self { first: state.optional_key()?, row: state.blob()?.to_vec(), ..Self::default() })
     }
 
     /// The last row.

@@ -174,7 +174,8 @@ fn named(module: &[String], source: &Source, is_file: &dyn Fn(&[String]) -> bool
             let mut paths = Vec::new();
             let end = use_tree(tokens, at + 1, &[], &mut paths);
             (paths, end)
-        } else if at > 0 && token(at - 1) == "::" {
+        } else if at > 0 && matches!(token(at - 1), "::" | "mod") {
+            // a declaration names a file, and imports nothing of it
             (Vec::new(), at + 1)
         } else {
             let end = (at + 1..tokens.len()).step_by(2).find(|end| token(*end) != "::").unwrap_or(tokens.len());
