@@ -154,7 +154,7 @@ impl<F: Fn()> Listener<F> {
             let Some(message) = message else { continue };
             let (loss, signal) = reader.read(&message);
             if let Some(loss) = loss {
-                // a burst that the node cannot send has many gaps, and one warning tells of all
+                // a burst that the node cannot send has many gaps, and one warning reports all
                 if warned.is_none_or(|warned| warned.elapsed() >= WARNING_INTERVAL) {
                     warn!(address = self.address, reason = %loss, "signals of the node are missing");
                     warned = Some(Instant::now());

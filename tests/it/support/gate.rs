@@ -7,8 +7,8 @@ use std::thread;
 
 use super::bitcoind::POLL_INTERVAL;
 
-/// Passes on all bytes in both directions while it is open; who comes while it is closed is turned away. Its threads end
-/// with their connections.
+/// Passes on all bytes in both directions while it is open; a connection that is made while it is closed is dropped. Its
+/// threads end with their connections.
 pub(crate) struct Gate {
     address: SocketAddr,
     /// What goes through it; nothing while it is closed.

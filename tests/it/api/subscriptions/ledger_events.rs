@@ -45,7 +45,7 @@ impl EventReader {
         Self { runtime: paused_runtime(), stream: api.schema.execute_stream(Request::new(document), None) }
     }
 
-    /// What it tells up to an event, or until it ends or has to wait.
+    /// The events up to one, or until the stream ends or has to wait.
     pub(crate) fn up_to(&mut self, is_last: impl Fn(&Value) -> bool) -> Vec<Value> {
         let mut reported = Vec::new();
         while !reported.last().is_some_and(&is_last)
@@ -56,7 +56,7 @@ impl EventReader {
         reported
     }
 
-    /// What it tells until it has to wait.
+    /// The events until the stream has to wait.
     pub(crate) fn more(&mut self) -> Vec<Value> {
         std::iter::from_fn(|| self.one()).collect()
     }
