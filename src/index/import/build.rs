@@ -53,7 +53,7 @@ impl Import {
     pub fn begin(options: ImportOptions) -> Result<Self, IndexError> {
         let (mut work, stage, fresh_start) = Workspace::open(options)?;
         let step = match stage {
-            ImportStage::Reading(txids) => ImportStep::Reading(Box::new(BlockReader::new(&mut work, txids))),
+            ImportStage::Reading(txids) => ImportStep::Reading(Box::new(BlockReader::new(&mut work, txids)?)),
             stage => ImportStep::Later(stage),
         };
         Ok(Self { work, step, fresh_start, is_broken: false })

@@ -186,11 +186,6 @@ impl ImportedChain {
         1 << self.partition_bits
     }
 
-    /// Threads that work side by side.
-    pub(super) fn threads(&self) -> usize {
-        self.options.threads.max(1)
-    }
-
     /// The error for a transaction.
     pub(super) fn invalid(&self, txnum: TxNum, what: String) -> IndexError {
         match self.start_of(txnum) {

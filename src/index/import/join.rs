@@ -11,7 +11,7 @@ use super::super::frozen::tables::txid_prefixes::{CutBits, CutHash};
 use super::super::frozen::tables::{txid_prefixes, txids};
 use super::super::keys::TxNum;
 use super::chain::ImportedChain;
-use super::ordered::in_order;
+use super::ordered::{ImportThreads, in_order};
 use super::progress::{ImportPhase, ReportedProgress};
 use super::read::TRANSACTION;
 use super::run_buffers::ThreadBuffers;
@@ -80,19 +80,19 @@ pub(super) fn join(
     progress.begin(ImportPhase::Joining, state.next, partitions)?;
     let ranges = work.chain.ranges.len();
     let spends = work.runs(RunKind::Spends, Runs::bundle_of(ranges));
-    let threads = work.chain.threads();
-    let memory = work.chain.options.memory / 4 / threads;
+    let threads = ImportThreads::start(work.chain.options.threads)?;
+    let memory = work.chain.options.memory / 4 / threads.count();
     let runs = JoinRuns {
         transactions: work.runs(RunKind::Transactions, Runs::bundle_of(partitions)),
         prevouts: work.runs(RunKind::Prevouts, Runs::bundle_of(partitions)),
-        buffers: ThreadBuffers::new(threads, || [spends.buffers(ranges, memory)]),
+        buffers: ThreadBuffers::new(threads.count(), || [spends.buffers(ranges, memory)]),
     };
     let cut_bits = CutBits::of(work.chain.next.0);
     while state.next < partitions {
         let (clock, mut copies) = (work.clock(), BTreeMap::new());
         let (chain, builder) = (&work.chain, &mut work.builder);
         let make = |partition| join_partition(chain, partition, cut_bits, &runs);
-        in_order(state.next..partitions, threads, 1, make, |joined: Joined| {
+        in_order(state.next..partitions, &threads, 1, make, |joined: Joined| {
             if let Some((txnum, vin)) = joined.unresolved {
                 let txid = builder.with_table(txids::TABLE, |table| txids::read(table, txnum))?;
                 let txid = txid.map_or_else(|| txnum.to_string(), |txid| txid.to_string());

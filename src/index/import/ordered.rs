@@ -2,45 +2,62 @@
 
 use std::collections::VecDeque;
 use std::ops::{ControlFlow, Range};
-use std::thread;
+use std::{io, thread};
 
 use parking_lot::{Condvar, Mutex};
+use rayon::{ThreadPool, ThreadPoolBuilder};
 
 use super::super::error::IndexError;
 
-/// Makes items on `threads` threads, and hands them to `take` in order on this one. Each thread begins the first item that no other
-/// has begun. At most `threads * (ahead + 1)` items are made or being made at once, beside the one that `take` has. All of them are in
-/// memory, so only small items are made many ahead.
+/// The threads of a phase. They stay from one call of [`in_order`] to the next: each uses the memory again that it has freed, where the
+/// system clears what a new thread allocates. Those of the next phase, which allocates other sizes, are new.
+pub(super) struct ImportThreads(ThreadPool);
+
+impl ImportThreads {
+    /// Starts so many.
+    ///
+    /// Errors: [`IndexError::Threads`].
+    pub(super) fn start(count: usize) -> Result<Self, IndexError> {
+        let builder = ThreadPoolBuilder::new().num_threads(count.max(1)).thread_name(|at| format!("import-{at}"));
+        builder.build().map(Self).map_err(|error| IndexError::Threads(io::Error::other(error)))
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.0.current_num_threads()
+    }
+}
+
+/// Makes items on all `threads`, and hands them to `take` in order on this one. Each thread begins the first item that no other
+/// has begun. At most `threads.count() * (ahead + 1)` items are made or being made at once, beside the one that `take` has. All of them
+/// are in memory, so only small items are made many ahead.
 ///
 /// After [`ControlFlow::Break`] no more items are begun, and `take` receives all that are. Nothing is made ahead then. Returns the
 /// number behind the last item taken.
 ///
-/// Errors: the first error of `make` or `take`, after which no more items are begun; [`IndexError::Threads`].
+/// Errors: the first error of `make` or `take`, after which no more items are begun.
 ///
 /// # Panics
 ///
 /// If `make` panics.
 pub(super) fn in_order<T: Send>(
     items: Range<usize>,
-    threads: usize,
+    threads: &ImportThreads,
     ahead: usize,
     make: impl Fn(usize) -> Result<T, IndexError> + Sync,
     mut take: impl FnMut(T) -> Result<ControlFlow<()>, IndexError>,
 ) -> Result<usize, IndexError> {
-    let threads = threads.clamp(1, items.len().max(1));
-    let shared = SharedItems::new(items, threads, threads * (ahead + 1));
-    thread::scope(|scope| {
+    let working = threads.count().clamp(1, items.len().max(1));
+    let (shared, make) = (&SharedItems::new(items, working, working * (ahead + 1)), &make);
+    threads.0.in_place_scope(|scope| {
         // the threads end however this does
-        let taking = Taking(&shared);
-        for number in 0..threads {
-            let work = || {
-                let _working = Working(&shared);
+        let taking = Taking(shared);
+        for _ in 0..working {
+            scope.spawn(move |_| {
+                let _working = Working(shared);
                 while let Some(item) = shared.begin() {
                     shared.put(item, make(item));
                 }
-            };
-            let name = format!("import-{number}");
-            thread::Builder::new().name(name).spawn_scoped(scope, work).map_err(IndexError::Threads)?;
+            });
         }
         while let Some(item) = taking.next() {
             if take(item?)?.is_break() {
@@ -163,6 +180,10 @@ mod tests {
 
     use super::*;
 
+    fn start(threads: usize) -> ImportThreads {
+        ImportThreads::start(threads).unwrap()
+    }
+
     #[test]
     fn items_are_taken_in_order_from_any_number_of_threads() {
         for threads in [1, 2, 3, 50] {
@@ -171,14 +192,14 @@ mod tests {
                 thread::sleep(std::time::Duration::from_micros(if item.is_multiple_of(3) { 300 } else { 0 }));
                 Ok(item)
             };
-            let end = in_order(3..40, threads, 1, make, |item| {
+            let end = in_order(3..40, &start(threads), 1, make, |item| {
                 taken.push(item);
                 Ok(ControlFlow::Continue(()))
             });
             assert_eq!(end.unwrap(), 40);
             assert_eq!(taken, (3..40).collect::<Vec<_>>());
         }
-        assert_eq!(in_order(0..0, 2, 1, |_| Ok(()), |()| Ok(ControlFlow::Continue(()))).unwrap(), 0);
+        assert_eq!(in_order(0..0, &start(2), 1, |_| Ok(()), |()| Ok(ControlFlow::Continue(()))).unwrap(), 0);
     }
 
     #[test]
@@ -192,7 +213,7 @@ mod tests {
             };
             while next < 40 {
                 let first = next;
-                next = in_order(next..40, threads, 1, make, |item: usize| {
+                next = in_order(next..40, &start(threads), 1, make, |item: usize| {
                     taken.push(item);
                     Ok(if item == first + 4 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
                 })
@@ -209,7 +230,7 @@ mod tests {
         let (sender, ended) = std::sync::mpsc::channel();
         thread::spawn(move || {
             let make = |item| if item == 5 { panic!("of the test") } else { Ok(item) };
-            let work = || in_order(0..1_000, 3, 1, make, |_| Ok(ControlFlow::Continue(())));
+            let work = || in_order(0..1_000, &start(3), 1, make, |_| Ok(ControlFlow::Continue(())));
             sender.send(std::panic::catch_unwind(work).is_err()).unwrap();
         });
         assert_eq!(ended.recv_timeout(std::time::Duration::from_mins(1)), Ok(true));
@@ -223,10 +244,10 @@ mod tests {
             taken += 1;
             Ok(ControlFlow::Continue(()))
         };
-        assert!(matches!(in_order(0..1_000, 2, 1, make, take), Err(IndexError::Interrupted)));
+        assert!(matches!(in_order(0..1_000, &start(2), 1, make, take), Err(IndexError::Interrupted)));
         assert_eq!(taken, 7);
         let take = |item| if item == 3 { Err(IndexError::Interrupted) } else { Ok(ControlFlow::Continue(())) };
-        assert!(matches!(in_order(0..1_000, 2, 1, Ok, take), Err(IndexError::Interrupted)));
+        assert!(matches!(in_order(0..1_000, &start(2), 1, Ok, take), Err(IndexError::Interrupted)));
     }
 
     #[test]
@@ -241,7 +262,7 @@ mod tests {
             thread::sleep(std::time::Duration::from_millis(50));
             Err(IndexError::Interrupted)
         };
-        assert!(matches!(in_order(0..1_000, 2, 1, make, take), Err(IndexError::Interrupted)));
+        assert!(matches!(in_order(0..1_000, &start(2), 1, make, take), Err(IndexError::Interrupted)));
         let begun = begun.into_inner();
         assert!(begun <= 2 * 3, "{begun}");
     }

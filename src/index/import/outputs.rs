@@ -11,7 +11,7 @@ use super::super::hot::tables::spends::{SpendingInput, TxPoint, tx_point};
 use super::super::keys::TxNum;
 use super::super::statistics::OutputFacts;
 use super::chain::ImportedChain;
-use super::ordered::in_order;
+use super::ordered::{ImportThreads, in_order};
 use super::progress::{ImportPhase, ReportedProgress};
 use super::read::STREAM_BUNDLE;
 use super::run_buffers::{RunBuffers, ThreadBuffers};
@@ -30,9 +30,7 @@ struct RangeOutputs {
     /// All outputs of its blocks.
     outputs: Vec<OutputFacts>,
     first: TxNum,
-    /// The number of outputs of each transaction, and all their states.
-    counts: Vec<u32>,
-    states: Vec<OutputState>,
+    spends: spends::PackedOutputs,
     overwritten: Vec<(TxPoint, [u8; 4])>,
 }
 
@@ -78,10 +76,12 @@ pub(super) fn outputs(
     progress.begin(ImportPhase::Outputs, state.next, ranges)?;
     let [scripts, inputs] = [(RunKind::Scripts, partitions), (RunKind::Inputs, ranges)]
         .map(|(kind, partitions)| work.runs(kind, Runs::bundle_of(partitions)));
-    let threads = work.chain.threads();
-    let memory = work.chain.options.memory / 8 / threads;
+    let threads = ImportThreads::start(work.chain.options.threads)?;
+    let memory = work.chain.options.memory / 8 / threads.count();
     let runs = OutputRuns {
-        buffers: ThreadBuffers::new(threads, || [scripts.buffers(partitions, memory), inputs.buffers(ranges, memory)]),
+        buffers: ThreadBuffers::new(threads.count(), || {
+            [scripts.buffers(partitions, memory), inputs.buffers(ranges, memory)]
+        }),
         inputs,
         stream: work.runs(RunKind::Stream, STREAM_BUNDLE),
         spends: work.runs(RunKind::Spends, Runs::bundle_of(ranges)),
@@ -90,17 +90,12 @@ pub(super) fn outputs(
         let clock = work.clock();
         let (chain, builder) = (&work.chain, &mut work.builder);
         let make = |range| runs.buffers.with(|own| outputs_of_range(chain, range, &runs, own));
-        in_order(state.next..ranges, threads, 1, make, |range: RangeOutputs| {
-            let (mut rows, mut states, mut txnum) = (Vec::new(), range.states.as_slice(), range.first);
-            for count in range.counts {
-                let (own, rest) = states.split_at(usize::try_from(count).unwrap_or(usize::MAX).min(states.len()));
-                state.packer.push(txnum, own, &mut |row| {
-                    rows.push(row);
-                    Ok(())
-                })?;
-                states = rest;
-                txnum = TxNum(txnum.0.saturating_add(1));
-            }
+        in_order(state.next..ranges, &threads, 1, make, |range: RangeOutputs| {
+            let mut rows = Vec::new();
+            state.packer.append(range.first, &range.spends, &mut |row| {
+                rows.push(row);
+                Ok(())
+            })?;
             builder.append(spends::TABLE, &rows, Vec::as_slice)?;
             builder.append(overwritten::TABLE, &range.overwritten, |row| row)?;
             // all outputs that this range spends are in it or in ranges that are done
@@ -138,17 +133,16 @@ fn outputs_of_range(
     let (first, end) = chain.range(range);
     let bytes = runs.stream.consume_whole(range)?;
     let counts = counts(&bytes)?;
-    let spends = scatter(chain, first, &counts, |visit| runs.spends.consume(range, visit))?;
+    let by_output = scatter(chain, first, &counts, |visit| runs.spends.consume(range, visit))?;
 
     let mut made = RangeOutputs {
         stream: Vec::new(),
-        outputs: Vec::with_capacity(spends.spenders.len()),
+        outputs: Vec::with_capacity(by_output.spenders.len()),
         first,
-        counts,
-        states: Vec::with_capacity(spends.spenders.len()),
+        spends: spends::PackedOutputs::default(),
         overwritten: Vec::new(),
     };
-    let (mut stream, mut txnum) = (CompactBlocks::of(&bytes), first);
+    let (mut stream, mut txnum, mut states) = (CompactBlocks::of(&bytes), first, Vec::new());
     while let Some(mut block) = stream.block()? {
         let facts = block.facts;
         let height = chain.start_of(txnum)?.height;
@@ -156,8 +150,8 @@ fn outputs_of_range(
             let (_, count) = block.transaction()?;
             let later = chain.overwritten.get(&txnum).copied();
             block.outputs(count, |output| {
+                let (spender, vin) = by_output.spenders[made.outputs.len()];
                 made.outputs.push(OutputFacts::of(&output));
-                let (spender, vin) = spends.spenders[made.states.len()];
                 let is_spent = spender != TxNum(0);
                 let is_unspendable = output.never_spendable || height == Height::GENESIS;
                 if is_spent && is_unspendable {
@@ -166,7 +160,7 @@ fn outputs_of_range(
                         format!("its input {vin} of transaction {spender} spends an output that can never be spent"),
                     ));
                 }
-                made.states.push(match (is_spent, is_unspendable) {
+                states.push(match (is_spent, is_unspendable) {
                     (true, _) => OutputState::Spent(SpendingInput { txnum: spender, vin }),
                     (false, true) => OutputState::Unspendable,
                     (false, false) => OutputState::Unspent,
@@ -194,6 +188,8 @@ fn outputs_of_range(
                 record.encode(scripts.record(chain.partition(script))?);
                 Ok(())
             })?;
+            made.spends.push(txnum, &states)?;
+            states.clear();
             txnum = TxNum(txnum.0.saturating_add(1));
         }
         block.finish()?;

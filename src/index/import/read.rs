@@ -19,7 +19,7 @@ use super::super::hot::update::check_previous;
 use super::super::keys::{Position, ScriptKey, TxNum};
 use super::super::statistics::{BlockFacts, TransactionFacts};
 use super::chain::{BLOCK, ImportedBlock, ImportedChain};
-use super::ordered::in_order;
+use super::ordered::{ImportThreads, in_order};
 use super::run_buffers::{RunBuffers, ThreadBuffers};
 use super::run_kinds::RunKind;
 use super::runs::Runs;
@@ -49,6 +49,7 @@ pub(super) struct BlockReader {
     /// Rows that are not written yet.
     txid_rows: Vec<PackedRow<4>>,
     p2pk: RunBuffers,
+    threads: ImportThreads,
     /// For transactions and prevouts.
     buffers: ThreadBuffers<2>,
 }
@@ -75,18 +76,19 @@ struct ParsedTransactions {
 
 impl BlockReader {
     /// Continues behind the blocks of the chain, with the txids that are in no row yet.
-    pub(super) fn new(work: &mut Workspace, txids: txids::TxidPacker) -> Self {
-        let (partitions, threads) = (work.chain.partitions(), work.chain.threads());
-        let memory = work.chain.options.memory / 8 / threads;
+    pub(super) fn new(work: &mut Workspace, txids: txids::TxidPacker) -> Result<Self, IndexError> {
+        let (partitions, threads) = (work.chain.partitions(), ImportThreads::start(work.chain.options.threads)?);
+        let memory = work.chain.options.memory / 8 / threads.count();
         let transactions = work.runs(RunKind::Transactions, Runs::bundle_of(partitions));
         let prevouts = work.runs(RunKind::Prevouts, Runs::bundle_of(partitions));
         let buffers = || [&transactions, &prevouts].map(|runs| runs.buffers(partitions, memory));
-        Self {
+        Ok(Self {
             txids,
             txid_rows: Vec::new(),
             p2pk: work.runs(RunKind::P2pk, P2PK_PARTITIONS).buffers(P2PK_PARTITIONS, P2PK_MEMORY),
-            buffers: ThreadBuffers::new(threads, buffers),
-        }
+            buffers: ThreadBuffers::new(threads.count(), buffers),
+            threads,
+        })
     }
 
     pub(super) fn push(&mut self, work: &mut Workspace, blocks: &[(BlockHash, Vec<u8>)]) -> Result<(), IndexError> {
@@ -100,7 +102,7 @@ impl BlockReader {
         // written while the threads parse, instead of afterwards
         let mut before = std::mem::take(&mut self.txid_rows);
         let parse = |at: usize| buffers.with(|own| parse(chain, &tasks[at], own));
-        in_order(0..tasks.len(), chain.threads(), AHEAD, parse, |parsed| {
+        in_order(0..tasks.len(), &self.threads, AHEAD, parse, |parsed| {
             builder.append(txids::TABLE, &std::mem::take(&mut before), Vec::as_slice)?;
             txid_rows.extend(parsed.txids.iter().filter_map(|txid| txids.push(txid)));
             for (key_hash, script, txnum) in parsed.p2pk {

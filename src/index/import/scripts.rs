@@ -4,13 +4,12 @@ use parking_lot::Mutex;
 
 use super::super::codec::{Decoder, Encoder, put_varint};
 use super::super::error::IndexError;
-use super::super::frozen::page::PackedRow;
 use super::super::frozen::tables::history;
-use super::super::hot::tables::history::{HistoryChange, HistoryRow};
+use super::super::hot::tables::history::HistoryChange;
 use super::super::hot::tables::{payouts, unspent};
 use super::super::keys::{Position, ScriptKey, TxNum};
 use super::chain::{BITS_BEHIND_PARTITION, ImportedChain};
-use super::ordered::in_order;
+use super::ordered::{ImportThreads, in_order};
 use super::place::place;
 use super::progress::{ImportPhase, ReportedProgress};
 use super::run_kinds::RunKind;
@@ -154,7 +153,7 @@ impl ScriptEffect {
 /// The rows of a partition, in their order.
 #[derive(Default)]
 struct ScriptRows {
-    effects: Vec<ScriptEffect>,
+    history: history::PackedScripts,
     unspent: Vec<(unspent::UnspentKeyBytes, unspent::UnspentValue)>,
     payouts: Vec<(payouts::PayoutKey, ())>,
 }
@@ -164,22 +163,30 @@ struct ScriptRows {
 #[derive(Default)]
 struct DoneMemory {
     rows: Mutex<Vec<ScriptRows>>,
-    unsorted: Mutex<Vec<Vec<ScriptEffect>>>,
+    effects: Mutex<Vec<PartitionEffects>>,
+}
+
+/// The effects of a partition.
+#[derive(Default)]
+struct PartitionEffects {
+    unsorted: Vec<ScriptEffect>,
+    sorted: Vec<ScriptEffect>,
 }
 
 impl DoneMemory {
-    /// Rows of which the effects are yet to be overwritten.
     fn rows(&self) -> ScriptRows {
         let mut rows = self.rows.lock().pop().unwrap_or_default();
+        rows.history.clear();
         rows.unspent.clear();
         rows.payouts.clear();
         rows
     }
 
-    fn unsorted(&self) -> Vec<ScriptEffect> {
-        let mut unsorted = self.unsorted.lock().pop().unwrap_or_default();
-        unsorted.clear();
-        unsorted
+    /// Memory of which the sorted effects are yet to be overwritten.
+    fn effects(&self) -> PartitionEffects {
+        let mut effects = self.effects.lock().pop().unwrap_or_default();
+        effects.unsorted.clear();
+        effects
     }
 }
 
@@ -212,14 +219,18 @@ pub(super) fn scripts(
     let partitions = work.chain.partitions();
     progress.begin(ImportPhase::Scripts, state.next, partitions)?;
     let outputs = work.runs(RunKind::Scripts, Runs::bundle_of(partitions));
+    let threads = ImportThreads::start(work.chain.options.threads)?;
     let (done, mut history) = (DoneMemory::default(), Vec::new());
     while state.next < partitions {
         let clock = work.clock();
         let (chain, builder) = (&work.chain, &mut work.builder);
         let make = |partition| rows_of(chain, partition, &outputs, &done);
-        in_order(state.next..partitions, chain.threads(), 1, make, |rows: ScriptRows| {
+        in_order(state.next..partitions, &threads, 1, make, |rows: ScriptRows| {
             history.clear();
-            add_history_rows(&mut state.packer, &rows.effects, &mut history)?;
+            state.packer.append(&rows.history, &mut |row| {
+                history.push(row);
+                Ok(())
+            })?;
             builder.append(history::TABLE, &history, Vec::as_slice)?;
             builder.append(unspent::TABLE, &rows.unspent, |row| row)?;
             builder.append(payouts::TABLE, &rows.payouts, |()| ())?;
@@ -237,18 +248,15 @@ pub(super) fn scripts(
     work.retire(RunKind::Scripts)
 }
 
-/// Adds the rows that effects complete.
-fn add_history_rows(
-    packer: &mut history::HistoryPacker,
-    effects: &[ScriptEffect],
-    rows: &mut Vec<PackedRow<14>>,
-) -> Result<(), IndexError> {
+/// Packs the effects of a partition.
+fn pack(effects: &[ScriptEffect], packed: &mut history::PackedScripts) -> Result<(), IndexError> {
     for effects in effects.chunk_by(|one, other| one.script_and_txnum() >> 32 == other.script_and_txnum() >> 32) {
-        packer.script(effects[0].script(), HistoryRow::default());
-        for same in effects.chunk_by(|one, other| one.script_and_txnum() == other.script_and_txnum()) {
+        let transactions = effects.chunk_by(|one, other| one.script_and_txnum() == other.script_and_txnum());
+        let changes = transactions.map(|same| {
             let change = same[1..].iter().fold(same[0].change(), |change, effect| change.and(&effect.change()));
-            rows.extend(packer.push(same[0].txnum(), &change)?);
-        }
+            (same[0].txnum(), change)
+        });
+        packed.push(effects[0].script(), changes)?;
     }
     Ok(())
 }
@@ -263,7 +271,8 @@ fn rows_of(
     let expected = outputs.partition_bytes(partition) / 12;
     let bits = (expected / SORTED_AT_ONCE).max(1).ilog2().min(BITS_BEHIND_PARTITION);
     let list_of = |effect: &ScriptEffect| chain.bits_behind_partition(effect.script(), bits);
-    let (mut rows, mut unsorted) = (done.rows(), done.unsorted());
+    let (mut rows, mut effects) = (done.rows(), done.effects());
+    let unsorted = &mut effects.unsorted;
     unsorted.reserve_exact(expected);
     let mut lists = vec![0; 1 << bits];
     outputs.consume(partition, |chunk| {
@@ -294,8 +303,9 @@ fn rows_of(
         }
         Ok(())
     })?;
-    sort_by_lists(&unsorted, &mut lists, list_of, &mut rows.effects);
-    done.unsorted.lock().push(unsorted);
+    sort_by_lists(unsorted, &mut lists, list_of, &mut effects.sorted);
+    pack(&effects.sorted, &mut rows.history)?;
+    done.effects.lock().push(effects);
     rows.unspent.sort_unstable();
     rows.payouts.sort_unstable();
     rows.payouts.dedup();

@@ -48,9 +48,8 @@ impl OutputState {
 pub(in crate::index) struct SpendPacker {
     first: Option<TxPoint>,
     row: Vec<u8>,
-    /// The codes of a transaction, and where each ends.
-    codes: Vec<u8>,
-    ends: Vec<usize>,
+    /// Memory for the one that [`SpendPacker::push`] adds.
+    one: PackedOutputs,
 }
 
 impl SpendPacker {
@@ -63,12 +62,54 @@ impl SpendPacker {
         outputs: &[OutputState],
         emit: &mut impl FnMut(PackedRow<7>) -> Result<(), IndexError>,
     ) -> Result<(), IndexError> {
-        self.encode(txnum, outputs)?;
-        let (codes, ends) = (std::mem::take(&mut self.codes), std::mem::take(&mut self.ends));
-        let fits = |row: &[u8], count: usize, size: usize| row.len() + varint_size(count as u64) + size <= ROW;
-        if !fits(&self.row, ends.len(), codes.len()) {
-            self.take().map_or(Ok(()), &mut *emit)?;
+        let mut one = std::mem::take(&mut self.one);
+        one.bytes.clear();
+        one.ends.clear();
+        one.push(txnum, outputs)?;
+        self.append(txnum, &one, emit)?;
+        self.one = one;
+        Ok(())
+    }
+
+    /// Adds the outputs of the next transactions, of which `first` is the first one, and hands rows that are full to `emit`.
+    ///
+    /// Errors: [`IndexError::Corrupt`] if they are not what was packed; what `emit` returns.
+    pub(in crate::index) fn append(
+        &mut self,
+        first: TxNum,
+        packed: &PackedOutputs,
+        emit: &mut impl FnMut(PackedRow<7>) -> Result<(), IndexError>,
+    ) -> Result<(), IndexError> {
+        let mut next = 0;
+        while next < packed.ends.len() {
+            let begin = next.checked_sub(1).map_or(0, |before| packed.ends[before]);
+            // a row has at most as many as it has bytes
+            let ends = &packed.ends[next..packed.ends.len().min(next + ROW)];
+            let fitting = ends.partition_point(|end| self.row.len() + end - begin <= ROW);
+            let txnum = TxNum(first.0.saturating_add(u32::try_from(next).unwrap_or(u32::MAX)));
+            if fitting > 0 {
+                next += fitting;
+                self.first.get_or_insert(tx_point(txnum, Position::ZERO));
+                self.row.extend_from_slice(&packed.bytes[begin..packed.ends[next - 1]]);
+            } else if let Some(row) = self.take() {
+                emit(row)?;
+            } else {
+                self.split(txnum, &packed.bytes[begin..packed.ends[next]], emit)?;
+                next += 1;
+            }
         }
+        Ok(())
+    }
+
+    /// Adds the outputs of a transaction that do not fit a row.
+    fn split(
+        &mut self,
+        txnum: TxNum,
+        packed: &[u8],
+        emit: &mut impl FnMut(PackedRow<7>) -> Result<(), IndexError>,
+    ) -> Result<(), IndexError> {
+        let fits = |row: &[u8], count: usize, size: usize| row.len() + varint_size(count as u64) + size <= ROW;
+        let (codes, ends) = codes(packed)?;
         let (mut done, mut from) = (0, 0);
         while done < ends.len() {
             let count =
@@ -86,7 +127,6 @@ impl SpendPacker {
                 self.take().map_or(Ok(()), &mut *emit)?;
             }
         }
-        (self.codes, self.ends) = (codes, ends);
         Ok(())
     }
 
@@ -104,33 +144,62 @@ impl SpendPacker {
         self.take()
     }
 
-    fn encode(&mut self, txnum: TxNum, outputs: &[OutputState]) -> Result<(), IndexError> {
-        self.codes.clear();
-        self.ends.clear();
+    fn take(&mut self) -> Option<PackedRow<7>> {
+        let first = self.first.take()?;
+        Some((first, std::mem::replace(&mut self.row, Vec::with_capacity(ROW))))
+    }
+}
+
+/// The outputs of consecutive transactions, each transaction as it stands in a row. They are packed by threads, and one appends them
+/// to rows with [`SpendPacker::append`]: where a row ends depends on all before it.
+#[derive(Default)]
+pub(in crate::index) struct PackedOutputs {
+    bytes: Vec<u8>,
+    /// Where each transaction ends.
+    ends: Vec<usize>,
+}
+
+impl PackedOutputs {
+    /// Adds the outputs of the next transaction.
+    ///
+    /// Errors: [`IndexError::Corrupt`] if an output is spent before it was created.
+    pub(in crate::index) fn push(&mut self, txnum: TxNum, outputs: &[OutputState]) -> Result<(), IndexError> {
+        put_varint(&mut self.bytes, outputs.len() as u64);
         for output in outputs {
             match output {
-                OutputState::Unspent => put_varint(&mut self.codes, UNSPENT),
-                OutputState::Unspendable => put_varint(&mut self.codes, UNSPENDABLE),
+                OutputState::Unspent => put_varint(&mut self.bytes, UNSPENT),
+                OutputState::Unspendable => put_varint(&mut self.bytes, UNSPENDABLE),
                 OutputState::Spent(SpendingInput { txnum: spender, vin }) => {
                     let distance = spender.0.checked_sub(txnum.0).filter(|distance| *distance > 0);
                     let distance = distance.ok_or_else(|| {
                         IndexError::corrupt("spends", format!("an output of {txnum} is spent by {spender}"))
                     })?;
-                    put_varint(&mut self.codes, u64::from(distance) << 1 | u64::from(*vin > 0));
+                    put_varint(&mut self.bytes, u64::from(distance) << 1 | u64::from(*vin > 0));
                     if *vin > 0 {
-                        put_varint(&mut self.codes, u64::from(*vin));
+                        put_varint(&mut self.bytes, u64::from(*vin));
                     }
                 }
             }
-            self.ends.push(self.codes.len());
         }
+        self.ends.push(self.bytes.len());
         Ok(())
     }
+}
 
-    fn take(&mut self) -> Option<PackedRow<7>> {
-        let first = self.first.take()?;
-        Some((first, std::mem::replace(&mut self.row, Vec::with_capacity(ROW))))
+/// The codes of a packed transaction, and where each ends.
+fn codes(packed: &[u8]) -> Result<(&[u8], Vec<usize>), IndexError> {
+    let mut rest = Decoder::new("spends", packed);
+    let count: u32 = rest.varint()?;
+    let codes = &packed[packed.len() - rest.left()..];
+    let mut ends = Vec::new();
+    for _ in 0..count {
+        let code: u64 = rest.varint()?;
+        if code > UNSPENDABLE && code & 1 == 1 {
+            rest.varint_32()?;
+        }
+        ends.push(codes.len() - rest.left());
     }
+    Ok((codes, ends))
 }
 
 /// The state of an output, `None` if the table does not have it.
@@ -297,18 +366,24 @@ mod tests {
                 prop_oneof![8 => prop::collection::vec(state(), 1..6), 1 => prop::collection::vec(state(), 900..3_000)], 1..30,
             ),
             places in prop::collection::vec(any::<prop::sample::Index>(), 0..30),
+            together in 1..20_u32,
         ) {
-            let first = 3;
+            let first = 3_u32;
             let (mut packer, mut rows) = (SpendPacker::default(), Vec::new());
             let mut emit = |row| { rows.push(row); Ok(()) };
+            let (mut packer_of_packed, mut packed, mut rows_of_packed) = (SpendPacker::default(), Vec::new(), Vec::new());
             let mut expected = Vec::new();
             for (txnum, mut outputs) in (first..).zip(transactions) {
+                if (txnum - first).is_multiple_of(together) {
+                    packed.push((txnum, PackedOutputs::default()));
+                }
                 for state in &mut outputs {
                     if let OutputState::Spent(spender) = state {
                         spender.txnum.0 += txnum;
                     }
                 }
                 packer.push(TxNum(txnum), &outputs, &mut emit).unwrap();
+                packed.last_mut().unwrap().1.push(TxNum(txnum), &outputs).unwrap();
                 let at = |vout: u32| tx_point(TxNum(txnum), Position::new(vout).unwrap());
                 expected.extend((0..).map(at).zip(outputs.clone()));
                 expected.push((at(u32::try_from(outputs.len()).unwrap()), OutputState::Unspent));
@@ -318,6 +393,12 @@ mod tests {
             }
             rows.extend(packer.finish());
             prop_assert!(rows.iter().all(|(_, row)| row.len() <= ROW));
+            for (first, packed) in packed {
+                let mut emit = |row| { rows_of_packed.push(row); Ok(()) };
+                packer_of_packed.append(TxNum(first), &packed, &mut emit).unwrap();
+            }
+            rows_of_packed.extend(packer_of_packed.finish());
+            prop_assert_eq!(&rows, &rows_of_packed);
             let table = table_of(TABLE, &rows);
             let (mut before, mut kept) = (None, None);
             for (at, (outpoint, state)) in expected.iter().enumerate() {

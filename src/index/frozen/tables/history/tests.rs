@@ -2,8 +2,11 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
+use super::packer::ROW;
 use super::*;
+use crate::index::codec::Encoder;
 use crate::index::frozen::tables::tests::table_of;
+use crate::index::hot::tables::history::HistoryChange;
 
 /// Changes that a script with these totals can have.
 #[derive(Clone, Debug)]
@@ -143,6 +146,55 @@ proptest! {
             prop_assert_eq!(totals(&*table, absent, TxNum(u32::MAX)).unwrap(), None);
             prop_assert_eq!(read(&table, absent, TxNum(0)..TxNum(u32::MAX)).unwrap().count(), 0);
         }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
+    #[test]
+    fn packed_scripts_make_the_rows_of_their_transactions(histories in histories(), copies in 1..30_u8, parts in 1..40_usize) {
+        // scripts enough for some rows, of which most have more than one
+        let scripts: Vec<_> = (0..copies)
+            .flat_map(|copy| {
+                histories.iter().map(move |(script, (_, steps))| {
+                    let (mut totals, mut txnum, mut script) = (HistoryRow::default(), 0, *script);
+                    script[0] = copy;
+                    let changes = steps.iter().map(|(distance, step)| {
+                        let change = change_of(step, &totals);
+                        totals = totals.plus(&change).unwrap();
+                        txnum += distance;
+                        (TxNum(txnum), change)
+                    });
+                    (ScriptKey(script), changes.collect::<Vec<_>>())
+                })
+            })
+            .collect::<BTreeMap<_, _>>()
+            .into_iter()
+            .collect();
+        let (mut packer, mut expected) = (HistoryPacker::default(), Vec::new());
+        for (script, changes) in &scripts {
+            packer.script(*script, HistoryRow::default());
+            for (txnum, change) in changes {
+                expected.extend(packer.push(*txnum, change).unwrap());
+            }
+        }
+        expected.extend(packer.finish());
+
+        let (mut packer, mut rows, mut packed) = (HistoryPacker::default(), Vec::new(), PackedScripts::default());
+        for part in scripts.chunks(scripts.len().div_ceil(parts)) {
+            packed.clear();
+            for (script, changes) in part {
+                packed.push(*script, changes.iter().copied()).unwrap();
+            }
+            packer.append(&packed, &mut |row| { rows.push(row); Ok(()) }).unwrap();
+            // as between two runs of the program
+            let mut state = Encoder::default();
+            packer.encode_state(&mut state);
+            packer = HistoryPacker::decode_state(&mut Decoder::new("history", &state.finish())).unwrap();
+        }
+        rows.extend(packer.finish());
+        prop_assert_eq!(rows, expected);
     }
 }
 
