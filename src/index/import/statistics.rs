@@ -55,11 +55,13 @@ pub(super) struct Statistics {
     packer: positions::PositionPacker,
     /// The totals of the chain so far; `None` after resuming, because the last row of `blocks` has them.
     running: Option<ChainTotals>,
+    /// Memory for the inputs of a range: as they are read, and in the order of their transactions.
+    inputs: [Vec<InputValue>; 2],
 }
 
 impl Default for Statistics {
     fn default() -> Self {
-        Self { packer: positions::PositionPacker::new(TxNum(0)), running: None }
+        Self { packer: positions::PositionPacker::new(TxNum(0)), running: None, inputs: Default::default() }
     }
 }
 
@@ -70,7 +72,7 @@ impl Statistics {
     }
 
     pub(super) fn decode_state(state: &mut Decoder<'_>) -> Result<Self, IndexError> {
-        Ok(Self { packer: positions::PositionPacker::decode_state(state)?, running: None })
+        Ok(Self { packer: positions::PositionPacker::decode_state(state)?, running: None, inputs: Default::default() })
     }
 
     /// Writes the rows of `positions` and `blocks` of the next range, which begins with `first`, from its blocks, their
@@ -86,7 +88,8 @@ impl Statistics {
         mut outputs: &[OutputFacts],
         inputs: &[u8],
     ) -> Result<(), IndexError> {
-        let inputs = inputs_by_transaction(chain.range(chain.range_of(first)), inputs)?;
+        let mut memory = std::mem::take(&mut self.inputs);
+        let inputs = inputs_by_transaction(chain.range(chain.range_of(first)), inputs, &mut memory)?;
         let mut running = match self.running.take() {
             Some(running) => running,
             None => builder.with_table(blocks::TABLE, |table| last_totals(table))?,
@@ -137,7 +140,7 @@ impl Statistics {
             running = row.running.clone();
             rows.push((key(height), blocks::encode(&row)));
         }
-        self.running = Some(running);
+        (self.running, self.inputs) = (Some(running), memory);
         builder.append(blocks::TABLE, &rows, Vec::as_slice)?;
         builder.append(positions::TABLE, &position_rows, Vec::as_slice)
     }
@@ -150,18 +153,25 @@ impl Statistics {
 }
 
 /// The outputs that the transactions of a range spend or overwrite, in the order of these.
-fn inputs_by_transaction((first, end): (TxNum, TxNum), records: &[u8]) -> Result<Vec<InputValue>, IndexError> {
+fn inputs_by_transaction<'m>(
+    (first, end): (TxNum, TxNum),
+    records: &[u8],
+    [inputs, placed]: &'m mut [Vec<InputValue>; 2],
+) -> Result<&'m [InputValue], IndexError> {
+    const NONE: InputValue =
+        InputValue { by: TxNum(0), value: 0, script_type: ScriptType::P2pk, is_overwritten: false, median_time: 0 };
     let place_of = |input: &InputValue| usize::try_from(input.by.0 - first.0).unwrap_or(usize::MAX);
-    let (mut records, mut inputs) = (Decoder::new("import", records), Vec::new());
+    let mut records = Decoder::new("import", records);
     let mut counts = vec![0; usize::try_from(end.0 - first.0).unwrap_or(0)];
+    inputs.clear();
     while !records.is_empty() {
         let input = InputValue::decode(first, &mut records)?;
         *counts.get_mut(place_of(&input)).ok_or_else(|| records.corrupt("is of another range"))? += 1;
         inputs.push(input);
     }
-    // there are some for nearly every transaction, so placing them takes less time than sorting
-    let mut placed = inputs.clone();
-    place(&inputs, &mut counts, place_of, &mut placed);
+    // there are some for nearly every transaction, so placing them takes less time than sorting; all of them are overwritten
+    placed.resize(inputs.len(), NONE);
+    place(inputs, &mut counts, place_of, placed);
     Ok(placed)
 }
 
