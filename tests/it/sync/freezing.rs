@@ -2,7 +2,7 @@
 //! blocks are all live, through reorganisations of any depth, restarts and kills.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
@@ -275,8 +275,34 @@ fn an_import_killed_when_it_was_complete_is_put_into_force() {
     assert!(!run.exists());
 }
 
-/// Kills the program at random moments of the bulk import, of putting generations into force, and of freezing, while the
-/// chain grows and reorganises. What it leaves is the index of a program that was never killed.
+/// What the program does when it is killed.
+#[derive(Clone, Copy, PartialEq)]
+enum KillMoment {
+    Importing,
+    Freezing,
+    /// A generation has its name, and the index may not name it yet.
+    PuttingIntoForce,
+}
+
+impl KillMoment {
+    const ALL: [Self; 3] = [Self::Importing, Self::Freezing, Self::PuttingIntoForce];
+
+    /// Whether it is this moment for an index that had so many generations when the program was started.
+    fn is_now(self, network: &Path, generations: usize) -> bool {
+        match self {
+            Self::Importing => network.join("index.building").exists(),
+            Self::Freezing => network.join("index.freezing").exists(),
+            Self::PuttingIntoForce => count_generations(network) > generations,
+        }
+    }
+}
+
+fn count_generations(network: &Path) -> usize {
+    fs::read_dir(network.join("index.frozen")).map_or(0, Iterator::count)
+}
+
+/// Kills the program ten times at random moments of each kind, while the chain grows and reorganises. What it leaves is the index
+/// of a program that was never killed.
 #[test]
 fn a_program_that_is_killed_while_it_imports_and_freezes_loses_nothing() {
     let Some(real) = RealNode::start(&[]) else { return };
@@ -289,28 +315,47 @@ fn a_program_that_is_killed_while_it_imports_and_freezes_loses_nothing() {
     let first: Vec<_> = (0..140).map(|_| hostile.mine(&mut chain).unwrap()).collect();
     submit(&first);
     let directory = tempfile::tempdir().unwrap();
+    let network = directory.path().join("regtest");
     let import = || {
         let mut program = btcgraph_on(&real, directory.path(), &["import"]);
         program.env("BTCGRAPH_INDEX__FREEZE_DEPTH", "3").env("BTCGRAPH_INDEX__FREEZE_EVERY", "4");
         program
     };
-    let (mut rng, mut kills, mut latest) = (Rng::new(64), 0, 250);
-    while kills < 30 {
-        let mut running = import().stderr(std::process::Stdio::null()).spawn().unwrap();
-        thread::sleep(Duration::from_millis(rng.between(1, latest)));
-        let is_running = running.try_wait().unwrap().is_none();
-        let _ = running.kill();
-        running.wait().unwrap();
-        if !is_running {
-            // it ended before: the next are killed earlier
-            latest = (latest * 3 / 4).max(2);
-            continue;
-        }
-        kills += 1;
-        match kills % 3 {
-            0 => submit(&[hostile.mine(&mut chain).unwrap(), hostile.mine(&mut chain).unwrap()]),
-            1 if kills > 10 => submit(&hostile.branch(&mut chain, 5, 7).unwrap()),
-            _ => {}
+    let mut rng = Rng::new(64);
+    for moment in KillMoment::ALL {
+        // in us
+        let (mut kills, mut attempts, mut latest) = (0, 0, 100_000);
+        while kills < 10 {
+            attempts += 1;
+            assert!(attempts < 200, "the program was killed at the moment only {kills} times");
+            if moment != KillMoment::Importing {
+                // enough for another generation
+                let blocks: Vec<_> = (0..4).map(|_| hostile.mine(&mut chain).unwrap()).collect();
+                submit(&blocks);
+            } else if count_generations(&network) > 0 {
+                fs::remove_dir_all(&network).unwrap();
+            }
+            let generations = count_generations(&network);
+            let mut running = import().stderr(std::process::Stdio::null()).spawn().unwrap();
+            while running.try_wait().unwrap().is_none() {
+                if moment.is_now(&network, generations) {
+                    thread::sleep(Duration::from_micros(rng.below(latest)));
+                    break;
+                }
+                thread::sleep(Duration::from_micros(100));
+            }
+            let is_running = running.try_wait().unwrap().is_none();
+            let _ = running.kill();
+            running.wait().unwrap();
+            if is_running && moment.is_now(&network, generations) {
+                kills += 1;
+                if kills % 3 == 1 {
+                    submit(&hostile.branch(&mut chain, 5, 7).unwrap());
+                }
+            } else {
+                // it had gone on: the next are killed earlier
+                latest = (latest * 3 / 4).max(2);
+            }
         }
     }
     let (code, printed) = run_program(&mut import());
@@ -318,7 +363,7 @@ fn a_program_that_is_killed_while_it_imports_and_freezes_loses_nothing() {
     let (code, printed) = run_program(&mut btcgraph_on(&real, directory.path(), &["verify"]));
     assert_eq!(code, Some(0), "{printed}");
 
-    let path = directory.path().join("regtest/index.redb");
+    let path = network.join("index.redb");
     let index = Index::open(&IndexOptions { path, salt: None, ..options(directory.path()) }).unwrap();
     let node = btcgraph::node::NodeOptions::new(
         bitcoin::Network::Regtest,
@@ -329,7 +374,6 @@ fn a_program_that_is_killed_while_it_imports_and_freezes_loses_nothing() {
     let snapshot = index.snapshot().unwrap();
     assert_agrees(&snapshot, &Model::of(chain.active_blocks().map(AsRef::as_ref)));
     assert!(snapshot.frozen().unwrap().height > Height::from(130));
-    let left: Vec<_> =
-        fs::read_dir(directory.path().join("regtest")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    let left: Vec<_> = fs::read_dir(&network).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert!(left.len() <= 4, "{left:?}");
 }
