@@ -2,29 +2,33 @@
 
 use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
+use std::path::PathBuf;
 use std::time::Instant;
 
 use anyhow::{Context, ensure};
 use bitcoin::Network;
 use btcgraph::chain::Height;
 use btcgraph::index::{Generation, Import, ImportOptions, Salt};
-use btcgraph::node::{Auth, BlockSource, Node, NodeOptions};
+use btcgraph::node::BlockSource;
 
 use super::{Arguments, Source, resources, world};
 
-const SALT: Salt = Salt(*b"salt of the test");
+pub(super) const SALT: Salt = Salt(*b"salt of the test");
 /// Connections to the node, as by default.
 const CONNECTIONS: NonZeroUsize = NonZeroUsize::new(4).unwrap();
 
+/// What an import makes.
+pub(super) fn generation(arguments: &Arguments) -> PathBuf {
+    arguments.directory.join("generation.redb")
+}
+
 pub(super) fn import(arguments: &Arguments) -> anyhow::Result<()> {
     let source = *arguments.sources.first().context("no source is given")?;
-    let generation = arguments.directory.join("generation.redb");
+    let generation = generation(arguments);
     if generation.try_exists()? {
         std::fs::remove_file(&generation)?;
     }
-    let auth = Auth::UserPassword { user: "user".into(), password: "password".into() };
-    let url = format!("http://127.0.0.1:{}", arguments.port);
-    let node = Node::connect(NodeOptions::new(Network::Regtest, url, auth))?;
+    let node = world::connect(arguments.port)?;
     let memory = arguments.memory << 20;
     let start = Instant::now();
     let hashes = node.active_hashes(Height::from(u32::MAX))?;

@@ -6,14 +6,18 @@
 //! ```
 //!
 //! makes a chain of the shape of mainnet, always the same, serves it as a simulated node, and runs each step in a process of
-//! its own, so that processor time and memory are those of the step alone. The figures stand in `benches/README.md`.
+//! its own, so that processor time and memory are those of the step alone. The last one reads the generation that the import by
+//! files has made. The figures stand in `benches/README.md`.
 
 // figures that are printed with two decimals
 #![allow(clippy::cast_precision_loss)]
 
 mod floors;
 mod import;
+mod reading;
 mod resources;
+#[path = "../snapshot_reads/mod.rs"]
+mod snapshot_reads;
 mod world;
 
 use std::collections::BTreeMap;
@@ -46,7 +50,7 @@ struct Arguments {
     /// The step that this process runs; all, if there is none.
     #[arg(long, hide = true)]
     step: Option<Step>,
-    /// The port of the node, for an import.
+    /// The port of the node, for an import or reads.
     #[arg(long, hide = true, default_value_t = 0)]
     port: u16,
     /// What `cargo bench` adds.
@@ -83,6 +87,8 @@ enum Step {
     ScanAll,
     /// Imports by the one source that is given.
     Import,
+    /// Reads what was imported.
+    Read,
 }
 
 fn main() -> anyhow::Result<()> {
@@ -94,6 +100,7 @@ fn main() -> anyhow::Result<()> {
         Some(Step::Scan) => floors::scan(&arguments.directory, 1),
         Some(Step::ScanAll) => floors::scan(&arguments.directory, std::thread::available_parallelism()?.get()),
         Some(Step::Import) => import::import(&arguments),
+        Some(Step::Read) => reading::read(&arguments),
         None => all_steps(&arguments),
     }
 }
@@ -116,6 +123,9 @@ fn all_steps(arguments: &Arguments) -> anyhow::Result<()> {
             let port = node.port().to_string();
             let seconds = run(arguments, "import", &["--sources", &name, "--port", &port])?["seconds"];
             ratios.push(format!("import by {name}: {:.2} of scan, {:.2} of scan-all", seconds / one, seconds / all));
+            if source == Source::Files {
+                run(arguments, "read", &["--port", &port])?;
+            }
         }
     }
     for ratio in ratios {

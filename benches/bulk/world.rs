@@ -1,5 +1,6 @@
 //! The chain: it is generated into block files, and served as a simulated node.
 
+use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
@@ -7,7 +8,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use anyhow::{Context, bail, ensure};
-use bitcoin::{Block, BlockHash};
+use bitcoin::{Block, BlockHash, Network};
+use btcgraph::node::{Auth, Node, NodeOptions};
 use btcgraph::sim::blkfile::{BlockFiles, BlockFilesLayout};
 use btcgraph::sim::{LoadGenerator, LoadProfile, SimChain, SimNode, SimNodeOptions, World};
 
@@ -52,12 +54,22 @@ pub(super) fn serve(directory: &Path, transactions: u64, rest: bool) -> anyhow::
     println!("  seconds: {:.2}", start.elapsed().as_secs_f64());
     println!("  blocks: {blocks}, {} bytes, {inputs} inputs, {outputs} outputs", files.size());
     files.flush()?;
+    // the disk would be busy with them while others are measured
+    for file in std::fs::read_dir(&blocks_dir)? {
+        File::open(file?.path())?.sync_all()?;
+    }
     let options = SimNodeOptions { files: Some(files), rest, ..SimNodeOptions::default() };
     let node = SimNode::start(Arc::new(Mutex::new(World::new(chain))), options)?;
     println!("{SERVING}{}", node.port());
     loop {
         std::thread::park();
     }
+}
+
+/// A connection to the node that serves at a port.
+pub(super) fn connect(port: u16) -> anyhow::Result<Node> {
+    let auth = Auth::UserPassword { user: "user".into(), password: "password".into() };
+    Ok(Node::connect(NodeOptions::new(Network::Regtest, format!("http://127.0.0.1:{port}"), auth))?)
 }
 
 /// The process that serves the chain. It is killed when this is dropped.
