@@ -66,7 +66,7 @@ pub use extensions::yielding::Events;
 pub use features::Features;
 pub use streams::open::{OpenSubscription, OpenSubscriptions};
 pub use streams::resume_point::{LastEventId, ResumePoint};
-pub use subscription::{Sharing, has_cursors, sharing, subscribed_field};
+pub use subscription::{Sharing, has_cursors, sharing, subscribed_field, subscription_fields};
 
 pub(crate) use extensions::operation::operation;
 
@@ -152,13 +152,6 @@ pub fn sdl() -> &'static str {
 #[must_use]
 pub fn type_definitions() -> &'static str {
     spec_fixes::without_schema(sdl())
-}
-
-/// The names of the subscription fields.
-#[must_use]
-pub fn subscription_fields() -> &'static [String] {
-    static FIELDS: LazyLock<Vec<String>> = LazyLock::new(|| subscription::field_names(type_definitions()));
-    &FIELDS
 }
 
 fn write_sdl() -> String {

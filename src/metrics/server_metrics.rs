@@ -159,7 +159,7 @@ impl ServerMetrics {
 
     /// Counts an open subscription to this field until the guard is dropped; `None` of an unknown field.
     pub(crate) fn subscription(&self, field: Option<&str>) -> Option<GaugeGuard> {
-        let known = api::subscription_fields().iter().find(|known| Some(known.as_str()) == field)?;
+        let known = api::subscription_fields().find(|known| Some(*known) == field)?;
         Some(GaugeGuard::new(self.subscriptions.with_label_values(&[known])))
     }
 

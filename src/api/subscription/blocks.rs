@@ -4,6 +4,7 @@ use std::sync::Arc;
 use async_graphql::futures_util::stream::{Stream, StreamExt};
 use async_graphql::{Context, Subscription};
 
+use super::field_sharing::{FieldSharing, Sharing};
 use super::source::{SeqCounter, StreamSource};
 use crate::api::error::ApiError;
 use crate::api::streams::chain::Change;
@@ -15,6 +16,13 @@ use crate::api::types::chain::{ChainEventObject, Reorg};
 
 /// The subscriptions to blocks.
 pub(crate) struct BlockSubscription(pub(crate) StreamSource);
+
+/// The same blocks for all.
+pub(crate) const SHARING: [FieldSharing; 3] = [
+    FieldSharing::numbered("chainEvents"),
+    FieldSharing::shared("newBlock", Sharing::FromNowOn),
+    FieldSharing::shared("reorg", Sharing::FromNowOn),
+];
 
 #[Subscription]
 impl BlockSubscription {

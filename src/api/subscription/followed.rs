@@ -3,6 +3,7 @@ use std::sync::Arc;
 use async_graphql::futures_util::stream::{Stream, StreamExt};
 use async_graphql::{Context, Subscription};
 
+use super::field_sharing::FieldSharing;
 use super::source::StreamSource;
 use crate::api::context::limits;
 use crate::api::error::ApiError;
@@ -31,6 +32,10 @@ impl FollowedSubscription {
         Ok(HeadFollower::new(self.source.head()?, events, self.source.published.clone()))
     }
 }
+
+/// What is the case already is sent first, and then changes to that.
+pub(crate) const SHARING: [FieldSharing; 2] =
+    [FieldSharing::not_shared("transactionStatus"), FieldSharing::not_shared("outputSpent")];
 
 #[Subscription]
 impl FollowedSubscription {

@@ -3,6 +3,7 @@ use std::sync::Arc;
 use async_graphql::futures_util::stream::{Stream, StreamExt};
 use async_graphql::{Context, Subscription};
 
+use super::field_sharing::FieldSharing;
 use super::source::{SeqCounter, StreamSource};
 use crate::api::accounts::HistoryEnd;
 use crate::api::context::limits;
@@ -31,6 +32,8 @@ impl LedgerSubscription {
         Self { source, stale: Arc::default() }
     }
 }
+
+pub(crate) const SHARING: [FieldSharing; 1] = [FieldSharing::numbered("ledgerEvents")];
 
 #[Subscription]
 impl LedgerSubscription {

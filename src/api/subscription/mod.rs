@@ -1,6 +1,7 @@
 //! The roots of the subscriptions, by what they listen to.
 
 mod blocks;
+mod field_sharing;
 mod followed;
 mod ledgers;
 mod sampled;
@@ -17,8 +18,8 @@ use super::context::ServingContext;
 use crate::live::Live;
 use crate::view::Published;
 
-pub(crate) use crate::api::subscription::sharing::field_names;
-pub use crate::api::subscription::sharing::{Sharing, has_cursors, sharing, subscribed_field};
+pub use field_sharing::Sharing;
+pub use sharing::{has_cursors, sharing, subscribed_field, subscription_fields};
 
 /// The events to subscribe to. One field per subscription.
 #[derive(MergedSubscription)]

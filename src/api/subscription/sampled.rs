@@ -4,6 +4,7 @@ use std::time::Duration;
 use async_graphql::futures_util::stream::Stream;
 use async_graphql::{Context, Subscription};
 
+use super::field_sharing::{FieldSharing, Sharing};
 use super::source::StreamSource;
 use crate::api::context::{Pinned, limits};
 use crate::api::costs;
@@ -56,6 +57,20 @@ fn stats_pause(seconds: i32) -> Result<Duration, ApiError> {
         ApiError::bad_argument("everySeconds", format!("is {seconds}, and it must be 1 to {MOST_STATS_SECONDS}"))
     })
 }
+
+pub(crate) const SHARING: [FieldSharing; 6] = [
+    // with another pause than the default the newest may be an hour old
+    FieldSharing::shared("mempoolStats", Sharing::NewestFirst).only_if(|field, _| field.arguments.is_empty()),
+    // an event comes when the feerates change, and is of that moment: the newest one may be of long ago
+    FieldSharing::not_shared("recommendedFees"),
+    // an event comes when a figure changes, and what else is asked for may have changed since
+    FieldSharing::not_shared("projectedBlocks"),
+    // the first event is whole, and those behind it are changes to it
+    FieldSharing::not_shared("projectedBlock"),
+    // each event is the whole value, and the newest one is the present one, or was a second ago
+    FieldSharing::shared("difficultyAdjustment", Sharing::NewestFirst),
+    FieldSharing::shared("syncProgress", Sharing::NewestFirst),
+];
 
 #[Subscription]
 impl SampledSubscription {

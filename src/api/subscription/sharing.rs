@@ -1,34 +1,21 @@
 //! Which subscriptions can be executed once for all clients that ask for the same.
-//!
-//! What is sent to one must be what would be sent to another that came later: the events themselves, and nothing that
-//! depends on when a client came or what it was sent before.
-//!
-//! | subscription | shared | why |
-//! |---|---|---|
-//! | `newBlock`, `reorg`, `unconfirmedTransaction` | from now on | the same events for all, each by itself; what is watched and filtered are arguments, and so are the same, too |
-//! | `unconfirmedTransaction` with descriptors | no | their scripts become more as they are used, from when the client came |
-//! | `difficultyAdjustment`, `syncProgress` | the newest first | each event is the whole value, and the newest one is the present one, or was a second ago |
-//! | `recommendedFees` | no | an event comes when the feerates change, and says of which moment they are: the newest one may be of long ago |
-//! | `mempoolStats` | the newest first, with its default pause | with another one the newest may be an hour old |
-//! | `projectedBlock` | no | the first event is whole, and those behind it are changes to it |
-//! | `chainEvents`, `mempoolEvents`, `ledgerEvents` | no | each client has numbers of its own, which begin with 1 or go on from the cursor that it resumes from |
-//! | `transactionStatus`, `outputSpent` | no | what is the case already is sent first, and then changes to that |
 
-use async_graphql::parser::parse_schema;
-use async_graphql::parser::types::{Field, OperationType, Selection, TypeKind, TypeSystemDefinition};
-use async_graphql::{Request, Value};
+use async_graphql::Request;
+use async_graphql::parser::types::{Field, OperationType, Selection};
 
+use super::field_sharing::{FieldSharing, Sharing};
+use super::{blocks, followed, ledgers, sampled, unconfirmed};
 use crate::api::extensions::operation::operation;
 use crate::api::extensions::wait_for_tip;
 
-/// What one is sent that joins a subscription that others have already.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sharing {
-    /// What happens from now on, every event of it.
-    FromNowOn,
-    /// The newest event, and then those that come. Each takes the place of the one before, so that that is slow needs the
-    /// newest only.
-    NewestFirst,
+fn declared() -> impl Iterator<Item = &'static FieldSharing> {
+    let groups: [&[FieldSharing]; 5] =
+        [&blocks::SHARING, &ledgers::SHARING, &followed::SHARING, &unconfirmed::SHARING, &sampled::SHARING];
+    groups.into_iter().flatten()
+}
+
+fn declared_of(field: &Field) -> Option<&'static FieldSharing> {
+    declared().find(|declared| declared.field == field.name.node)
 }
 
 /// How this request can share its execution with others of the same document, operation name and variables; `None` if
@@ -38,23 +25,10 @@ pub fn sharing(request: &mut Request) -> Option<Sharing> {
     if wait_for_tip::is_asked_by(request) {
         return None;
     }
+    let variables = request.variables.clone();
     let field = root_field(request)?;
-    let (name, has_defaults) = (field.name.node.clone(), field.arguments.is_empty());
-    let watch = field.get_argument("watch").map(|watch| watch.node.clone());
-    let variable = |name| request.variables.get(&name).cloned().ok_or(());
-    let may_watch_descriptors = match watch.map(|watch| watch.into_const_with(variable)) {
-        Some(Ok(Value::Object(fields))) => fields.contains_key("descriptors"),
-        // the default of a variable
-        Some(Err(())) => true,
-        Some(Ok(_)) | None => false,
-    };
-    match name.as_str() {
-        "unconfirmedTransaction" if may_watch_descriptors => None,
-        "newBlock" | "reorg" | "unconfirmedTransaction" => Some(Sharing::FromNowOn),
-        "difficultyAdjustment" | "syncProgress" => Some(Sharing::NewestFirst),
-        "mempoolStats" if has_defaults => Some(Sharing::NewestFirst),
-        _ => None,
-    }
+    let declared = declared_of(field)?;
+    declared.sharing.filter(|_| (declared.condition)(field, &variables))
 }
 
 /// The name of the field that a subscription is to, as its document has it; `None` of what is no subscription.
@@ -64,21 +38,12 @@ pub fn subscribed_field(request: &mut Request) -> Option<String> {
 
 /// Whether a request is a subscription whose events have cursors.
 pub fn has_cursors(request: &mut Request) -> bool {
-    let field = root_field(request).map(|field| field.name.node.as_str());
-    field.is_some_and(|name| ["chainEvents", "mempoolEvents", "ledgerEvents"].contains(&name))
+    root_field(request).and_then(declared_of).is_some_and(|declared| declared.has_cursors)
 }
 
-/// The names of the fields of `Subscription` in a schema.
-pub(crate) fn field_names(sdl: &str) -> Vec<String> {
-    let Ok(document) = parse_schema(sdl) else { return Vec::new() };
-    let fields = document.definitions.into_iter().find_map(|definition| match definition {
-        TypeSystemDefinition::Type(found) if found.node.name.node == "Subscription" => match found.node.kind {
-            TypeKind::Object(object) => Some(object.fields),
-            _ => None,
-        },
-        _ => None,
-    });
-    fields.unwrap_or_default().into_iter().map(|field| field.node.name.node.to_string()).collect()
+/// The names of the fields of `Subscription`.
+pub fn subscription_fields() -> impl Iterator<Item = &'static str> {
+    declared().map(|declared| declared.field)
 }
 
 /// The field of a subscription, if it is one and has one.
@@ -100,6 +65,10 @@ fn root_field(request: &mut Request) -> Option<&Field> {
 
 #[cfg(test)]
 mod tests {
+    use async_graphql::Value;
+    use async_graphql::parser::parse_schema;
+    use async_graphql::parser::types::{TypeKind, TypeSystemDefinition};
+
     use super::*;
 
     fn of(document: &str, operation: Option<&str>) -> Option<Sharing> {
@@ -120,6 +89,9 @@ mod tests {
         });
         let mut found: Vec<_> = fields.unwrap().iter().map(|field| field.node.name.node.to_string()).collect();
         found.sort_unstable();
+        let mut declared: Vec<_> = subscription_fields().collect();
+        declared.sort_unstable();
+        assert_eq!(declared, found, "each is declared beside its resolver, once");
         let shared = |name: &String| (name.clone(), of(&format!("subscription {{ {name} }}"), None));
         let sent: Vec<_> = found.iter().map(shared).collect();
         let expected = [

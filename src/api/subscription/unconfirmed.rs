@@ -1,8 +1,10 @@
 use std::sync::Arc;
 
 use async_graphql::futures_util::stream::{Stream, StreamExt};
-use async_graphql::{Context, Subscription};
+use async_graphql::parser::types::Field;
+use async_graphql::{Context, Subscription, Value, Variables};
 
+use super::field_sharing::{FieldSharing, Sharing};
 use super::source::{SeqCounter, StreamSource};
 use crate::api::accounts::HistoryEnd;
 use crate::api::allowance::find_transaction;
@@ -19,6 +21,23 @@ use crate::view::{Entry, MempoolEventKind, View};
 
 /// The subscriptions to unconfirmed transactions.
 pub(crate) struct UnconfirmedSubscription(pub(crate) StreamSource);
+
+/// What is watched and filtered are arguments, and so are the same; but scripts of descriptors become more as they are used, from
+/// when the client came.
+pub(crate) const SHARING: [FieldSharing; 2] = [
+    FieldSharing::numbered("mempoolEvents"),
+    FieldSharing::shared("unconfirmedTransaction", Sharing::FromNowOn).only_if(watches_no_descriptors),
+];
+
+fn watches_no_descriptors(field: &Field, variables: &Variables) -> bool {
+    let variable = |name| variables.get(&name).cloned().ok_or(());
+    match field.get_argument("watch").map(|watch| watch.node.clone().into_const_with(variable)) {
+        Some(Ok(Value::Object(fields))) => !fields.contains_key("descriptors"),
+        // the default of a variable may have some
+        Some(Err(())) => false,
+        Some(Ok(_)) | None => true,
+    }
+}
 
 #[Subscription]
 impl UnconfirmedSubscription {
