@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use hex_conservative::DisplayHex;
 use sha2::{Digest, Sha256};
 
 /// A hash; its text is 64 hexadecimal digits.
@@ -29,17 +30,13 @@ impl FromStr for Sha256Hash {
     type Err = NotHex;
 
     fn from_str(text: &str) -> Result<Self, NotHex> {
-        let digits: Option<Vec<_>> = text.chars().map(|digit| digit.to_digit(16)).collect();
-        let bytes = digits.filter(|digits| digits.len() == 64).ok_or(NotHex)?;
-        let bytes: Vec<_> =
-            bytes.chunks_exact(2).filter_map(|pair| u8::try_from(pair[0] << 4 | pair[1]).ok()).collect();
-        bytes.try_into().map(Self).map_err(|_| NotHex)
+        hex_conservative::decode_to_array(text).map(Self).map_err(|_| NotHex)
     }
 }
 
 impl fmt::Display for Sha256Hash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        fmt::Display::fmt(&self.0.as_hex(), f)
     }
 }
 

@@ -41,6 +41,8 @@ const ONLY_IN: &[(&str, &[&str])] = &[
     ("axum", &["server", "sim"]),
     ("async_graphql", &["api", "execution", "server", "webhooks"]),
     ("async_graphql_value", &["api", "execution"]),
+    // everything else has that of `bitcoin`
+    ("hex_conservative", &["execution"]),
     ("httparse", &["server"]),
     ("http_body_util", &["outbound", "webhooks"]),
     ("hyper", &["outbound", "server", "webhooks"]),
