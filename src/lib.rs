@@ -1,7 +1,7 @@
 //! btcgraph: a self-hosted GraphQL API for the Bitcoin chain.
 //!
 //! One process follows a Bitcoin Core node, keeps its own index in redb, and serves blocks, transactions and
-//! addresses to GraphQL clients. Data goes down the page and never back up:
+//! addresses to GraphQL clients. Data flows down the page and never back up:
 //!
 //! ```text
 //!   node/      talks to a Bitcoin Core node, nothing else

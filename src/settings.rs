@@ -1,6 +1,6 @@
 //! The settings: their names and types, their sources, and the defaults that depend on the network and the platform.
 //!
-//! `settings/defaults.toml` is compiled in. With the limits of [`crate::limits`], which are written into it, it documents
+//! `settings/defaults.toml` is compiled in. With the limits of [`crate::limits`], which are inserted into it, it documents
 //! every setting and defines which ones exist; the structs here give each its type. [`Settings::load`] merges file,
 //! environment and flags into it and derives the empty values. Only `main` and its commands know the settings; they pass
 //! each module what it needs.

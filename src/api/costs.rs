@@ -29,8 +29,8 @@
 //! | counts the stale blocks of a month | [`STALE_MONTH`] | finds its beginning among all blocks, and reads few rows | the same |
 //! | compares the mining pools of a range | 1 for each pool of the table | two seeks in a table of running totals | as some 25 |
 //! | finds each block without payments | [`BISECTION`] for each | every row counts those up to it | the same |
-//! | reads rows that lie together | 1 for each [`ROWS_IN_A_ROW`] | they share pages, and nothing is written of them | the same |
-//! | counts the transactions of a ledger of several scripts | 1 for each [`ROWS_IN_A_ROW`] rows of theirs | their histories are merged, and nothing is written of them | nothing |
+//! | reads rows that lie together | 1 for each [`ROWS_IN_A_ROW`] | they share pages, and the answer lists none | the same |
+//! | counts the transactions of a ledger of several scripts | 1 for each [`ROWS_IN_A_ROW`] rows of theirs | their histories are merged, and the answer lists none | nothing |
 //! | puts all transactions of the mempool into bins | 1 for each [`ROWS_IN_A_ROW`] | they are in the order of feerates | [`MEMPOOL`] |
 //! | goes from a transaction to those that it spends or that spend it | 1 for each input or output | each is looked up | as usual, for each that is listed |
 //! | looks at the spent outputs of a transaction: features, signature operations, coin days | 1 for each input | they are looked up | as usual |

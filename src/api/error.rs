@@ -2,7 +2,7 @@
 //!
 //! [`ApiError`] is the only error a resolver returns. It has no `Display`, so that no foreign error turns into one (or
 //! into a client's message) by accident: an error of the index becomes INTERNAL_SERVER_ERROR with an id, and its text
-//! goes to the log under that id.
+//! is logged under that id.
 
 use std::borrow::Cow;
 use std::fmt::Display;

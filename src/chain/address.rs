@@ -1,7 +1,7 @@
 //! Addresses: the text that stands for a scriptPubKey, and back.
 //!
 //! Base58Check for P2PKH and P2SH, bech32 for witness version 0 (BIP173), bech32m for all others (BIP350). P2PK, bare
-//! multisig and everything else have no address. Where an encoding allows both cases, an address is written in lower
+//! multisig and everything else have no address. Where an encoding allows both cases, an address is encoded in lower
 //! case. Text that is no address is refused with the reason and, where it is known, the position.
 
 mod error;

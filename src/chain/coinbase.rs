@@ -33,7 +33,7 @@ pub fn height(script_sig: &Script) -> Option<Height> {
 }
 
 /// The number of a push of one to four bytes, little-endian and signed by its highest bit (Core `CScriptNum`). `None`
-/// if it is negative, could be written shorter, or has an opcode of its own (0 to 16).
+/// if it is negative, or has a shorter encoding or an opcode of its own (0 to 16).
 fn pushed_number(pushed: &[u8]) -> Option<u32> {
     let (last, lower) = pushed.split_last()?;
     let is_negative = last & 0x80 != 0;

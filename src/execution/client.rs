@@ -29,7 +29,7 @@ impl Client {
         Account::new(self.broadcast, include, self.stream_budget().0)
     }
 
-    /// What it may spend, for a stream that is charged as it goes on.
+    /// What it may spend, for a stream that is charged as it runs.
     pub(crate) fn stream_budget(&self) -> StreamBudget {
         StreamBudget(self.budget.clone().map(|budget| -> Arc<dyn Budget> { budget }))
     }

@@ -11,7 +11,7 @@
 //! the state that it read: an old one would keep the index from reusing its space.
 //!
 //! To wake another thread and be woken by it takes an eighth of the time of an answer that takes a millisecond. So while no
-//! other has a slot, an execution begins on the thread of its connection ([`runtime`]), and goes on in the pool if it is not
+//! other has a slot, an execution begins on the thread of its connection ([`runtime`]), and continues in the pool if it is not
 //! done with its first turn: validation, then two milliseconds of fields, and none if the answer may cost much. A single field may
 //! take longer. Other connections may wait for all of that: of the threads of a runtime one waits for all sockets, and it
 //! may be this one.

@@ -206,7 +206,7 @@ impl GraphqlService {
         }
     }
 
-    /// Executes an admitted query or mutation. With the answer goes the permit of its socket.
+    /// Executes an admitted query or mutation. The answer carries the permit of its socket.
     async fn execute_now<T: Send + 'static>(
         &self,
         admitted: Admitted,

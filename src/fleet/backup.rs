@@ -48,7 +48,7 @@ pub struct BackupSource {
     pub optional: Vec<PathBuf>,
 }
 
-/// What was written.
+/// What was copied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BackupOutcome {
     /// How many files were copied.
@@ -173,8 +173,8 @@ fn resolve(path: &Path) -> io::Result<PathBuf> {
 
 /// Writes a backup of these files to a directory, or brings the one up to date that is there. Blocks.
 ///
-/// Errors: [`FleetError::Backup`] if the directory has one of another network, or is one of the index; a file cannot be read
-/// or written; [`FleetError::Stopped`]. The backup before stays whole.
+/// Errors: [`FleetError::Backup`] if the directory has one of another network, or is one of the index; reading or writing a
+/// file fails; [`FleetError::Stopped`]. The backup before stays whole.
 pub fn back_up(source: &BackupSource, to: &Path, stop: &CancellationToken) -> Result<BackupOutcome, FleetError> {
     check_backup_directory(&source.index, to)?;
     let frozen = to.join(FROZEN);
@@ -329,7 +329,7 @@ mod tests {
         for name in ["0-9-ab-1.new", "0-9-ab-1.wtxids-2.new", "10-19-cd-1.copied", "x.new", "0-9-by-hand.new"] {
             fs::write(frozen.join(name), "").unwrap();
         }
-        // of one that ends before its list is written
+        // of one that ends without its list
         let stopped = CancellationToken::new();
         stopped.cancel();
         back_up(&index_in(own.path(), &["0-9-ab-2.redb"]), to.path(), &stopped).unwrap_err();

@@ -186,7 +186,7 @@ pub enum FleetError {
         /// Why.
         reason: String,
     },
-    /// A file of a backup differs from what was written.
+    /// A file of a backup differs from its checksum.
     #[error("{path} differs from its checksum: the backup is damaged, use another one", path = path.display())]
     BackupDamaged {
         /// The file.

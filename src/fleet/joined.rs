@@ -83,14 +83,14 @@ impl JoinedNote {
 
     /// Notes why the index must not be used, for every later start.
     ///
-    /// Errors: the note cannot be written.
+    /// Errors: writing the note fails.
     pub fn refuse(self, index: &Path, reason: String) -> Result<(), FleetError> {
         Self { refusal: Some(reason), ..self }.write(index)
     }
 
     /// Compares all txids, and notes it if they match. Rests half of the time if `rests` says so.
     ///
-    /// Errors: the index cannot be read; the note cannot be written.
+    /// Errors: reading the index or writing the note fails.
     pub fn check(
         mut self,
         index: &Path,

@@ -80,9 +80,9 @@ impl LazyJoin {
         Ok((Self { index, directory, files, lock: joining.lock }, JoinOutcome { manifest: name, tip }))
     }
 
-    /// Goes on with the download of the index in this file. `None` if none was begun there.
+    /// Resumes the download of the index in this file. `None` if none was begun there.
     ///
-    /// Errors: another process goes on with it; the store fails; a file cannot be read or written.
+    /// Errors: another process downloads it; the store fails; reading or writing a file fails.
     pub async fn resume(
         store: &FleetStore,
         index: &Path,
@@ -129,9 +129,9 @@ impl LazyJoin {
         Ok(())
     }
 
-    /// [`LazyJoin::complete`] while the index is read. Goes on after failures that may pass, which are logged.
+    /// [`LazyJoin::complete`] while the index is read. Continues after failures that may pass, which are logged.
     ///
-    /// Errors: [`FleetError::Stopped`], `Misnamed`; a file cannot be read or written.
+    /// Errors: [`FleetError::Stopped`], `Misnamed`; reading or writing a file fails.
     pub async fn complete_beside_readers(self, stop: &CancellationToken) -> Result<(), FleetError> {
         let completing = async {
             for file in &self.files {

@@ -50,7 +50,7 @@ const PAUSE: Duration = Duration::from_millis(10);
 /// The pause of a thread that waits endlessly, and the interval between two lines of the log meanwhile.
 const RETRY_PAUSE: Duration = Duration::from_millis(200);
 const LOG_INTERVAL: Duration = Duration::from_secs(30);
-/// How often filling pauses for readers before it goes on beside them.
+/// How often filling pauses for readers before it continues beside them.
 const PAUSES: usize = 20;
 
 /// An object, as far as it is in a file. Cheap to clone.
@@ -101,7 +101,7 @@ struct Claim {
 enum Fetcher {
     /// Waits for them.
     Reader,
-    /// Goes through the object.
+    /// Traverses the object.
     Filler,
 }
 
@@ -183,7 +183,7 @@ impl PartialObject {
 
     /// Fetches what is missing.
     ///
-    /// Errors: [`FleetError::Gone`], `Truncated`, `Changed`, `Stopped`; the store fails; the file cannot be read or written.
+    /// Errors: [`FleetError::Gone`], `Truncated`, `Changed`, `Stopped`; the store fails; reading or writing the file fails.
     /// What was fetched stays.
     pub(super) async fn fill(&self, pace: Pace, stop: &CancellationToken) -> Result<(), FleetError> {
         let filled = self.fill_missing(pace, stop).await;

@@ -38,7 +38,7 @@ impl TransferProgress {
         progress
     }
 
-    /// Without a bar: the log goes on meanwhile.
+    /// Without a bar: the log continues meanwhile.
     pub(super) fn in_background(doing: &'static str, all_bytes: u64) -> Self {
         let now = Instant::now();
         Self { doing, all_bytes, done_bytes: AtomicU64::new(0), began: now, logged: Mutex::new(now), bar: None }

@@ -25,7 +25,7 @@ pub struct RestoreOutcome {
 /// Copies a backup to the place of the index in this file, and compares every file with its checksum before. Blocks. The index
 /// appears when all of it is there.
 ///
-/// Errors: [`FleetError::Existing`], `Backup`, `BackupDamaged`, `WrongNetwork`, `Stopped`; a file cannot be read or written.
+/// Errors: [`FleetError::Existing`], `Backup`, `BackupDamaged`, `WrongNetwork`, `Stopped`; reading or writing a file fails.
 pub fn restore(
     from: &Path,
     index: &Path,

@@ -5,7 +5,7 @@
 //!                                                                     them again, and then retired/<its name>
 //! ```
 //!
-//! A retired manifest says when its objects were last named, by the clock of the store. An object goes only when it is older
+//! A retired manifest says when its objects were last named, by the clock of the store. An object is removed only when it is older
 //! than `keep`, too, because the manifest of an upload that is under way is not there yet.
 
 use std::collections::BTreeSet;
@@ -47,7 +47,7 @@ pub(super) async fn retire(store: &FleetStore, newest: &ManifestName, keep: Dura
     let mut others = manifests_in(&store.list(MANIFESTS).await?);
     // after a reorganisation the newest may be lower than others, of blocks that left the chain
     others.retain(|(name, _)| name.publisher == newest.publisher && name != newest);
-    // by height, and of the same height the one that was written last
+    // by height, and of the same height by the time of the write
     others.sort_by(|(a, a_written), (b, b_written)| (a.height, a_written).cmp(&(b.height, b_written)));
     others.truncate(others.len().saturating_sub(KEPT_MANIFESTS - 1));
     for (name, _) in others {
@@ -79,7 +79,7 @@ pub(super) async fn retire(store: &FleetStore, newest: &ManifestName, keep: Dura
     let Some(named) = named_objects(store).await? else { return Ok(retired) };
     unnamed.retain(|object| !named.contains(object));
     for object in unnamed {
-        // listed again for each, because another publisher may have written a manifest meanwhile
+        // listed again for each, because another publisher may have added a manifest meanwhile
         let Some(named) = named_objects(store).await? else { return Ok(retired) };
         if !named.contains(&object) {
             store.remove(&object.object()).await?;

@@ -1,4 +1,4 @@
-//! Uploads one object. A large one goes in parts, and an upload that was interrupted continues behind the parts that the
+//! Uploads one object. A large one is sent in parts, and an upload that was interrupted continues behind the parts that the
 //! bucket has.
 //!
 //! The parts that a bucket has are noted in a file beside the index, `<sha256>.upload`: a first line with the store, the
@@ -24,7 +24,7 @@ use super::progress::TransferProgress;
 use super::store::FleetStore;
 use crate::chain::wide;
 
-/// The smallest part; a smaller object is written as a whole.
+/// The smallest part; a smaller object is sent as a whole.
 const PART: u64 = 8 << 20;
 /// A bucket takes 10,000 parts at most.
 const MOST_PARTS: u64 = 9_000;

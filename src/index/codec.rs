@@ -39,7 +39,7 @@ fn put_long_varint(row: &mut Vec<u8>, value: u64) {
     }
 }
 
-/// The largest value whose varint fits a word of eight bytes. Such varints are written and read a word at a time: their lengths
+/// The largest value whose varint fits a word of eight bytes. Such varints are processed a word at a time: their lengths
 /// change from value to value, so the processor mispredicts the end of a loop over their bytes.
 const WORD_VARINT: u64 = (1 << 56) - 1;
 /// The bit of each byte of a word that says that another follows.

@@ -1,5 +1,5 @@
 //! A copy of the live tables of one committed state, which is an index file of its own: with the generations that it names it
-//! is a whole index. It is made while the index is written, and does not disturb that.
+//! is a whole index. It is made while the writer works, and does not disturb it.
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};

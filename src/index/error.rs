@@ -38,7 +38,7 @@ pub enum IndexError {
         /// The file.
         path: PathBuf,
     },
-    /// Written by a version with another format.
+    /// From a version with another format.
     #[error(
         "{path} has index format {found}, but this version of btcgraph reads format {expected}: \
          remove the file and import again, or run the version that wrote it", path = path.display()
@@ -172,7 +172,7 @@ pub enum IndexError {
         /// The bytes that are available.
         available_bytes: u64,
     },
-    /// A file or directory cannot be read or written.
+    /// Reading or writing a file or directory fails.
     #[error("cannot {doing} {path}: {source}. Check that it exists and that this user may write to it", path = path.display())]
     File {
         /// What was tried.
@@ -339,13 +339,13 @@ pub enum IndexError {
     /// The caller's progress callback stopped the check or the import.
     #[error("the check or import was stopped by its caller")]
     Interrupted,
-    /// A temporary file cannot be written or read.
+    /// Writing or reading a temporary file fails.
     #[error(
         "cannot sort in a temporary file: {0}. Check that the index's directory, or the one that --temporary-dir names, is \
          writable and has free space"
     )]
     Sorting(#[source] std::io::Error),
-    /// A temporary file of an import lacks bytes that were written to it, or its disk fails.
+    /// A temporary file of an import has lost some of its bytes, or its disk fails.
     #[error(
         "cannot read a temporary file of the import in {directory}: {source}. Check that disk and the system's log, and start \
          the import again, with another --temporary-dir if the disk fails", directory = directory.display()

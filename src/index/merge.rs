@@ -39,7 +39,7 @@ impl Index {
 
     /// The generations that are to be merged next: five that follow each other and of which the oldest has no more
     /// transactions than the others together; of several such, those with the fewest transactions. So the number of
-    /// generations grows with the logarithm of the chain, and each transaction is written again about as often. `None`
+    /// generations grows with the logarithm of the chain, and each transaction is rewritten about as often. `None`
     /// also while a table of one of them is to be built, or the blocks that this reads cannot be read.
     ///
     /// Errors: storage errors; the system has no random bytes.

@@ -73,7 +73,7 @@ pub struct Index {
     pub(super) generations: Arc<Generations>,
     /// The pools that blocks are ascribed to.
     pub(super) pools: Arc<Pools>,
-    /// Where the deletion of shadowed rows goes on.
+    /// Where the deletion of shadowed rows resumes.
     pub(super) sweep_cursor: SweepCursor,
     pub(super) flushing: FlushState,
     pub(super) announced: AnnouncedTip,
@@ -285,7 +285,7 @@ impl Index {
         bytes_below(path)
     }
 
-    /// Removes a file or a directory of a build that no thread goes on with, if it is there.
+    /// Removes a file or a directory of a build that no thread continues, if it is there.
     ///
     /// Errors: [`IndexError::File`].
     pub fn remove_build(path: &Path) -> Result<(), IndexError> {
@@ -345,7 +345,7 @@ impl OpeningTurn {
     }
 }
 
-/// Creates an empty index. It is written to a temporary file and renamed when complete, so that a crash leaves no partial one.
+/// Creates an empty index. It starts as a temporary file, renamed when complete, so that a crash leaves no partial one.
 fn create(options: &IndexOptions) -> Result<(), IndexError> {
     let path = &options.path;
     let unfinished = path.with_extension("new");

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   FrozenTable ─► redb ─► Unchanged ─► PartialFile::read ─ there? ─► the file
-//!                                                         └ missing ─► fetched, verified, written to the file (fleet)
+//!                                                         └ missing ─► fetched, verified, stored in the file (fleet)
 //! ```
 
 use std::cell::Cell;

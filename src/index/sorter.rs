@@ -1,4 +1,4 @@
-//! External merge sort of byte strings: runs are sorted in memory, written to a temporary file, and merged.
+//! External merge sort of byte strings: runs are sorted in memory, spilled to a temporary file, and merged.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

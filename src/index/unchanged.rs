@@ -1,4 +1,4 @@
-//! A file that redb may write to, and that stays as it is: what is written is kept in memory.
+//! A file that redb may write to, and that stays as it is: all writes stay in memory.
 //!
 //! redb writes when it opens a file: that it is open, and after a crash what it works out anew.
 
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::RwLock;
 use redb::{BackendError, StorageBackend};
 
-/// Written data is stored in blocks of this many bytes.
+/// Writes are stored in blocks of this many bytes.
 const BLOCK: u64 = 4096;
 const BLOCK_LENGTH: usize = 4096;
 

@@ -88,7 +88,7 @@ impl Entry {
 }
 
 impl Departed {
-    /// As it is written down, all but its number.
+    /// The stored form, all but its number.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let (no_txid, no_block) = (Txid::all_zeros(), BlockHash::all_zeros());
@@ -108,7 +108,7 @@ impl Departed {
         serialize(&written)
     }
 
-    /// From what [`encode`](Self::encode) gave, under the number that it was written down with.
+    /// From what [`encode`](Self::encode) gave, under the number that it was stored with.
     ///
     /// Errors: the bytes are not a valid encoding.
     pub fn decode(sequence: u64, bytes: &[u8]) -> Result<Self, Error> {

@@ -14,7 +14,7 @@ pub type MetricsError = prometheus::Error;
 pub enum MetricKind {
     /// It only grows while the process runs.
     Counter,
-    /// It goes up and down.
+    /// It rises and falls.
     Gauge,
 }
 

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! What is counted elsewhere is read when it is requested (`collector.rs`). The values of labels are known when the program
-//! is written: none is text that a client makes up. docs/metrics.md lists all metrics, which a test compares.
+//! is compiled: none is text that a client makes up. docs/metrics.md lists all metrics, which a test compares.
 
 pub(crate) mod collector;
 mod process;

@@ -115,7 +115,7 @@ impl Node {
     /// Sends all of these in one request, once and without retries: the caller prefers an early error to a late answer.
     /// The answers are in the order of the questions; each can fail by itself.
     ///
-    /// `timeout` is for one exchange; there are two where the node has written a new cookie.
+    /// `timeout` is for one exchange; there are two where the node has a new cookie.
     pub fn ask_once(
         &self,
         questions: &[Question],

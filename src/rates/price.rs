@@ -28,7 +28,7 @@ impl Price {
     }
 }
 
-/// With at least two digits behind the point, as prices are written.
+/// With at least two digits behind the point, as is usual for prices.
 fn decimal(units: u128) -> String {
     let (whole, part) = (units / u128::from(UNITS), units % u128::from(UNITS));
     let part = format!("{part:08}");

@@ -166,7 +166,7 @@ pub struct AdminSettings {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct LogSettings {
-    /// How lines are written.
+    /// The format of lines.
     pub format: LogFormat,
     /// What is logged, as `tracing_subscriber::EnvFilter` reads it.
     pub filter: String,

@@ -8,7 +8,7 @@ use super::limits::bounds;
 use super::values::ByteSize;
 use crate::limits::{DECLARED, Declaration, Limits, OutOfBounds, Unit};
 
-/// The limits that were given. Errors: a value that is not written in the limit's unit, or is out of its bounds.
+/// The limits that were given. Errors: a value that is not in the limit's unit, or is out of its bounds.
 pub(super) fn read(merged: &Merged) -> Result<Limits, SettingsError> {
     let mut limits = Limits::default();
     for limit in DECLARED {

@@ -110,7 +110,7 @@ impl Merged {
         builder.build().and_then(config::Config::try_deserialize).map_err(|error| self.explain(error))
     }
 
-    /// Adds a value that was written as text, whatever its kind is.
+    /// Adds a value that is given as text, whatever its kind is.
     fn add_text(&mut self, setting: &str, text: &str, origin: Origin) -> Result<(), SettingsError> {
         let value = match self.0.get(setting) {
             Some((ValueKind::I64(_), _)) => text.trim().parse::<i64>().map(ValueKind::from).unwrap_or(text.into()),

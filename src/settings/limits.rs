@@ -16,7 +16,7 @@ pub(super) fn declaration(setting: &str) -> Option<&'static Declaration> {
     DECLARED.iter().find(|limit| limit.setting == setting)
 }
 
-/// The value of a limit as it is written in TOML.
+/// The TOML form of a limit's value.
 pub(super) fn to_toml(limit: &Declaration, limits: &Limits) -> String {
     match limit.unit {
         Unit::Bytes => format!("\"{}\"", ByteSize::new(limit.get(limits))),

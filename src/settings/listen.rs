@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize, Serializer};
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub enum ListenAddress {
-    /// An address, written as `127.0.0.1:8080` or `[::1]:8080`.
+    /// An address, such as `127.0.0.1:8080` or `[::1]:8080`.
     Ip(SocketAddr),
     /// A name, which is resolved when the server starts.
     Name {

@@ -5,12 +5,12 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// A number of bytes, written by people with a unit (`256KiB`).
+/// A number of bytes, whose text form has a unit (`256KiB`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, Serialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct ByteSize(u64);
 
-/// Largest first, so that a size is written with the largest exact unit. Binary units come before
+/// Largest first, so that a size is printed with the largest exact unit. Binary units come before
 /// decimal ones of the same rank.
 const UNITS: [(&str, u64); 9] = [
     ("TiB", 1 << 40),
@@ -197,7 +197,7 @@ impl TryFrom<String> for RawTransactions {
     }
 }
 
-/// How log lines are written.
+/// The format of log lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(try_from = "String", rename_all = "lowercase")]
 pub enum LogFormat {

@@ -29,12 +29,12 @@ pub struct BlkWriter<W> {
 }
 
 impl<W: Write> BlkWriter<W> {
-    /// A writer that has written nothing yet.
+    /// A writer without output so far.
     pub fn new(inner: W) -> Self {
         BlkWriter { inner, buffer: Vec::new(), written: 0 }
     }
 
-    /// Appends a block. Errors: the file cannot be written.
+    /// Appends a block. Errors: writing the file fails.
     pub fn write(&mut self, block: &Block) -> io::Result<()> {
         frame(&mut self.buffer, block)?;
         self.inner.write_all(&self.buffer)?;

@@ -51,7 +51,7 @@ impl SyncLoop<'_> {
     /// Stores and publishes the node's branches, if there may be new ones, or a client waits for a block of one. The index is at the
     /// node's tip.
     ///
-    /// Errors: the index cannot be read or written; the service stops.
+    /// Errors: reading or writing the index fails; the service stops.
     pub(super) fn store_branches_when_due(&mut self) -> Result<(), SyncError> {
         if self.follow.until == Until::CaughtUp || self.withheld.is_some() || self.branches.is_pausing() {
             return Ok(());

@@ -9,7 +9,7 @@ use crate::node::{ChainTipStatus, Node, NodeError};
 
 /// The highest block that is in both active chains, `None` if the index is empty.
 ///
-/// Two chains that agree at a height agree everywhere below it. Branches are mostly short, so the search goes down from
+/// Two chains that agree at a height agree everywhere below it. Branches are mostly short, so the search descends from
 /// the tip in strides that double, and then bisects the last stride: one request if the node only extended its chain,
 /// otherwise two for each binary digit of the depth.
 pub(super) fn fork_point(node: &Node, chain: &Snapshot) -> Result<Option<Tip>, SyncError> {

@@ -30,7 +30,7 @@ impl SyncLoop<'_> {
     /// of the node's chain.
     ///
     /// Errors: the node fails; [`SyncError::BlocksPruned`] if the import needs more blocks than the node has;
-    /// [`IndexError::ImportSpace`], `ImportMemory`; the index cannot be written; the service stops.
+    /// [`IndexError::ImportSpace`], `ImportMemory`; writing the index fails; the service stops.
     pub(super) fn import(&mut self, freezing: &Freezing, last: Height, info: &ChainInfo) -> Result<(), SyncError> {
         let node = self.follow.node;
         let building = self.follow.index.building_path();

@@ -1,5 +1,5 @@
 //! Fetches blocks from the node for the writer: several requests at once, one thread that parses, and batches for the
-//! writer. At most three batches exist at a time: one that is filled, one that waits, one that is written.
+//! writer. At most three batches exist at a time: one that is filled, one that waits, one at the writer.
 
 use std::num::NonZeroUsize;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};

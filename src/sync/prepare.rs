@@ -92,7 +92,7 @@ impl SyncLoop<'_> {
     }
 
     /// Persists changes of the mempool if that is due, at least one commit of them. More begin until all is persisted, the node signals a
-    /// block, the disk lacks space, the stop flag is raised, or the slice of time is over; the next round goes on.
+    /// block, the disk lacks space, the stop flag is raised, or the slice of time is over; the next round continues.
     fn write_mempool_when_due(&mut self) -> Result<(), SyncError> {
         let until = Instant::now() + WRITE_SLICE;
         while self.mempool_sync.as_ref().is_some_and(MempoolSync::is_write_due) {

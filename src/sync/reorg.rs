@@ -1,4 +1,4 @@
-//! The record of a reorganisation, written while the index follows it.
+//! The record of a reorganisation, stored while the index follows it.
 //!
 //! ```text
 //!   commit that disconnects blocks ──► new record: fork, disconnected and connected blocks, first-seen times
@@ -33,9 +33,9 @@ impl SyncLoop<'_> {
     }
 
     /// Writes the mempool, which is equal to the node's, and then the outcome of the last reorganisation. Returns
-    /// whether the outcome was written, and has to be published.
+    /// whether the outcome was stored, and has to be published.
     ///
-    /// The record keeps the first-seen times until the whole mempool is written: if that takes longer, the record is
+    /// The record keeps the first-seen times until all of the mempool is persisted: if that takes longer, the record is
     /// closed later.
     pub(super) fn finish_reorg(&mut self, chain: &Snapshot) -> Result<bool, SyncError> {
         self.finish_reorg_within(chain, WRITE_TIMEOUT)
@@ -47,7 +47,7 @@ impl SyncLoop<'_> {
             return Ok(false);
         }
         let (Some(record), Some(mempool_sync)) = (&self.record, &mut self.mempool_sync) else { return Ok(false) };
-        // the record stays until its outcome is written, or overdue
+        // the record stays until its outcome is stored, or overdue
         let outcome = match mempool_sync.outcome(chain, &record.reorg.left().collect::<Vec<_>>()) {
             Ok(outcome) => outcome,
             Err(error) if error.is_transient() => {
@@ -71,7 +71,7 @@ impl SyncLoop<'_> {
         if self.finish_reorg(&chain)? { self.reannounce() } else { Ok(()) }
     }
 
-    /// Closes a record without an outcome if the node's mempool did not become available. The mempool is written first,
+    /// Closes a record without an outcome if the node's mempool did not become available. Writes the mempool first,
     /// as the record loses its first-seen times.
     pub(super) fn close_overdue_record(&mut self, now: Instant) -> Result<(), SyncError> {
         let is_overdue = self.record.as_ref().is_some_and(|record| record.is_overdue(now));

@@ -20,7 +20,7 @@ pub(super) struct Record {
     pub(super) reorg: Reorg,
     /// First-seen times of earlier records that were not closed.
     inherited: Vec<(Txid, u64)>,
-    /// When it was last written.
+    /// When it was last stored.
     written_at: Instant,
 }
 

@@ -46,7 +46,7 @@ pub(crate) enum NotAppended {
     /// The file is as long as it may be.
     #[error("{} has {DEAD_LETTER_BYTES} bytes: send its messages again with `btcgraph webhook resend`", _0.display())]
     Full(PathBuf),
-    /// It cannot be written.
+    /// Writing it fails.
     #[error("cannot write {}: {_1}", _0.display())]
     Io(PathBuf, io::Error),
 }

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! A failure does not say whether the stream failed or a field of the event. Once the position is read, the stream works. If it has
-//! another event first then, the one whose position was read is sent without its fields, and the stream goes on behind it.
+//! another event first then, the one whose position was read is sent without its fields, and the stream continues behind it.
 
 use super::message::HookMessage;
 use super::subscription::EventDetail;

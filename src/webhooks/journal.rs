@@ -1,4 +1,4 @@
-//! Where a hook is, on disk: the cursor behind which its stream goes on, and the message that is being delivered.
+//! Where a hook is, on disk: the cursor behind which its stream resumes, and the message that is being delivered.
 //!
 //! The message is stored before its first attempt, so that after a crash the same id and body are sent again, and the cursor
 //! is stored after the receiver has acknowledged it. The file is replaced as a whole.
@@ -15,7 +15,7 @@ use crate::durable::sync_name;
 /// How far a hook has delivered.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct HookPosition {
-    /// The stream goes on behind this. All before it is delivered, or a dead letter.
+    /// The stream resumes behind this. All before it is delivered, or a dead letter.
     pub(crate) cursor: String,
     /// Whether the cursor is that of a state, and not of an event.
     pub(crate) is_snapshot: bool,
@@ -43,7 +43,7 @@ impl HookJournal {
 
     /// The position; `None` for a new hook.
     ///
-    /// Errors: the file cannot be read, or is none that a hook has written.
+    /// Errors: the file cannot be read, or has another format.
     pub(crate) fn load(&self) -> io::Result<Option<HookPosition>> {
         match fs::read(&self.path) {
             Ok(bytes) => {

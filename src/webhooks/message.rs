@@ -17,7 +17,7 @@ pub(crate) struct HookMessage {
     pub(crate) created_at: u64,
     /// What is sent, to the byte.
     pub(crate) body: String,
-    /// Where the stream goes on once it is delivered.
+    /// Where the stream resumes once it is delivered.
     pub(crate) cursor: String,
     /// Whether the cursor is that of a state, and not of an event.
     pub(crate) is_snapshot: bool,
@@ -52,7 +52,7 @@ pub(crate) const GAP: &str = "webhook.gap";
 impl HookMessage {
     /// That of an event.
     ///
-    /// Errors: the event cannot be written as JSON.
+    /// Errors: serialising the event fails.
     pub(crate) fn of_event(
         hook: &str,
         (kind, cursor): (String, String),
@@ -67,7 +67,7 @@ impl HookMessage {
 
     /// The notice that the stream does not go on behind the cursor `after`, but behind a state.
     ///
-    /// Errors: it cannot be written as JSON.
+    /// Errors: serialising it fails.
     pub(crate) fn of_gap(
         hook: &str,
         (code, reason): (&str, &str),

@@ -21,7 +21,7 @@ pub struct Resent {
 
 /// Sends the dead letters of a hook until one fails, so that their order is kept. What is left is sent by the next call.
 ///
-/// Errors: the files cannot be read or written.
+/// Errors: reading or writing the files fails.
 pub async fn resend(hook: &Hook, tls: Option<TlsConfig>, directory: &Path) -> io::Result<Resent> {
     let letters = DeadLetters::new(directory, &hook.name);
     let mut sender = MessageSender::new(hook, tls);

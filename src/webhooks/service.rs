@@ -45,7 +45,7 @@ pub enum WebhooksError {
     /// A hook sends to https.
     #[error(transparent)]
     Tls(#[from] NoCertificates),
-    /// The directory of the hooks cannot be written.
+    /// The directory of the hooks cannot be created.
     #[error("the directory of the webhooks {path} cannot be created: {source}")]
     Directory {
         /// The directory.

@@ -32,14 +32,14 @@ pub(crate) struct DerivedScript {
 }
 
 impl DerivedScript {
-    /// A script, as it is written on a network.
+    /// A script with its address on a network.
     fn new(script: ScriptBuf, network: Network) -> Self {
         let hash = sha256::Hash::hash(script.as_bytes());
         let address = address_of(&script, network);
         Self { script, hash, address }
     }
 
-    /// How it is written: its address, or the script itself.
+    /// Its text form: the address, or the script itself.
     pub(crate) fn name(&self) -> String {
         self.address.clone().unwrap_or_else(|| self.script.to_hex_string())
     }

@@ -208,7 +208,7 @@ impl WatchedBranches {
         Ok(())
     }
 
-    /// Goes back to ends that the stream had before, to send the rest of what it sent a part of with these. The scripts stay
+    /// Returns to ends that the stream had before, to send the rest of what it sent a part of with these. The scripts stay
     /// derived, and what was used is not forgotten.
     pub(crate) fn return_to(&mut self, ends: &[u32]) {
         for (branch, end) in self.branches.iter_mut().zip(ends) {

@@ -133,7 +133,7 @@ impl TimeSlice {
         self.elapsed() >= self.over.load(Ordering::Relaxed)
     }
 
-    /// Before a field: goes on at once while the turn lasts, and else with the next.
+    /// Before a field: continues at once while the turn lasts, and else with the next.
     pub(crate) async fn wait(&self) {
         let goes_on = || {
             let fields = self.fields.load(Ordering::Relaxed);
@@ -172,7 +172,7 @@ impl Wake for NotedWake {
     }
 }
 
-/// The events of a subscription, as a stream of responses. Each time it is polled it goes on for one turn at most.
+/// The events of a subscription, as a stream of responses. Each time it is polled it runs for one turn at most.
 pub struct Events {
     slice: Arc<TimeSlice>,
     progress: ResumeTracker,

@@ -1,4 +1,4 @@
-//! The root of all mutations: what goes out through the node into the network.
+//! The root of all mutations: what the node sends into the network.
 //!
 //! ```text
 //!   bytes ──► submitted.rs ─► the node judges and sends ──► what is published has it, for a moment at most

@@ -57,7 +57,7 @@ pub(crate) struct RowPlace {
     pub(crate) block: Option<BlockHash>,
 }
 
-/// The cursor of a row. That of a row in a list of the chain is written when it is asked for, which it seldom is.
+/// The cursor of a row. That of a row in a list of the chain is encoded when it is asked for, which it seldom is.
 #[derive(Clone, Debug)]
 pub(crate) enum Cursor {
     Text(String),

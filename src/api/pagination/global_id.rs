@@ -53,7 +53,7 @@ pub(crate) enum GlobalId {
     Transaction(Txid, Variant),
     /// With the variant of its transaction.
     Output(OutPoint, Variant),
-    /// As it is usually written.
+    /// In its usual spelling.
     Address(String),
     /// By the block that was the newest after it.
     Reorg(BlockHash),
@@ -77,7 +77,7 @@ pub(crate) enum GlobalId {
 impl GlobalId {
     /// What this id names on this network.
     ///
-    /// There is one spelling for each thing, so that clients can compare ids: what this id would be written as.
+    /// There is one spelling for each thing, so that clients can compare ids: others are refused.
     ///
     /// Errors: BAD_USER_INPUT for everything that no object has as its id.
     pub(crate) fn parse(argument: &str, id: &str, network: Network) -> Result<Self, ApiError> {
@@ -201,12 +201,12 @@ pub(crate) fn difficulty_epoch_id(first: BlockHash) -> String {
     format!("DifficultyEpoch:{first}")
 }
 
-/// The set of entries with this hash, which is written in natural byte order.
+/// The set of entries with this hash in natural byte order.
 pub(crate) fn address_set_id(hash: &sha256::Hash) -> String {
     format!("AddressSet:{hash}")
 }
 
-/// The account of the descriptor and the gap limit with this hash, which is written in natural byte order.
+/// The account of the descriptor and the gap limit with this hash in natural byte order.
 pub(crate) fn descriptor_account_id(hash: &sha256::Hash) -> String {
     format!("DescriptorAccount:{hash}")
 }
@@ -220,12 +220,12 @@ pub(crate) fn address_id(address: &str) -> String {
     format!("Address:{address}")
 }
 
-/// The hash is written in natural byte order.
+/// The hash is in natural byte order.
 pub(crate) fn script_id(hash: &sha256::Hash) -> String {
     format!("Script:{hash}")
 }
 
-/// The hash is written in natural byte order.
+/// The hash is in natural byte order.
 pub(crate) fn script_hash_id(hash: &sha256::Hash) -> String {
     format!("ScriptHash:{hash}")
 }

@@ -153,7 +153,7 @@ fn size(name: &'static str, count: i32, limit: u32) -> Result<u32, ApiError> {
 }
 
 impl<F: Copy> PageRequest<F> {
-    /// What the cursor says that the page goes on from, if there is one.
+    /// Where the page continues, by its cursor, if there is one.
     pub(crate) fn from(&self) -> Option<F> {
         self.from
     }

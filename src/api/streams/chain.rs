@@ -68,7 +68,7 @@ impl ChainFollower {
         Self { events, sent, tip_changes, back: VecDeque::new(), ahead: None, published, allowance, walked: 0 }
     }
 
-    /// A reader that goes on from where it was to where the Head is.
+    /// A reader that continues from where it was to where the Head is.
     ///
     /// Errors: CURSOR_EXPIRED if the block it was informed of last is not known here.
     pub(crate) fn after(

@@ -2,10 +2,10 @@
 //!
 //! A state that was replaced is kept in memory, and its pages on disk, by the part that still reads from it. A reader that takes
 //! one event in many seconds must not keep the state of minutes ago, nor thousands of such readers thousands of states:
-//! a reader that comes for its next event and finds that it has kept a state for long goes on from the newest, which it shares
+//! a reader that comes for its next event and finds that it has kept a state for long switches to the newest, which it shares
 //! with all others. So what slow readers pin is one state each at most, none for longer than [`MAX_LEASE`] and the time that
 //! one event takes to be taken. A reader that does not come at all holds what it has until the server ends its connection,
-//! since nothing can be written to it: 10 s.
+//! since no write to it succeeds: 10 s.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use crate::view::{Head, Published};
 
-/// After so long a reader goes on from the newest state.
+/// After so long a reader switches to the newest state.
 pub(crate) const MAX_LEASE: Duration = Duration::from_secs(3);
 
 /// A state that a reader holds.

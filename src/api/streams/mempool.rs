@@ -73,7 +73,7 @@ impl MempoolFollower {
         self.begun_behind
     }
 
-    /// Goes on from the newest state if this one was in use for long.
+    /// Switches to the newest state if this one was in use for long.
     pub(crate) fn switch_if_expired(&mut self) {
         // what was taken is answered from the newest Head as well as from any before it
         if let Some(newest) = self.lease.newer_head(&self.published) {

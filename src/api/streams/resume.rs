@@ -11,7 +11,7 @@
 //!   Snapshot:       block hash 32 ‖ run u64 ‖ number u64 ‖ turns u64
 //! ```
 //!
-//! The number of the event in its stream (`seq`) goes on from the cursor, so that a client can tell whether an event is missing.
+//! The number of the event in its stream (`seq`) continues from the cursor, so that a client can tell whether an event is missing.
 //! The cursor of a snapshot is good for each of these streams, and their numbers begin behind it.
 
 use std::sync::Arc;

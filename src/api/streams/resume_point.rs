@@ -1,5 +1,5 @@
 //! How far subscriptions are that give their clients no cursors, for a server that hands the events of one to several
-//! readers: a reader that has lost some of them goes on by itself behind the last that it has.
+//! readers: a reader that has lost some of them continues by itself behind the last that it has.
 //!
 //! ```text
 //!   request ── Progress ──► subscription ──► event ──► Events::place(): where a reader is that has this event

@@ -37,7 +37,7 @@ pub enum AddressError {
         /// The encoding that the text's beginning asks for.
         encoding: AddressEncoding,
     },
-    /// A bech32 address is written in one case.
+    /// A bech32 address mixes both cases.
     #[error(
         "a bech32 address is all lower or all upper case, but the case changes at position {position} (counted from 0)"
     )]

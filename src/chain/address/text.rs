@@ -39,7 +39,7 @@ pub fn parse_address(text: &str, network: Network) -> Result<ScriptBuf, AddressE
 /// Fewer characters begin too many addresses: those of a bech32 prefix and a witness version alone are six.
 const SHORTEST_BEGINNING: usize = 6;
 
-/// A text with which an address of this network may begin, as such an address is written: bech32 in lower case, where the text
+/// A text with which an address of this network may begin, as such an address is spelled: bech32 in lower case, where the text
 /// may be in upper case; base58 as it is. `None` if it is too short or no address begins with it.
 #[must_use]
 pub fn address_beginning(text: &str, network: Network) -> Option<String> {

@@ -18,7 +18,7 @@ const KEY_LENGTH: usize = 78;
 const XPUB: [u8; 4] = [0x04, 0x88, 0xb2, 0x1e];
 const TPUB: [u8; 4] = [0x04, 0x35, 0x87, 0xcf];
 
-/// What version bytes say: those of BIP32 for the same network, and what is written before and behind the key.
+/// What version bytes say: those of BIP32 for the same network, and the text before and behind the key.
 const ACCOUNTS: [([u8; 4], [u8; 4], &str, &str); 6] = [
     (XPUB, XPUB, "pkh(", ")"),
     ([0x04, 0x9d, 0x7c, 0xb2], XPUB, "sh(wpkh(", "))"),

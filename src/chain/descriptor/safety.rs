@@ -8,7 +8,7 @@ use miniscript::{
 
 use super::derive::first_keys;
 
-/// Checks a descriptor as it is written, and with the keys of its first script, as the node does: one key can be written in several
+/// Checks a descriptor as it is spelled, and with the keys of its first script, as the node does: one key can be spelled in several
 /// ways. That a later script has a key twice is not looked for.
 ///
 /// Errors: those of the library.

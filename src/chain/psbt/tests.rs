@@ -27,7 +27,7 @@ fn roles(text: &str) -> Vec<PsbtRole> {
 fn valid_psbts_are_parsed_and_written_as_they_were() {
     for text in vectors("valid") {
         let (psbt, bytes) = parse_psbt(text).unwrap();
-        // the leaves of a tree may be written in another order
+        // the leaves of a tree may have another order
         let written = psbt.serialize();
         assert_eq!((written.len(), bitcoin::Psbt::deserialize(&written).unwrap()), (bytes.len(), psbt.clone()));
         let hex = format!(" {}\n", bytes.to_upper_hex_string());

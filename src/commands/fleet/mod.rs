@@ -149,7 +149,7 @@ pub(super) async fn join_and_wait(
     }
 }
 
-/// Goes on with a download that began with `--lazy`. `missing` says which file the index lacks, in case there is none.
+/// Resumes a download that began with `--lazy`. `missing` says which file the index lacks, in case there is none.
 async fn resume(
     settings: &Settings,
     stop: &CancellationToken,

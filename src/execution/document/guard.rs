@@ -45,7 +45,7 @@ pub fn admit(query: &str, limits: &Limits) -> Result<ExecutableDocument, Request
     Ok(document)
 }
 
-/// Bounds what comes beside the document. Goes through it without recursion: what nests too deep is yet to be refused.
+/// Bounds what comes beside the document. Traverses it without recursion: what nests too deep is yet to be refused.
 ///
 /// Errors: which limit they exceed.
 pub fn admit_values(request: &Request, limits: &Limits) -> Result<(), RequestRefusal> {

@@ -8,7 +8,7 @@
 //!
 //! With a list of allowed operations nothing is stored: a hash or a text that is not in the list is refused.
 //!
-//! What is kept is bounded by bytes; of what is used least, the oldest goes first.
+//! What is kept is bounded by bytes; of what is used least, the oldest is removed first.
 
 use std::sync::Arc;
 

@@ -114,7 +114,7 @@ struct Search<'s> {
 }
 
 impl<'s> Search<'s> {
-    /// Brackets within each other are bounded before, and with them how deep this goes.
+    /// Brackets within each other are bounded before, and so is this recursion.
     fn selection_set(
         &mut self,
         set: &SelectionSet,

@@ -34,7 +34,7 @@ pub(in crate::index) fn cache_of(memory: usize) -> usize {
     (memory / 8).clamp(LEAST_CACHE, CACHE)
 }
 
-/// Bytes that one commit writes with such a cache. Dirty pages beyond half of it are written twice.
+/// Bytes that one commit writes with such a cache. redb writes dirty pages beyond half of it twice.
 fn commit_size_of(cache: usize) -> u64 {
     wide(cache / 8 * 3)
 }
@@ -44,7 +44,7 @@ const CHECKPOINT: TableDefinition<'static, &str, &[u8]> = TableDefinition::new("
 const CHECKPOINT_STATE: &str = "state";
 const CHECKPOINT_COUNTS: &str = "counts";
 
-/// A generation that is being written. The file of [`GenerationBuilder::create`] is removed if the builder is dropped
+/// A generation under construction. The file of [`GenerationBuilder::create`] is removed if the builder is dropped
 /// before [`GenerationBuilder::finish`] returns success; one with checkpoints is kept.
 pub(in crate::index) struct GenerationBuilder {
     database: Database,

@@ -18,7 +18,7 @@ impl TableVersions {
         Self { name, readable }
     }
 
-    /// The version that is written.
+    /// The version to write.
     pub(in crate::index) const fn newest(&self) -> u32 {
         *self.readable.end()
     }

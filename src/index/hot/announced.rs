@@ -22,7 +22,7 @@ use super::update::Update;
 
 impl Update<'_> {
     /// Notes the block that this commit announces, then makes the changes visible as [`Update::commit_non_durable`] does. If the
-    /// note cannot be written, waits for the disk as [`Update::commit`] does.
+    /// note fails, waits for the disk as [`Update::commit`] does.
     ///
     /// Errors: as [`Update::commit`].
     pub fn commit_announced(self) -> Result<(), IndexError> {
@@ -53,7 +53,7 @@ impl Index {
 
     /// Notes that this lost block is awaited no longer. From now on the tip is the newest announced block.
     ///
-    /// Errors: as [`Index::lost_announcement`]. A note that cannot be written is logged; then the next process waits for
+    /// Errors: as [`Index::lost_announcement`]. A note that fails is logged; then the next process waits for
     /// the block again.
     pub fn abandon_announcement(&self, block: Tip) -> Result<(), IndexError> {
         let abandoned = self.abandoned_announcement()?.or(Some(block));

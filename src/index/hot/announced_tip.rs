@@ -64,7 +64,7 @@ impl AnnouncedTip {
         }
     }
 
-    /// Whether the note was written. Logs an error.
+    /// Whether noting succeeded. Logs an error.
     pub(super) fn is_noted(&self, noted: io::Result<()>) -> bool {
         let log = |error| tracing::warn!(%error, path = %self.path.display(), "cannot note which block is announced");
         noted.map_err(log).is_ok()

@@ -20,7 +20,7 @@ use super::tables::transactions::TransactionRow;
 use super::tables::{blocks, p2pk, payouts, spends, stale_blocks, stale_transactions, txids, unspent};
 use crate::chain::Height;
 
-/// From this number of rows on, tables are written in parallel.
+/// From this number of rows on, several threads write the tables.
 const WORTH_THREADS: u64 = 1_000;
 
 impl Effects {
@@ -44,7 +44,7 @@ impl Effects {
             self.apply_outputs(run, prevouts, &mut outputs)?;
             self.apply_transactions(run, transactions, txids)?;
         } else {
-            // each table is written by one thread; the history takes about as long as all others
+            // one thread writes each table; the history takes about as long as all others
             thread::scope(|scope| {
                 let begin = || thread::Builder::new().name("write".into());
                 // what is read of generations may have to be waited for

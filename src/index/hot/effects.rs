@@ -1,4 +1,4 @@
-//! Everything that a run of blocks changes in the index, computed before anything is written.
+//! Everything that a run of blocks changes in the index, computed before the first write.
 //!
 //! Connecting applies the effects, disconnecting reverts them; both compute them in one way from one set of facts, so
 //! disconnecting removes exactly what connecting added.

@@ -1,4 +1,4 @@
-//! The live tables: what is written block by block, with the single writer, and what is observed beside the chain.
+//! The live tables: what changes block by block, with the single writer, and what is observed beside the chain.
 
 pub(in crate::index) mod announced;
 pub(in crate::index) mod announced_tip;

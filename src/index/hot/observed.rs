@@ -1,7 +1,7 @@
 //! Observations of a running server: the persisted mempool, departures from it, first-seen times of transactions and blocks, how
 //! blocks compare with the projected ones, reorganisations, samples of the mempool.
 //!
-//! Observations are not a function of the chain, and the chain's rows do not depend on them. They are written in the
+//! Observations are not a function of the chain, and the chain's rows do not depend on them. They are part of the
 //! updates of the chain, so that a first-seen time changes with its block. The module `mempool` encodes the rows of the
 //! mempool; here they are bytes under a key.
 

@@ -158,7 +158,7 @@ impl Snapshot {
     ///
     /// Errors: the index cannot be read.
     pub fn warm_up(&self, bytes: u64, mut continues: impl FnMut() -> bool) -> Result<u64, IndexError> {
-        // the unused share of a small table goes to the tables after it; pages are at least two thirds full
+        // the unused share of a small table is left to the tables after it; pages are at least two thirds full
         let rows = bytes / 3 * 2;
         let share = |left: u64, tables: u64| left.saturating_sub(rows / 2) / tables;
         let mut left = rows;

@@ -1,6 +1,6 @@
-//! Where the deletion of shadowed rows goes on.
+//! Where the deletion of shadowed rows resumes.
 
-/// Where the next step goes on: a table and a key in it.
+/// Where the next step resumes: a table and a key in it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::index) struct SweepCursor {
     pub(super) table: usize,

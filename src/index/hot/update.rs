@@ -42,7 +42,7 @@ pub struct Update<'i> {
     tip: Option<Tip>,
     /// Rows written into tables whose keys are hashes: each may change a page of its own.
     scattered_rows: u64,
-    /// Bytes of the connected blocks and of their rows, which are written sequentially.
+    /// Bytes of the connected blocks and of their rows, which are appended.
     block_bytes: u64,
     /// Whether a step failed: the tables may then contain half of a block.
     broken: bool,

@@ -21,7 +21,7 @@ use crate::chain::network;
 /// The format of checkpoints and runs. Raised with every change of them; changes of tables are noticed by [`row_versions`].
 const FORMAT: u32 = 3;
 
-/// The versions of the rows that an import has written and will write: of the packed tables, and of what it keeps of transactions.
+/// The versions of the rows of an import: of the packed tables, and of what it keeps of transactions.
 fn row_versions() -> String {
     let tables = PackedFormat::newest().tables.into_iter().map(|(name, version)| format!("{name} {version}"));
     tables.chain([format!("facts {}", TransactionFacts::VERSION)]).collect::<Vec<_>>().join(", ")

@@ -19,7 +19,7 @@ const FILE: u64 = 119;
 /// delays a checkpoint.
 const TEMPORARY: u64 = 105;
 /// Bytes of rows and runs at a time, a transaction: 126 measured with a tenth fewer inputs and outputs, so 137, with the same
-/// enlargement and margin. It is less than the sum, because the runs shrink before the larger half of the rows is written.
+/// enlargement and margin. It is less than the sum, because the runs shrink before the larger half of the rows is stored.
 const TOGETHER: u64 = 170;
 /// So many of the first transactions take these bytes more on each disk: redb enlarges a small file in relatively large steps, and
 /// all blocks of a small chain fit one bundle of runs, which is removed as a whole. Measured: a file of 168 and runs of 125 with
@@ -33,7 +33,7 @@ const RAW_BLOCK: u64 = 3 * 52;
 const RANGE: u64 = 164;
 /// Ranges and partitions that a thread has at a time: two that are done, and one in work.
 const AHEAD: u64 = 3;
-/// Bytes in memory for each page that is written between two checkpoints: redb keeps their numbers in a hash set until the
+/// Bytes in memory for each page that changes between two checkpoints: redb keeps their numbers in a hash set until the
 /// durable commit.
 const PAGE_ENTRY: u64 = 32;
 const PAGE: u64 = 4_096;

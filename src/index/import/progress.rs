@@ -37,7 +37,7 @@ impl ImportPhase {
 pub struct ImportProgress {
     /// What is being done.
     pub phase: ImportPhase,
-    /// Partitions or ranges of the phase whose rows are written.
+    /// Partitions or ranges of the phase that are complete.
     pub done: u64,
     /// Partitions or ranges of the phase.
     pub total: u64,

@@ -31,7 +31,7 @@ use crate::chain::raw::{HEADER_SIZE, RawBlock, RawTransaction};
 
 /// A transaction: hash ‖ txnum.
 pub(super) const TRANSACTION: usize = 8 + 4;
-/// Blocks that are parsed ahead, for each thread: while rows are written, the threads parse on.
+/// Blocks that are parsed ahead, for each thread: during writes, the threads parse on.
 const AHEAD: usize = 8;
 /// Ranges of blocks in one temporary file.
 pub(super) const STREAM_BUNDLE: usize = 64;
@@ -46,7 +46,7 @@ pub(super) const P2PK_PARTITIONS: usize = 1 << P2PK_BITS;
 /// The first phase.
 pub(super) struct BlockReader {
     txids: txids::TxidPacker,
-    /// Rows that are not written yet.
+    /// Rows for the next write.
     txid_rows: Vec<PackedRow<4>>,
     p2pk: RunBuffers,
     threads: ImportThreads,

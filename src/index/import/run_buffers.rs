@@ -35,7 +35,7 @@ impl Runs {
 impl RunBuffers {
     /// The buffer of a partition, to which a record is appended.
     ///
-    /// Errors: [`IndexError::Sorting`] if the file cannot be written, or there is no such partition.
+    /// Errors: [`IndexError::Sorting`] if writing the file fails, or there is no such partition.
     pub(super) fn record(&mut self, partition: usize) -> Result<&mut Vec<u8>, IndexError> {
         let Some(buffer) = self.buffers.get_mut(partition) else {
             return Err(IndexError::Sorting(io::ErrorKind::InvalidInput.into()));

@@ -263,7 +263,7 @@ impl Runs {
 
     /// Adds a chunk of whole records to a partition, behind those that it has.
     ///
-    /// Errors: [`IndexError::Sorting`] if the file cannot be written. The runs are unusable then: they name a chunk without its bytes.
+    /// Errors: [`IndexError::Sorting`] if writing the file fails. The runs are unusable then: they name a chunk without its bytes.
     pub(super) fn append(&self, partition: usize, bytes: &[u8]) -> Result<(), IndexError> {
         self.append_chunk(partition, bytes).map_err(IndexError::Sorting)
     }
@@ -296,7 +296,7 @@ impl Runs {
     /// records. All files that it needs stay from now on. No [`Runs::append`] may be at work, because it names a chunk before it
     /// writes it.
     ///
-    /// Errors: [`IndexError::Sorting`] if the log cannot be written.
+    /// Errors: [`IndexError::Sorting`] if writing the log fails.
     pub(super) fn record(&self, dirty: &mut Vec<File>) -> Result<RecordedRuns, IndexError> {
         self.write_log(dirty).map_err(IndexError::Sorting)
     }
@@ -384,7 +384,7 @@ impl Runs {
     }
 
     fn lock(&self) -> MutexGuard<'_, RunFiles> {
-        // guards the lists: chunks are written and read without it
+        // guards the lists, not the writes and reads of chunks
         self.files.lock()
     }
 }

@@ -262,7 +262,7 @@ impl Index {
 }
 
 impl Update<'_> {
-    /// The rows of all blocks from now on are written.
+    /// From now on, every block adds its rows.
     fn switch_on(&mut self, table: OptionalTable) -> Result<(), IndexError> {
         let from = self.next_txnum()?;
         self.with_tables(|tables, _| write_state(tables, table, TableState::On { from }))

@@ -1,4 +1,4 @@
-//! The live rows of the optional tables: written with each block, added for the blocks before, and read by snapshots.
+//! The live rows of the optional tables: stored with each block, added for the blocks before, and read by snapshots.
 
 use redb::{ReadableTable, ReadableTableMetadata, Table};
 

@@ -1,7 +1,7 @@
-//! The files of the index: every page is what was written there.
+//! The files of the index: every page matches its checksum.
 //!
 //! Each page of a redb file has a checksum, which its parent keeps. Reading does not compare them; this does, before
-//! anything else is checked. Nothing is written to the file: what redb writes when it opens a file (after a crash, what it
+//! anything else is checked. The file does not change: what redb writes when it opens a file (after a crash, what it
 //! works out anew) stays in memory, so that a check neither hides damage nor adds to it, and can be repeated.
 //!
 //! ```text

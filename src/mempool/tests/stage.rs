@@ -46,7 +46,7 @@ pub(super) fn block(number: u8) -> BlockHash {
 }
 
 /// A transaction that spends this, with one output for each script, and pays this many sat for each weight unit. What
-/// it spends is shared out evenly, the remainder goes into the fee.
+/// it spends is shared out evenly, the remainder adds to the fee.
 pub(super) fn paying(rate: u64, spends: &[(OutPoint, Prevout)], scripts: &[u8], lock_time: u32) -> Arrival {
     let mut transaction = Transaction {
         version: Version::TWO,

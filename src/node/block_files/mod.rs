@@ -8,7 +8,7 @@
 //!
 //! The files have the blocks in the order in which they came, forks among them, so which of them form the chain is the
 //! node's to say. A file may be obfuscated (`xor.dat`, since Core 28), end with preallocated zeros, or with a block that
-//! is being written. Format: Core's `node/blockstorage.cpp`.
+//! is incomplete. Format: Core's `node/blockstorage.cpp`.
 
 mod error;
 mod find;

@@ -69,7 +69,7 @@ impl BlockFileReader {
     }
 
     /// The blocks of one file, in their order there, from a position on (0, or where an earlier scan ended), of which
-    /// 97 bytes each are read. It ends before a block that is not written to its end.
+    /// 97 bytes each are read. It ends before an incomplete block.
     ///
     /// Errors: the file cannot be read.
     pub fn scan(
@@ -180,7 +180,7 @@ impl BlockFileReader {
         let read = File::open(&path).and_then(|mut file| file.read_exact(&mut first));
         match read {
             Ok(()) => {}
-            // pruned, or nothing was written yet
+            // pruned, or nothing is stored yet
             Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::UnexpectedEof) => {
                 return Ok(usual);
             }

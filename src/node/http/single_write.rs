@@ -6,7 +6,7 @@ use std::fmt;
 use ureq::Error;
 use ureq::unversioned::transport::{Buffers, ConnectionDetails, Connector, NextTimeout, Transport};
 
-/// The longest head that waits for its body, in bytes; a longer one is written at once.
+/// The longest head that waits for its body, in bytes; a longer one is sent at once.
 const MAX_HEAD: usize = 4 << 10;
 
 /// Makes every connection a [`SingleWrite`].
@@ -21,13 +21,13 @@ impl<In: Transport> Connector<In> for SingleWriteConnector {
     }
 }
 
-/// A connection that keeps the head of a request until its body is written, or until the response is awaited.
+/// A connection that keeps the head of a request until its body follows, or until the response is awaited.
 ///
 /// A head fits the empty send buffer of a socket, so that its write never waits, and what follows it has the whole timeout. No
-/// request has the header `Expect`, for which a head would have to be written by itself.
+/// request has the header `Expect`, for which a head would have to be sent by itself.
 pub(super) struct SingleWrite<T> {
     connection: T,
-    /// The head that is not written yet.
+    /// The pending head.
     head: Vec<u8>,
     /// Whether the head of the request was given.
     has_head: bool,
@@ -38,7 +38,7 @@ impl<T: Transport> SingleWrite<T> {
         Self { connection, head: Vec::new(), has_head: false }
     }
 
-    /// Writes the head if it is not written yet.
+    /// Writes the pending head, if any.
     fn write_head(&mut self, timeout: NextTimeout) -> Result<(), Error> {
         let length = self.head.len();
         if length == 0 {
@@ -104,7 +104,7 @@ mod tests {
 
     const BUFFER: usize = MAX_HEAD + 8;
 
-    /// Remembers what is written.
+    /// Records all writes.
     #[derive(Debug)]
     struct Writes {
         buffers: LazyBuffers,
@@ -131,7 +131,7 @@ mod tests {
         }
     }
 
-    /// What is written of a request in these parts: before the response is awaited, and in all.
+    /// The writes of a request in these parts: before the response is awaited, and in all.
     fn written(connection: &mut SingleWrite<Writes>, parts: &[&[u8]]) -> (usize, Vec<Vec<u8>>) {
         for part in parts {
             connection.buffers().output()[..part.len()].copy_from_slice(part);

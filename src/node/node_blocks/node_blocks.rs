@@ -16,7 +16,7 @@ use crate::node::error::NodeError;
 use crate::node::node::Node;
 use crate::node::retry::StopFlag;
 
-/// How far ahead of its chain a node downloads blocks (Core: `BLOCK_DOWNLOAD_WINDOW`): a block is written after all blocks
+/// How far ahead of its chain a node downloads blocks (Core: `BLOCK_DOWNLOAD_WINDOW`): a block is stored after all blocks
 /// that are so far below it.
 const DOWNLOAD_WINDOW: u32 = 1_024;
 

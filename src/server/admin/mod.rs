@@ -271,7 +271,7 @@ async fn start_job(shared: AdminState, request: Request, start: &Verify) -> Resp
     };
     let (lines, receiver) = mpsc::channel(LINES);
     let stop = shared.shutdown.child_token();
-    // goes with the body, which is dropped when it has been sent, and when the client has gone
+    // dropped with the body: when it has been sent, and when the client has gone
     let guard = stop.clone().drop_guard();
     if let Err(reason) = start(question.as_ref(), Job { lines, stop, permit }) {
         return (StatusCode::BAD_REQUEST, reason).into_response();

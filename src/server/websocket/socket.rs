@@ -209,7 +209,7 @@ impl Socket {
         }
     }
 
-    /// Writes what can be written. Errors: the client is gone.
+    /// Writes what the stream accepts. Errors: the client is gone.
     fn write(&mut self, cx: &mut Context<'_>) -> Result<(), Over> {
         while self.ping || !self.outbox.is_empty() {
             match Pin::new(&mut self.stream).poll_ready(cx) {

@@ -1,4 +1,4 @@
-//! [`BlockFiles`]: a directory of `blkNNNNN.dat` as a node keeps it, and `revNNNNN.dat` beside each, written block
+//! [`BlockFiles`]: a directory of `blkNNNNN.dat` as a node keeps it, and `revNNNNN.dat` beside each, filled block
 //! after block and read by position. A bitcoind with `-reindex` reads it.
 //!
 //! ```text
@@ -29,12 +29,12 @@ const CHECKSUM_BYTES: usize = 32;
 /// The layout of the files. The default is that of a current node, but without a key.
 #[derive(Clone, Copy, Debug)]
 pub struct BlockFilesLayout {
-    /// The key that the files are XORed with, written as `xor.dat`. `None`: the files are plain and there is no such
+    /// The key that the files are XORed with, stored as `xor.dat`. `None`: the files are plain and there is no such
     /// file.
     pub key: Option<[u8; 8]>,
     /// The size of a blk file in bytes that it stays below (`MAX_BLOCKFILE_SIZE` of Core's `node/blockstorage.h`).
     pub file_bytes: u64,
-    /// Up to this many blocks wait while later ones are written, as when a node downloads from several peers.
+    /// Up to this many blocks wait while later ones are appended, as when a node downloads from several peers.
     pub disorder: usize,
     /// The last files end with zeros up to a multiple of this many bytes, which a node preallocates; 0 for none.
     pub allocation: u64,
@@ -78,7 +78,7 @@ struct RecordPositions {
     undo: Option<RecordPosition>,
 }
 
-/// A block that is not written yet.
+/// A block that no file contains yet.
 #[derive(Debug)]
 struct PendingBlock {
     hash: BlockHash,
@@ -137,7 +137,7 @@ impl BlockFiles {
     }
 
     /// Adds a block with the coins that it spends, a list for each transaction but the coinbase. A block that is
-    /// already in the files is not written again. A genesis block, which spends nothing and is never undone, is written
+    /// already in the files is skipped. A genesis block, which spends nothing and is never undone, is appended
     /// at once, before all pending ones: a node that reads the files begins there.
     pub fn write(&mut self, block: &Block, spent: &[Vec<SimCoin>]) -> io::Result<()> {
         let hash = block.block_hash();

@@ -34,7 +34,7 @@ pub struct SimChain {
 }
 
 impl SimChain {
-    /// A chain of the regtest genesis block alone. The seed goes into every coinbase, so that chains of different
+    /// A chain of the regtest genesis block alone. The seed is in every coinbase, so that chains of different
     /// seeds share no other block.
     #[must_use]
     pub fn new(seed: u64) -> Self {

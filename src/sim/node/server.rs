@@ -43,7 +43,7 @@ pub enum SimNodeError {
     /// The server's threads cannot be started.
     #[error("cannot start the threads of the simulated node: {0}")]
     Threads(#[source] io::Error),
-    /// The cookie cannot be written.
+    /// Writing the cookie fails.
     #[error("cannot write the cookie file {}: {cause}", path.display())]
     Cookie {
         /// The path of the file.

@@ -19,7 +19,7 @@ impl SyncLoop<'_> {
     /// Works on optional tables a step at a time: adds or deletes live rows for about this time, starts the thread, or puts
     /// what it built into force.
     ///
-    /// Errors: the index cannot be read or written. A failure of the thread is logged, and it is started again later.
+    /// Errors: reading or writing the index fails. A failure of the thread is logged, and it is started again later.
     pub(in crate::sync) fn derive_when_due(&mut self, slice: Duration) -> Result<(), SyncError> {
         self.step_in_background(|following| following.derive_step(slice))
     }
@@ -42,7 +42,7 @@ impl SyncLoop<'_> {
         Ok(!is_tended || (!retry.is_waiting() && (index.lacks_miners()? || index.incomplete_filters()?.is_some())))
     }
 
-    /// Ends what is due, because no other loop goes on with it soon. Returns early when the stop flag is raised, and after a
+    /// Ends what is due, because no other loop continues it soon. Returns early when the stop flag is raised, and after a
     /// failure, which is logged.
     ///
     /// Errors: as [`SyncLoop::derive_when_due`].

@@ -30,7 +30,7 @@ impl SyncLoop<'_> {
     /// Freezes blocks when enough are live, a step at a time: starts the thread, or puts what it built into force, or deletes
     /// some of the shadowed rows for about this time.
     ///
-    /// Errors: the index cannot be read or written. A failure of the thread is logged, and it is started again later.
+    /// Errors: reading or writing the index fails. A failure of the thread is logged, and it is started again later.
     pub(in crate::sync) fn freeze_when_due(&mut self, slice: Duration) -> Result<(), SyncError> {
         self.step_in_background(|following| following.freeze_step(slice))
     }
@@ -95,7 +95,7 @@ impl SyncLoop<'_> {
         self.freezer.is_busy() || self.merger.is_running() || self.raw_mover.is_running() || self.deriver.is_busy()
     }
 
-    /// Ends the freezing and merging that is due, because no other loop goes on with it soon. Returns early when the stop flag is
+    /// Ends the freezing and merging that is due, because no other loop continues it soon. Returns early when the stop flag is
     /// raised.
     ///
     /// Errors: as [`SyncLoop::freeze_when_due`].
@@ -221,7 +221,7 @@ impl SyncLoop<'_> {
     /// Puts complete generations into force that a crash left without a name, if their blocks are still in the node's chain,
     /// and removes those that a reorganisation left. What is not a generation of this index is not touched.
     ///
-    /// Errors: the node fails, and the next call goes on; the index cannot be read or written.
+    /// Errors: the node fails, and the next call continues; reading or writing the index fails.
     pub(in crate::sync) fn adopt_left_generations(&mut self) -> Result<(), SyncError> {
         if self.freezer.is_tidy {
             return Ok(());

@@ -11,7 +11,7 @@ use crate::index::MergeOutcome;
 impl SyncLoop<'_> {
     /// Merges generations when enough follow each other, a step at a time: puts what the thread built into force, or starts it.
     ///
-    /// Errors: the index cannot be read or written. A failure of the thread is logged, and it is started again later.
+    /// Errors: reading or writing the index fails. A failure of the thread is logged, and it is started again later.
     pub(super) fn merge_when_due(&mut self) -> Result<(), SyncError> {
         if let Some(job) = self.merger.job.take_if(|job| job.job.is_finished()) {
             self.finish_merging(job)?;
@@ -27,7 +27,7 @@ impl SyncLoop<'_> {
         }
         let index = &self.follow.index;
         let Some(due) = self.merger.next_due(index)? else { return Ok(()) };
-        // a margin, as following goes on meanwhile
+        // a margin, as following continues meanwhile
         let required_space = index.required_space().with_build(due.disk_bytes()).plus_a_quarter();
         if let Some(shortage) = required_space.shortage() {
             self.merger.retry(&due).postpone(&shortage, texts(&due).fails);

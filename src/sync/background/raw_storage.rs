@@ -32,7 +32,7 @@ const LONGEST_REST: Duration = Duration::from_secs(1);
 impl SyncLoop<'_> {
     /// Chooses where the bytes of frozen blocks are stored, once, and records it.
     ///
-    /// Errors: [`SyncError::NodePrunes`]; the index cannot be read or written.
+    /// Errors: [`SyncError::NodePrunes`]; reading or writing the index fails.
     pub(in crate::sync) fn choose_raw_storage(&mut self, info: &ChainInfo) -> Result<(), SyncError> {
         self.raw_mover.kept_from = info.prune_height.unwrap_or_default();
         self.raw_mover.is_node_pruning = info.pruned;
@@ -73,7 +73,7 @@ impl SyncLoop<'_> {
 
     /// Moves the bytes of frozen blocks to where they are to be stored, a step at a time.
     ///
-    /// Errors: the index cannot be read or written. A failure of the thread is logged, and it is started again later.
+    /// Errors: reading or writing the index fails. A failure of the thread is logged, and it is started again later.
     pub(super) fn move_raw_blocks(&mut self) -> Result<(), SyncError> {
         if let Some(job) = self.raw_mover.job.take_if(|job| job.is_finished()) {
             match job.join() {

@@ -5,7 +5,7 @@
 //!   round ──► changes since the last write, by the numbers of events and departures (`writes.rs`) ──► commits
 //! ```
 //!
-//! Nothing depends on these rows: what was not written before a crash is requested from the node again, without its
+//! Nothing depends on these rows: what a crash loses is requested from the node again, without its
 //! first-seen time where the node does not know it.
 
 use std::collections::HashMap;
@@ -23,7 +23,7 @@ use crate::mempool::{Departed, Entry, Mempool, MempoolLimits, MempoolSnapshot};
 
 /// What is persisted of the mempool.
 pub(super) struct Persistence {
-    /// When everything was last written.
+    /// When all was last persisted.
     pub(super) written_at: Instant,
     /// The sequence number of the newest event whose effect is persisted.
     pub(super) events: u64,

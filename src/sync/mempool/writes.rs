@@ -14,7 +14,7 @@ use crate::mempool::{MempoolSample, MempoolSnapshot};
 
 /// The interval between writes.
 const WRITE_INTERVAL: Duration = Duration::from_secs(10);
-/// So many events are written before the interval has passed.
+/// So many events are due before the interval has passed.
 const DUE_EVENTS: u64 = 5_000;
 /// The most events in one commit. A block that arrives meanwhile waits for the end of the commit. Departures are not counted, nor a
 /// write of all rows.
@@ -41,7 +41,7 @@ impl MempoolSync<'_> {
         self.persistence.written_at.elapsed() >= WRITE_INTERVAL || unwritten >= DUE_EVENTS
     }
 
-    /// Takes the changes since the last write, which count as written from now on; `None` if there are none.
+    /// Takes the changes since the last write, which count as persisted from now on; `None` if there are none.
     ///
     /// A sample of the mempool has the height of `tip`, the newest block of the index.
     pub(in crate::sync) fn take_changes(&mut self, tip: Option<Tip>) -> Option<PendingWrite> {

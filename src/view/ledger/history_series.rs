@@ -156,7 +156,7 @@ impl<'l> SeriesTotals<'l> {
         Ok(Self { scripts, rows, newest, received, spent })
     }
 
-    /// A period whose transactions are `txnums`, of a range that begins at `begin`. Goes on to the totals in front of it.
+    /// A period whose transactions are `txnums`, of a range that begins at `begin`. Advances to the totals in front of it.
     fn period<E: From<IndexError>>(
         &mut self,
         view: &View,

@@ -1,4 +1,4 @@
-//! The client against receivers that are written by hand, down to the byte.
+//! The client against receivers coded by hand, down to the byte.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

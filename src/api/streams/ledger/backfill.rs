@@ -2,7 +2,7 @@
 //!
 //! What counts as before is the place of the stream: the chain that ends with the newest block that it sent, be that on the main
 //! chain or not, and what had arrived in the mempool and still waits. Each block of that chain is gone through as if it joined,
-//! so that the history is the same wherever the main chain goes meanwhile, and a height and a number say where in it a reader is.
+//! so that the history is the same however the main chain moves meanwhile, and a height and a number say where in it a reader is.
 
 use std::sync::Arc;
 
@@ -128,7 +128,7 @@ impl LedgerFollower {
         }
     }
 
-    /// Takes the next transactions that wait, by their numbers of arrival. Where it goes on, if it does.
+    /// Takes the next transactions that wait, by their numbers of arrival. Where it continues, if it does.
     fn backfill_mempool(
         &mut self,
         view: &View,

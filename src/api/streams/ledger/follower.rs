@@ -381,7 +381,7 @@ impl Follower for LedgerFollower {
             }
             self.switch_if_far();
             if let Some(head) = self.lease.as_ref().map(|lease| lease.head().clone()) {
-                // on the heap while it goes on, since that waits is to hold little
+                // on the heap while it advances, since what waits is to be small
                 match Box::pin(self.advance(&head)).await {
                     // a long way without anything to tell must not keep others from theirs
                     Ok(true) => tokio::task::yield_now().await,

@@ -19,7 +19,7 @@
 //! ```
 
 //!
-//! A stream that watches descriptors searches each Head for scripts that were used before it goes there, so that what pays
+//! A stream that watches descriptors searches each Head for scripts that were used before it moves there, so that what pays
 //! several scripts of a wallet at once is sent whole. Scripts that become watched by that can have a history that the stream
 //! has passed, because the wallet used them behind its gap: that is sent first.
 //!

@@ -1,9 +1,9 @@
 //! What a reader is sent that skipped something that is not remembered: that it is missing, and what waits now.
 //!
 //! The gap has a place of its own in the order of events: the number of the newest at the time. What waits is sent as far
-//! as it had arrived by then, and behind it the reader goes on from there. Nothing has to be kept for that, so however
+//! as it had arrived by then, and behind it the reader continues from there. Nothing has to be kept for that, so however
 //! slowly it reads, it can be answered from newer and newer states. What leaves before it is its turn to hear of it is not
-//! sent as waiting; that it left is. A reader that resumes within the gap, in the same run of the server, goes on there: its
+//! sent as waiting; that it left is. A reader that resumes within the gap, in the same run of the server, continues there: its
 //! cursor has the place of the gap, and the number of the next arrival.
 
 use std::sync::Arc;

@@ -1,5 +1,5 @@
 //! The way from one block to another: back to where their chains part, and on from there. Found step by step from where
-//! the reader stands, so that it need not be kept while the chain goes on.
+//! the reader stands, so that it need not be kept while the chain grows.
 
 use bitcoin::BlockHash;
 

@@ -170,9 +170,9 @@ fn encode(key: &[u8; KEY], BinaryFuse8 { descriptor, fingerprints }: &BinaryFuse
     [&checksum(key, &body), &body[..]].concat()
 }
 
-/// A filter of a row that is as it was written.
+/// The filter of a row whose checksum matches.
 ///
-/// Errors: [`IndexError::Corrupt`] if it is not: a damaged filter would hide what is there.
+/// Errors: [`IndexError::Corrupt`] if it does not: a damaged filter would hide what is there.
 fn decode(key: &[u8; KEY], row: &[u8]) -> Result<BinaryFuse8, IndexError> {
     let damaged = || IndexError::corrupt(NAME, "a row is damaged");
     let (sum, body) = row.split_first_chunk().ok_or_else(damaged)?;

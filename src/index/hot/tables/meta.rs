@@ -1,4 +1,4 @@
-//! `meta`: name → value. The identity of the file and its tip; written when the file is created, and `tip` with every
+//! `meta`: name → value. The identity of the file and its tip; stored when the file is created, and `tip` with every
 //! change of the chain.
 //!
 //! | name | value |

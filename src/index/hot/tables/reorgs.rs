@@ -1,6 +1,6 @@
 //! `reorgs`: number (8) → a reorganisation that this server followed: at u64 ‖ fork height u32 ‖ fork hash 32 ‖
 //! disconnected ‖ connected ‖ state of the outcome u8: 0 unknown, followed by first seen; 1 partial, 2 complete,
-//! followed by returned ‖ died. The row is written in the commit that disconnects the blocks, and again when the
+//! followed by returned ‖ died. The row is stored in the commit that disconnects the blocks, and again when the
 //! outcome for their transactions is known. `reorg_blocks`: role (1) ‖ block hash (32) → number of the newest
 //! reorganisation that disconnected this block (role 0), or after which it was the tip (role 1). Neither table is a
 //! function of the chain.
