@@ -49,7 +49,7 @@ impl Import {
     ///
     /// Errors: [`IndexError::File`] if the file exists and is none of an unfinished import (it is a complete generation, say,
     /// whose process ended right then: see [`Import::remove_runs`]), or the files cannot be made; [`IndexError::InUse`];
-    /// `TemporaryDirectoryInUse`; `TemporaryRuns` if a run cannot be read; storage errors.
+    /// `TemporaryDirectoryInUse`; `TemporaryRuns` if a run cannot be read; `Threads`; storage errors.
     pub fn begin(options: ImportOptions) -> Result<Self, IndexError> {
         let (mut work, stage, fresh_start) = Workspace::open(options)?;
         let step = match stage {

@@ -52,8 +52,8 @@ pub struct ImportEstimate {
     pub temporary_bytes: u64,
     /// Bytes of both on the disk at their common peak: less than the sum.
     pub together_bytes: u64,
-    /// Bytes of memory at most. The measured peak is lower while a chain is too small to fill the buffers: 387 MiB with
-    /// 5,000,000 transactions and 685 MiB with 20,000,000, both with buffers of 1 GiB.
+    /// Bytes of memory at most. The measured peak is lower while a chain is too small to fill the buffers: 428 MiB with
+    /// 5,000,000 transactions and 778 MiB with 20,000,000, both with buffers of 1 GiB.
     pub memory_bytes: u64,
 }
 
