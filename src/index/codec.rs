@@ -1,5 +1,5 @@
 //! Fields of row values, in order: fixed-width and big-endian, or varints (LEB128: seven bits a byte, lowest first, and a
-//! high bit in all but the last byte).
+//! high bit in all but the last byte), or big-endian numbers whose size stands elsewhere in the row.
 
 use super::error::IndexError;
 
@@ -78,6 +78,32 @@ pub(super) fn varint_size(value: u64) -> usize {
 
 fn low_bits(value: u64) -> u8 {
     (value & 0x7f) as u8
+}
+
+/// The bytes of a number without leading zeros. That of 0 is 0.
+#[inline]
+pub(super) fn size_of_number(value: u64) -> usize {
+    WORD - (value.leading_zeros() / 8) as usize
+}
+
+/// Appends the low bytes of a number that has no others: so many, eight at most, highest first.
+#[inline]
+pub(super) fn put_sized(row: &mut Vec<u8>, value: u64, size: usize) {
+    // the whole word, and then cut: a copy whose length is unknown at compile time is a call
+    row.extend_from_slice(&value.wrapping_shl(unused_bits(size)).to_be_bytes());
+    row.truncate(row.len() - WORD + size);
+}
+
+/// The low eight bits of a number that has no others.
+pub(super) fn low_byte(number: usize) -> u8 {
+    u8::try_from(number).unwrap_or(u8::MAX)
+}
+
+const WORD: usize = size_of::<u64>();
+
+/// The bits of a word behind so many bytes, [`WORD`] at most.
+fn unused_bits(size: usize) -> u32 {
+    small(WORD - size) * u8::BITS
 }
 
 /// Appends fields to a row.
@@ -214,6 +240,29 @@ impl<'a> Decoder<'a> {
         }
     }
 
+    /// A number of so many bytes, which [`put_sized`] has written. More than eight are [`IndexError::Corrupt`].
+    #[inline]
+    pub(super) fn sized(&mut self, size: usize) -> Result<u64, IndexError> {
+        if size > WORD {
+            return Err(self.corrupt("has a number that is too large"));
+        }
+        let word = match self.bytes.first_chunk().copied() {
+            Some(word) => {
+                self.bytes = &self.bytes[size..];
+                word
+            }
+            None => self.last_word(size)?,
+        };
+        Ok(u64::from_be_bytes(word).checked_shr(unused_bits(size)).unwrap_or(0))
+    }
+
+    /// So many bytes of a row that has fewer than a word, and zeros.
+    fn last_word(&mut self, size: usize) -> Result<[u8; WORD], IndexError> {
+        let mut word = [0; WORD];
+        word[..size].copy_from_slice(self.take(size)?);
+        Ok(word)
+    }
+
     /// The next bytes, as many as this.
     pub(super) fn take(&mut self, count: usize) -> Result<&'a [u8], IndexError> {
         let (field, rest) = self.bytes.split_at_checked(count).ok_or_else(|| self.corrupt("is too short"))?;
@@ -284,6 +333,29 @@ mod tests {
             prop_assert_eq!(decoder.varint::<u128>().unwrap(), value);
             prop_assert_eq!(decoder.varint::<u64>().unwrap(), other);
             decoder.finish().unwrap();
+        }
+
+        #[test]
+        fn sized_numbers_are_their_low_bytes_whatever_is_behind_them(
+            value: u64,
+            shift in 0_u32..64,
+            zeros in 0_usize..8,
+            behind in prop::collection::vec(any::<u8>(), 0..10),
+            room in 0_usize..30,
+        ) {
+            let value = value >> shift;
+            let size = size_of_number(value);
+            let bytes = value.to_be_bytes();
+            prop_assert_eq!(size, bytes.iter().skip_while(|byte| **byte == 0).count());
+            let (size, mut row) = ((size + zeros).min(8), Vec::with_capacity(room));
+            put_sized(&mut row, value, size);
+            prop_assert_eq!(&row, &bytes[8 - size..]);
+            prop_assert!(size == 0 || Decoder::new("blocks", &row[1..]).sized(size).is_err(), "a byte is missing");
+            row.extend(&behind);
+            let mut decoder = Decoder::new("blocks", &row);
+            prop_assert_eq!(decoder.sized(size).unwrap(), value);
+            prop_assert_eq!(decoder.rest(), behind);
+            prop_assert!(Decoder::new("blocks", &[0; 20]).sized(9 + zeros).is_err());
         }
 
         #[test]

@@ -19,7 +19,7 @@ use super::stages::{JOINING, OUTPUTS, READING, SCRIPTS};
 use crate::chain::network;
 
 /// The format of checkpoints and runs. Raised with every change of them; changes of tables are noticed by [`row_versions`].
-const FORMAT: u32 = 3;
+const FORMAT: u32 = 4;
 
 /// The versions of the rows of an import: of the packed tables, and of what it keeps of transactions.
 fn row_versions() -> String {

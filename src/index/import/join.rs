@@ -23,6 +23,9 @@ use super::workspace::Workspace;
 /// About how many transactions of a partition share the bits of the hash by which they are found.
 const BUCKET: usize = 4;
 
+/// What every spend begins with: the txnum of what it spends, that of its transaction.
+const SPEND_HEAD: usize = 4 + 4;
+
 /// What a partition gives, but the spends.
 struct Joined {
     hashes: Vec<(CutHash, TxNum)>,
@@ -163,11 +166,12 @@ fn join_partition(
                 // the latest copy before the input
                 let copy = keys.partition_point(|key| *key < (hash, spender)).checked_sub(1).map(|at| keys[at]);
                 if let Some((_, txnum)) = copy.filter(|copy| copy.0 == hash) {
-                    let range = chain.range_of(txnum);
-                    let record = spends.record(range)?;
-                    put_varint(record, u64::from(txnum.0 - chain.range(range).0.0));
+                    let record = spends.record(chain.range_of(txnum))?;
+                    let mut head = [0; SPEND_HEAD];
+                    head[..4].copy_from_slice(&txnum.to_key());
+                    head[4..].copy_from_slice(&spender.to_key());
+                    record.extend_from_slice(&head);
                     put_varint(record, vout.into());
-                    record.extend_from_slice(&spender.to_key());
                     put_varint(record, vin.into());
                 } else {
                     let input = (spender, vin);

@@ -25,6 +25,7 @@
 //! If blocks are stored beside the index, reading appends them to the raw files, which each checkpoint flushes. Resuming keeps
 //! those of the blocks before the checkpoint.
 
+mod amount;
 mod build;
 mod chain;
 mod checkpoint;

@@ -180,8 +180,7 @@ fn outputs_of_range(
                     let BlockOutput { value, script_type, .. } = output;
                     let is_overwritten = !is_spent;
                     let value = InputValue { by, value, script_type, is_overwritten, median_time: facts.median_time };
-                    let range = chain.range_of(by);
-                    value.encode(chain.range(range).0, inputs.record(range)?);
+                    value.encode(inputs.record(chain.range_of(by))?);
                 }
                 let BlockOutput { vout, script, value, .. } = output;
                 let record = ScriptOutput { script, txnum, vout, value, is_coinbase: index == 0, fate };
@@ -230,8 +229,8 @@ fn scatter(
     read(&mut |chunk| {
         let mut chunk = Decoder::new("import", chunk);
         while !chunk.is_empty() {
-            let txnum = TxNum(first.0.saturating_add(chunk.varint_32()?));
-            let (vout, spender, vin) = (chunk.varint_32()?, TxNum(chunk.u32()?), chunk.varint_32()?);
+            let (txnum, spender) = (TxNum(chunk.u32()?), TxNum(chunk.u32()?));
+            let (vout, vin) = (chunk.varint_32()?, chunk.varint_32()?);
             spends.put(first, txnum, vout, spender, vin).map_err(|what| {
                 chain.invalid(spender, format!("input {vin} of its transaction {spender} spends an output {what}"))
             })?;
@@ -244,7 +243,7 @@ fn scatter(
 impl SpendsByOutput {
     fn put(&mut self, first: TxNum, txnum: TxNum, vout: u32, spender: TxNum, vin: u32) -> Result<(), &'static str> {
         const ABSENT: &str = "that does not exist";
-        let at = usize::try_from(txnum.0 - first.0).map_err(|_| ABSENT)?;
+        let at = usize::try_from(txnum.0.wrapping_sub(first.0)).map_err(|_| ABSENT)?;
         let (Some(start), Some(end)) = (self.starts.get(at), self.starts.get(at + 1)) else { return Err(ABSENT) };
         let output = start + usize::try_from(vout).map_err(|_| ABSENT)?;
         match self.spenders.get_mut(output).filter(|_| output < *end) {

@@ -8,6 +8,7 @@ use super::super::frozen::tables::history;
 use super::super::hot::tables::history::HistoryChange;
 use super::super::hot::tables::{payouts, unspent};
 use super::super::keys::{Position, ScriptKey, TxNum};
+use super::amount;
 use super::chain::{BITS_BEHIND_PARTITION, ImportedChain};
 use super::ordered::{ImportThreads, in_order};
 use super::place::place;
@@ -39,43 +40,47 @@ pub(super) struct ScriptOutput {
 /// About as many effects as fit the fast cache of a processor while they are sorted.
 const SORTED_AT_ONCE: usize = 1 << 10;
 
+/// Flags of an output, beside those of its amount.
 const COINBASE: u8 = 1;
 const SPENT: u8 = 2;
 const OVERWRITTEN: u8 = 4;
-/// Bytes of what every record has: flags, script key, txnum.
-const HEAD: usize = 1 + 10 + 4;
+const _: () = assert!((COINBASE | SPENT | OVERWRITTEN) & amount::SIZE == 0, "no flag is another");
+/// What every output begins with: flags, script key, txnum, and that of the transaction that spends or overwrites it, or 0.
+const OUTPUT_HEAD: usize = 1 + 10 + 4 + 4;
+/// The fewest bytes of an output, whose vout and amount have one at least.
+const LEAST_OUTPUT: usize = OUTPUT_HEAD + 1 + 1;
 
 impl ScriptOutput {
     pub(super) fn encode(&self, record: &mut Vec<u8>) {
         let (fate, by) = match self.fate {
-            Fate::Unspent => (0, None),
-            Fate::Spent(by) => (SPENT, Some(by)),
-            Fate::Overwritten(by) => (OVERWRITTEN, Some(by)),
+            Fate::Unspent => (0, TxNum(0)),
+            Fate::Spent(by) => (SPENT, by),
+            Fate::Overwritten(by) => (OVERWRITTEN, by),
         };
-        let mut head = [0; HEAD];
-        head[0] = fate | if self.is_coinbase { COINBASE } else { 0 };
+        let mut head = [0; OUTPUT_HEAD];
+        head[0] = fate | if self.is_coinbase { COINBASE } else { 0 } | amount::flags(self.value);
         head[1..11].copy_from_slice(&self.script.0);
-        head[11..].copy_from_slice(&self.txnum.to_key());
+        head[11..15].copy_from_slice(&self.txnum.to_key());
+        head[15..].copy_from_slice(&by.to_key());
         record.extend_from_slice(&head);
         put_varint(record, self.vout.to_u32().into());
-        put_varint(record, self.value);
-        if let Some(by) = by {
-            put_varint(record, u64::from(by.0 - self.txnum.0));
-        }
+        amount::put(record, self.value);
     }
 
     fn decode(record: &mut Decoder<'_>) -> Result<Self, IndexError> {
         let flags = record.u8()?;
-        let (script, txnum) = (ScriptKey(record.array()?), TxNum(record.u32()?));
+        let (script, txnum, by) = (ScriptKey(record.array()?), TxNum(record.u32()?), TxNum(record.u32()?));
         let vout = Position::new(record.varint_32()?).ok_or_else(|| record.corrupt("has too many outputs"))?;
-        let value = record.varint()?;
-        let mut by = || -> Result<TxNum, IndexError> { Ok(TxNum(txnum.0.saturating_add(record.varint_32()?))) };
-        let fate = match flags & !COINBASE {
+        let value = amount::read(record, flags)?;
+        let fate = match flags & !(COINBASE | amount::SIZE) {
             0 => Fate::Unspent,
-            SPENT => Fate::Spent(by()?),
-            OVERWRITTEN => Fate::Overwritten(by()?),
+            SPENT => Fate::Spent(by),
+            OVERWRITTEN => Fate::Overwritten(by),
             _ => return Err(record.corrupt("has unknown flags")),
         };
+        if fate != Fate::Unspent && by <= txnum {
+            return Err(record.corrupt("is spent before it was created"));
+        }
         Ok(Self { script, txnum, vout, value, is_coinbase: flags & COINBASE != 0, fate })
     }
 }
@@ -267,13 +272,13 @@ fn rows_of(
     outputs: &Runs,
     done: &DoneMemory,
 ) -> Result<ScriptRows, IndexError> {
-    // most outputs have two effects, and a record of some 24 bytes
-    let expected = outputs.partition_bytes(partition) / 12;
-    let bits = (expected / SORTED_AT_ONCE).max(1).ilog2().min(BITS_BEHIND_PARTITION);
+    // no output has more than two
+    let most = outputs.partition_bytes(partition) / LEAST_OUTPUT * 2;
+    let bits = (most / SORTED_AT_ONCE).max(1).ilog2().min(BITS_BEHIND_PARTITION);
     let list_of = |effect: &ScriptEffect| chain.bits_behind_partition(effect.script(), bits);
     let (mut rows, mut effects) = (done.rows(), done.effects());
     let unsorted = &mut effects.unsorted;
-    unsorted.reserve_exact(expected);
+    unsorted.reserve_exact(most);
     let mut lists = vec![0; 1 << bits];
     outputs.consume(partition, |chunk| {
         let mut chunk = Decoder::new("import", chunk);

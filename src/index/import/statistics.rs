@@ -2,7 +2,7 @@
 
 use redb::ReadableTable;
 
-use super::super::codec::{Decoder, Encoder, put_varint};
+use super::super::codec::{Decoder, Encoder};
 use super::super::error::IndexError;
 use super::super::frozen::builder::GenerationBuilder;
 use super::super::frozen::tables::blocks;
@@ -10,13 +10,18 @@ use super::super::frozen::tables::positions::{self, BlockOffset};
 use super::super::hot::tables::blocks::{ChainTotals, key};
 use super::super::keys::TxNum;
 use super::super::statistics::{OutputFacts, Tally};
+use super::amount;
 use super::chain::ImportedChain;
 use super::place::place;
-use super::stream::CompactBlocks;
+use super::stream::{CompactBlocks, SCRIPT_TYPE, script_type, script_type_flags};
 use crate::chain::ScriptType;
 use crate::chain::subsidy::subsidy;
 
-const OVERWRITTEN: u8 = 1 << 7;
+/// A flag of an input, beside those of its script type and amount.
+const OVERWRITTEN: u8 = 1 << 4;
+const _: () = assert!(OVERWRITTEN & (SCRIPT_TYPE | amount::SIZE) == 0, "no flag is another");
+/// What every input begins with: flags, txnum, median time.
+const INPUT_HEAD: usize = 1 + 4 + 4;
 
 /// An output that a transaction spends or overwrites.
 #[derive(Clone, Copy)]
@@ -32,21 +37,20 @@ pub(super) struct InputValue {
 }
 
 impl InputValue {
-    /// Writes a record of the range that begins with `first`.
-    pub(super) fn encode(&self, first: TxNum, record: &mut Vec<u8>) {
-        let script_type = u8::try_from(self.script_type.index()).unwrap_or(u8::MAX); // there are twelve
-        put_varint(record, u64::from(self.by.0 - first.0));
-        record.push(script_type | if self.is_overwritten { OVERWRITTEN } else { 0 });
-        put_varint(record, self.value);
-        record.extend_from_slice(&self.median_time.to_be_bytes());
+    pub(super) fn encode(&self, record: &mut Vec<u8>) {
+        let is_overwritten = if self.is_overwritten { OVERWRITTEN } else { 0 };
+        let mut head = [0; INPUT_HEAD];
+        head[0] = script_type_flags(self.script_type) | is_overwritten | amount::flags(self.value);
+        head[1..5].copy_from_slice(&self.by.to_key());
+        head[5..].copy_from_slice(&self.median_time.to_be_bytes());
+        record.extend_from_slice(&head);
+        amount::put(record, self.value);
     }
 
-    fn decode(first: TxNum, record: &mut Decoder<'_>) -> Result<Self, IndexError> {
-        let (by, flags) = (TxNum(first.0.saturating_add(record.varint_32()?)), record.u8()?);
-        let script_type = ScriptType::from_index((flags & !OVERWRITTEN).into());
-        let script_type = script_type.ok_or_else(|| record.corrupt("has an unknown script type"))?;
-        let is_overwritten = flags & OVERWRITTEN != 0;
-        Ok(Self { by, value: record.varint()?, script_type, is_overwritten, median_time: record.u32()? })
+    fn decode(record: &mut Decoder<'_>) -> Result<Self, IndexError> {
+        let (flags, by, median_time) = (record.u8()?, TxNum(record.u32()?), record.u32()?);
+        let (value, script_type) = (amount::read(record, flags)?, script_type(record, flags)?);
+        Ok(Self { by, value, script_type, is_overwritten: flags & OVERWRITTEN != 0, median_time })
     }
 }
 
@@ -160,12 +164,12 @@ fn inputs_by_transaction<'m>(
 ) -> Result<&'m [InputValue], IndexError> {
     const NONE: InputValue =
         InputValue { by: TxNum(0), value: 0, script_type: ScriptType::P2pk, is_overwritten: false, median_time: 0 };
-    let place_of = |input: &InputValue| usize::try_from(input.by.0 - first.0).unwrap_or(usize::MAX);
+    let place_of = |input: &InputValue| usize::try_from(input.by.0.wrapping_sub(first.0)).unwrap_or(usize::MAX);
     let mut records = Decoder::new("import", records);
     let mut counts = vec![0; usize::try_from(end.0 - first.0).unwrap_or(0)];
     inputs.clear();
     while !records.is_empty() {
-        let input = InputValue::decode(first, &mut records)?;
+        let input = InputValue::decode(&mut records)?;
         *counts.get_mut(place_of(&input)).ok_or_else(|| records.corrupt("is of another range"))? += 1;
         inputs.push(input);
     }

@@ -4,16 +4,34 @@ use bitcoin::block::Header;
 use bitcoin::consensus::{deserialize, serialize};
 
 use super::super::block::BlockOutput;
-use super::super::codec::{Decoder, Encoder, put_varint};
+use super::super::codec::{Decoder, Encoder, low_byte, put_varint};
 use super::super::error::IndexError;
 use super::super::keys::{Position, ScriptKey};
 use super::super::statistics::{BlockFacts, TransactionFacts};
+use super::amount;
 use crate::chain::raw::HEADER_SIZE;
 use crate::chain::{ScriptType, wide};
 
-const NEVER_SPENDABLE: u8 = 1 << 7;
-/// The fewest bytes of an output: script key, amount, type.
-const LEAST_OUTPUT: u64 = 10 + 1 + 1;
+/// The flags of an output or input that are its script type. Others are those of its amount.
+pub(super) const SCRIPT_TYPE: u8 = 0b1111;
+const _: () = assert!(ScriptType::ALL.len() <= 1 + SCRIPT_TYPE as usize, "all types fit");
+const NEVER_SPENDABLE: u8 = 1 << 4;
+const _: () = assert!(SCRIPT_TYPE & NEVER_SPENDABLE == 0 && (SCRIPT_TYPE | NEVER_SPENDABLE) & amount::SIZE == 0);
+/// What every output begins with: flags, script key.
+const OUTPUT_HEAD: usize = 1 + 10;
+/// The fewest bytes of an output. Its amount has one at least.
+const LEAST_OUTPUT: u64 = OUTPUT_HEAD as u64 + 1;
+
+/// The flags of this script type.
+pub(super) fn script_type_flags(script_type: ScriptType) -> u8 {
+    low_byte(script_type.index())
+}
+
+/// The script type of a record with these flags.
+pub(super) fn script_type(record: &Decoder<'_>, flags: u8) -> Result<ScriptType, IndexError> {
+    let script_type = ScriptType::from_index((flags & SCRIPT_TYPE).into());
+    script_type.ok_or_else(|| record.corrupt("has an unknown script type"))
+}
 
 /// Writes a block: its transactions, and behind them the outputs of all.
 pub(super) struct CompactBlockWriter {
@@ -37,10 +55,12 @@ impl CompactBlockWriter {
     /// Adds an output of the last transaction.
     pub(super) fn output(&mut self, output: &BlockOutput) {
         let row = &mut self.outputs;
-        row.extend_from_slice(&output.script.0);
-        put_varint(row, output.value);
-        let script_type = u8::try_from(output.script_type.index()).unwrap_or(u8::MAX); // there are twelve
-        row.push(script_type | if output.never_spendable { NEVER_SPENDABLE } else { 0 });
+        let never_spendable = if output.never_spendable { NEVER_SPENDABLE } else { 0 };
+        let mut head = [0; OUTPUT_HEAD];
+        head[0] = script_type_flags(output.script_type) | never_spendable | amount::flags(output.value);
+        head[1..].copy_from_slice(&output.script.0);
+        row.extend_from_slice(&head);
+        amount::put(row, output.value);
         if output.script_type == ScriptType::OpReturn {
             put_varint(row, output.script_size.into());
         }
@@ -136,11 +156,9 @@ impl CompactBlock<'_> {
     #[inline(always)]
     fn output(&mut self, vout: Position) -> Result<BlockOutput, IndexError> {
         let row = &mut self.outputs;
-        let script = ScriptKey(row.array()?);
-        let value = row.varint()?;
         let flags = row.u8()?;
-        let script_type = ScriptType::from_index((flags & !NEVER_SPENDABLE).into());
-        let script_type = script_type.ok_or_else(|| row.corrupt("has an unknown script type"))?;
+        let script = ScriptKey(row.array()?);
+        let (value, script_type) = (amount::read(row, flags)?, script_type(row, flags)?);
         let script_size = if script_type == ScriptType::OpReturn { row.varint()? } else { 0 };
         let never_spendable = flags & NEVER_SPENDABLE != 0;
         Ok(BlockOutput { vout, script, value, script_type, never_spendable, script_size, p2pk: None })

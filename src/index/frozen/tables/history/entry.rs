@@ -1,6 +1,6 @@
 //! The bytes of groups and their entries.
 
-use super::super::super::super::codec::{Decoder, put_varint, put_varint_128};
+use super::super::super::super::codec::{Decoder, low_byte, put_sized, put_varint, put_varint_128, size_of_number};
 use super::super::super::super::error::IndexError;
 use super::super::super::super::hot::tables::history::{HistoryChange, HistoryRow};
 use super::super::super::super::keys::TxNum;
@@ -17,11 +17,6 @@ const COINBASE: u8 = 1 << 4;
 const COINBASE_VALUE: u8 = 1 << 5;
 const RECEIVES: u8 = 1 << 6;
 const SPENDS: u8 = 1 << 7;
-
-/// The low eight bits of a number that has no others.
-pub(super) fn low_byte(number: usize) -> u8 {
-    u8::try_from(number).unwrap_or(u8::MAX)
-}
 
 pub(super) fn encode_totals(row: &mut Vec<u8>, totals: &HistoryRow) {
     put_varint_128(row, totals.received);
@@ -56,18 +51,16 @@ pub(super) fn encode_entry(row: &mut Vec<u8>, difference: Option<u32>, totals: &
     row.push(0);
     let mut head = 0;
     if let Some(difference) = difference {
-        let bytes = difference.to_be_bytes();
-        let size = bytes.len() - (difference.leading_zeros() / 8).min(3) as usize;
+        let size = size_of_number(difference.into()).max(1);
         head |= low_byte(size - 1) << 2;
-        row.extend_from_slice(&bytes[bytes.len() - size..]);
+        put_sized(row, difference.into(), size);
     }
     let is_received_only = change.outputs_spent == 0 && change.spent == 0 && !change.is_coinbase_payment;
     let is_spent_only = change.outputs_received == 0 && change.received == 0 && !change.is_coinbase_payment;
     let small = |value: u128| u64::try_from(value).ok();
     let mut amount = |kind: u8, value: u64| {
-        let bytes = value.to_be_bytes();
-        let size = bytes.len() - (value.leading_zeros() / 8) as usize;
-        row.extend_from_slice(&bytes[bytes.len() - size..]);
+        let size = size_of_number(value);
+        put_sized(row, value, size);
         kind | low_byte(size) << 4
     };
     head |= match (small(change.received), small(change.spent)) {
@@ -125,21 +118,15 @@ pub(super) fn decode_count(head: u8, row: &mut Decoder<'_>) -> Result<u32, Index
 
 /// The txnum of an entry of which `head` was read, and which does not stand in the key of its row.
 pub(super) fn decode_txnum(head: u8, before: TxNum, row: &mut Decoder<'_>) -> Result<TxNum, IndexError> {
-    let size = usize::from(head >> 2 & 3) + 1;
-    let difference = row.take(size)?.iter().fold(0, |number, byte| number << 8 | u32::from(*byte));
-    Ok(TxNum(before.0.checked_add(difference).ok_or_else(|| row.corrupt("has a txnum that is too large"))?))
+    let difference = row.sized(usize::from(head >> 2 & 3) + 1)?;
+    let txnum = u32::try_from(difference).ok().and_then(|difference| before.0.checked_add(difference));
+    Ok(TxNum(txnum.ok_or_else(|| row.corrupt("has a txnum that is too large"))?))
 }
 
 /// The change of an entry of which `head` was read, on top of these totals.
 pub(super) fn decode_change(row: &mut Decoder<'_>, head: u8, totals: &HistoryRow) -> Result<HistoryChange, IndexError> {
     let mut change = HistoryChange::default();
-    let amount = |row: &mut Decoder<'_>| -> Result<u128, IndexError> {
-        let size = usize::from(head >> 4);
-        if size > 8 {
-            return Err(row.corrupt("has an amount that is too large"));
-        }
-        Ok(row.take(size)?.iter().fold(0, |value, byte| value << 8 | u128::from(*byte)))
-    };
+    let amount = |row: &mut Decoder<'_>| row.sized(usize::from(head >> 4)).map(u128::from);
     let all = |row: &Decoder<'_>| {
         let outputs = totals.outputs_received.checked_sub(totals.outputs_spent);
         let value = totals.received.checked_sub(totals.spent);

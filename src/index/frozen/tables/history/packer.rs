@@ -1,13 +1,11 @@
 //! Makes rows of the changes of scripts.
 
-use super::super::super::super::codec::{Decoder, Encoder, put_varint, varint_size};
+use super::super::super::super::codec::{Decoder, Encoder, low_byte, put_varint, varint_size};
 use super::super::super::super::error::IndexError;
 use super::super::super::super::hot::tables::history::{HistoryChange, HistoryKey, HistoryRow, key};
 use super::super::super::super::keys::{ScriptKey, TxNum};
 use super::super::super::page::{PackedRow, value_bytes};
-use super::entry::{
-    FEW, HAS_TOTALS, decode_change, decode_count, decode_txnum, encode_entry, encode_totals, low_byte, net,
-};
+use super::entry::{FEW, HAS_TOTALS, decode_change, decode_count, decode_txnum, encode_entry, encode_totals, net};
 
 pub(super) const ROW: usize = value_bytes(4, 14);
 
