@@ -7,7 +7,7 @@ pub(super) const PARTITION_BYTES: u64 = 240;
 /// How many leading bits of a hash name its partition: so many that what a thread sorts of one partition fits into
 /// its part of the memory, and, for the largest chains nearly, the transactions of one into the cache of a processor.
 pub(super) fn partition_bits(transactions: u64, memory: usize, threads: usize) -> u32 {
-    const CACHED: u64 = 1 << 17;
+    const CACHED: u64 = 1 << 16;
     let bytes = transactions.saturating_mul(PARTITION_BYTES);
     let share = u64::try_from(memory / 2 / threads.max(1)).unwrap_or(u64::MAX).max(1);
     let partitions = bytes.div_ceil(share).max(transactions / CACHED);
