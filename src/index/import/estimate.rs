@@ -29,7 +29,8 @@ const FIRST_EXTRA: u64 = 50;
 /// Bytes in memory for each block that is appended to raw files: its entry of 45 bytes in a hash table of which 7/8 are used, and
 /// twice that in the table that replaces it.
 const RAW_BLOCK: u64 = 3 * 52;
-/// Bytes in memory for a transaction of a range: its outputs with their states, spenders and what statistics need of them.
+/// Bytes in memory for a transaction of a range: its compact form, its outputs with their spenders and what statistics need of
+/// them, and its packed row of `spends`.
 const RANGE: u64 = 164;
 /// Ranges and partitions that a thread has at a time: two that are done, and one in work.
 const AHEAD: u64 = 3;
@@ -191,7 +192,7 @@ mod tests {
         assert!(memory(1_000, 1 << 30, 2) < 200 * MIB);
         let mainnet = memory(1_500_000_000, 1 << 30, 2);
         assert!((1_024 * MIB..3_072 * MIB).contains(&mainnet), "{mainnet}");
-        // 4,096 partitions of 84 MiB each
+        // 4,096 partitions of 112 MiB each
         assert!(memory(1_500_000_000, 64 << 20, 8) > memory(1_500_000_000, 64 << 20, 2) + 18 * 64 * MIB);
         assert_eq!(ImportEstimate::of(u64::MAX, usize::MAX, usize::MAX).memory_bytes, u64::MAX);
     }

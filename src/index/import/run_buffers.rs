@@ -10,10 +10,10 @@ use super::runs::Runs;
 
 /// Bytes of a buffer before it becomes a chunk, if those of all partitions share so much memory.
 pub(super) fn chunk_size(memory: usize, partitions: usize) -> usize {
-    (memory / partitions.max(1)).clamp(1 << 10, 1 << 18)
+    (memory / partitions.max(1)).clamp(1 << 10, 1 << 17)
 }
 
-/// Bytes of the largest record. A buffer has room for one beyond its chunk, or it would grow to twice the size.
+/// No record has more bytes. A buffer has room for one beyond its chunk, or it would grow to twice the size.
 const RECORD: usize = 64;
 
 /// What one producer adds to runs.
