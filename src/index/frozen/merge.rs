@@ -391,10 +391,7 @@ fn push_states(
     states: &mut Vec<OutputState>,
     ready: &mut Vec<PackedRow<7>>,
 ) -> Result<(), IndexError> {
-    packer.push(txnum, states, &mut |row| {
-        ready.push(row);
-        Ok(())
-    })?;
+    packer.push(txnum, states, ready)?;
     states.clear();
     Ok(())
 }

@@ -240,10 +240,7 @@ impl Packing<'_> {
                         unspent_outputs.push(&[&parts.0, &parts.1]).map_err(IndexError::Sorting)?;
                     }
                 }
-                packers.2.push(txnum, &states, &mut |row| {
-                    rows.2.push(row);
-                    Ok(())
-                })?;
+                packers.2.push(txnum, &states, &mut rows.2)?;
                 txnum = TxNum(txnum.0.saturating_add(1));
                 self.builder.append_if_full(txids::TABLE, &mut rows.0, Vec::as_slice)?;
                 self.builder.append_if_full(positions::TABLE, &mut rows.1, Vec::as_slice)?;

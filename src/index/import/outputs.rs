@@ -92,10 +92,7 @@ pub(super) fn outputs(
         let make = |range| runs.buffers.with(|own| outputs_of_range(chain, range, &runs, own));
         in_order(state.next..ranges, &threads, 1, make, |range: RangeOutputs| {
             let mut rows = Vec::new();
-            state.packer.append(range.first, &range.spends, &mut |row| {
-                rows.push(row);
-                Ok(())
-            })?;
+            state.packer.append(range.first, &range.spends, &mut rows)?;
             builder.append(spends::TABLE, &rows, Vec::as_slice)?;
             builder.append(overwritten::TABLE, &range.overwritten, |row| row)?;
             // all outputs that this range spends are in it or in ranges that are done

@@ -232,10 +232,7 @@ pub(super) fn scripts(
         let make = |partition| rows_of(chain, partition, &outputs, &done);
         in_order(state.next..partitions, &threads, 1, make, |rows: ScriptRows| {
             history.clear();
-            state.packer.append(&rows.history, &mut |row| {
-                history.push(row);
-                Ok(())
-            })?;
+            state.packer.append(&rows.history, &mut history)?;
             builder.append(history::TABLE, &history, Vec::as_slice)?;
             builder.append(unspent::TABLE, &rows.unspent, |row| row)?;
             builder.append(payouts::TABLE, &rows.payouts, |()| ())?;

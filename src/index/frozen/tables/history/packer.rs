@@ -73,19 +73,19 @@ impl HistoryPacker {
         Ok(full)
     }
 
-    /// Adds scripts that no generation before has, and hands rows that are full to `emit`: the rows are those of
-    /// [`HistoryPacker::push`] with each of their transactions.
+    /// Adds scripts that no generation before has, and rows that are full to `rows`: they are those of [`HistoryPacker::push`] with
+    /// each of their transactions.
     ///
-    /// Errors: [`IndexError::Corrupt`] if they are not what was packed; what `emit` returns.
+    /// Errors: [`IndexError::Corrupt`] if they are not what was packed.
     pub(in crate::index) fn append(
         &mut self,
         packed: &PackedScripts,
-        emit: &mut impl FnMut(PackedRow<14>) -> Result<(), IndexError>,
+        rows: &mut Vec<PackedRow<14>>,
     ) -> Result<(), IndexError> {
         let mut next = 0;
         while next < packed.scripts.len() {
             self.close();
-            // the first one stands behind no script
+            // the first group of a part has no difference to a script before it, so it is packed again
             if next > 0 {
                 let begin = packed.scripts[next - 1].end;
                 // a row has at most as many as it has bytes
@@ -105,18 +105,19 @@ impl HistoryPacker {
             loop {
                 self.copy_entries(&mut entries);
                 let Some((txnum, change)) = entries.next()? else { break };
-                self.push(txnum, &change)?.map_or(Ok(()), &mut *emit)?;
+                rows.extend(self.push(txnum, &change)?);
             }
             next += 1;
         }
         Ok(())
     }
 
-    /// Adds as many of the next entries as their samples show to fit the row. Its first entry is not copied: it has no txnum.
+    /// Adds as many of the next entries as their samples show to fit the row: none, unless they begin at a sample. None of them
+    /// begins the row, because [`HistoryPacker::push`] adds an entry to each that it begins.
     fn copy_entries(&mut self, entries: &mut GroupEntries<'_>) {
         let group = &mut self.group;
         let Some((first, later)) = entries.samples.split_first() else { return };
-        if group.count == 0 || entries.read < first.entries {
+        if entries.read != first.entries {
             return;
         }
         let fits = |end: &&EntrySample| {
@@ -225,8 +226,8 @@ impl Group {
     }
 }
 
-/// The groups of scripts that no generation before has, each as it stands in a row behind the one before it. They are packed by
-/// threads, and one appends them to rows with [`HistoryPacker::append`]: where a row ends depends on all before it.
+/// The groups of scripts that no generation before has, each as it stands in a row behind the one before it. Several threads
+/// pack, and one of them all appends to rows with [`HistoryPacker::append`]: where a row ends depends on all before it.
 #[derive(Default)]
 pub(in crate::index) struct PackedScripts {
     bytes: Vec<u8>,

@@ -187,7 +187,7 @@ proptest! {
             for (script, changes) in part {
                 packed.push(*script, changes.iter().copied()).unwrap();
             }
-            packer.append(&packed, &mut |row| { rows.push(row); Ok(()) }).unwrap();
+            packer.append(&packed, &mut rows).unwrap();
             // as between two runs of the program
             let mut state = Encoder::default();
             packer.encode_state(&mut state);
