@@ -205,20 +205,22 @@ mod tests {
     #[test]
     fn after_a_break_every_item_that_is_made_is_taken() {
         for threads in [1, 2, 3, 50] {
-            let (count, mut taken, mut next) = (AtomicUsize::new(0), Vec::new(), 0);
+            // one call after the other, as in a phase
+            let (threads, count, mut taken, mut next) = (start(threads), AtomicUsize::new(0), Vec::new(), 0);
             let make = |item| {
                 count.fetch_add(1, Ordering::Relaxed);
-                thread::sleep(std::time::Duration::from_micros(if threads > 1 && item % 2 == 0 { 300 } else { 0 }));
+                let pause = if threads.count() > 1 && item % 2 == 0 { 300 } else { 0 };
+                thread::sleep(std::time::Duration::from_micros(pause));
                 Ok(item)
             };
             while next < 40 {
                 let first = next;
-                next = in_order(next..40, &start(threads), 1, make, |item: usize| {
+                next = in_order(next..40, &threads, 1, make, |item: usize| {
                     taken.push(item);
                     Ok(if item == first + 4 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
                 })
                 .unwrap();
-                assert!(threads > 3 || next < 40 || first > 0, "all items were begun in spite of the break");
+                assert!(threads.count() > 3 || next < 40 || first > 0, "all items were begun in spite of the break");
                 assert_eq!(taken, (0..next).collect::<Vec<_>>());
                 assert_eq!(count.load(Ordering::Relaxed), next);
             }
@@ -229,25 +231,28 @@ mod tests {
     fn a_panic_of_one_thread_ends_the_others() {
         let (sender, ended) = std::sync::mpsc::channel();
         thread::spawn(move || {
+            let (threads, take) = (start(3), |_| Ok(ControlFlow::Continue(())));
             let make = |item| if item == 5 { panic!("of the test") } else { Ok(item) };
-            let work = || in_order(0..1_000, &start(3), 1, make, |_| Ok(ControlFlow::Continue(())));
-            sender.send(std::panic::catch_unwind(work).is_err()).unwrap();
+            let work = std::panic::AssertUnwindSafe(|| in_order(0..1_000, &threads, 1, make, take));
+            let is_panic = std::panic::catch_unwind(work).is_err();
+            // and the threads work on
+            sender.send((is_panic, in_order(0..100, &threads, 1, Ok, take).ok())).unwrap();
         });
-        assert_eq!(ended.recv_timeout(std::time::Duration::from_mins(1)), Ok(true));
+        assert_eq!(ended.recv_timeout(std::time::Duration::from_mins(1)), Ok((true, Some(100))));
     }
 
     #[test]
     fn the_first_error_ends_the_work() {
         let make = |item| if item == 7 { Err(IndexError::Interrupted) } else { Ok(item) };
-        let mut taken = 0;
+        let (threads, mut taken) = (start(2), 0);
         let take = |_| {
             taken += 1;
             Ok(ControlFlow::Continue(()))
         };
-        assert!(matches!(in_order(0..1_000, &start(2), 1, make, take), Err(IndexError::Interrupted)));
+        assert!(matches!(in_order(0..1_000, &threads, 1, make, take), Err(IndexError::Interrupted)));
         assert_eq!(taken, 7);
         let take = |item| if item == 3 { Err(IndexError::Interrupted) } else { Ok(ControlFlow::Continue(())) };
-        assert!(matches!(in_order(0..1_000, &start(2), 1, Ok, take), Err(IndexError::Interrupted)));
+        assert!(matches!(in_order(0..1_000, &threads, 1, Ok, take), Err(IndexError::Interrupted)));
     }
 
     #[test]
