@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
@@ -287,12 +288,22 @@ enum KillMoment {
 impl KillMoment {
     const ALL: [Self; 3] = [Self::Importing, Self::Freezing, Self::PuttingIntoForce];
 
-    /// Whether it is this moment for an index that had so many generations when the program was started.
-    fn is_now(self, network: &Path, generations: usize) -> bool {
+    /// Whether it is this moment for a program with this log that was started with so many generations in its index.
+    fn is_now(self, network: &Path, log: &Path, generations: usize) -> bool {
+        // the file of a program that was killed before may lie there still
+        let has_begun = |line| fs::read_to_string(log).unwrap().contains(line);
         match self {
-            Self::Importing => network.join("index.building").exists(),
-            Self::Freezing => network.join("index.freezing").exists(),
+            Self::Importing => has_begun("importing in bulk") && network.join("index.building").exists(),
+            Self::Freezing => has_begun("freezing blocks") && network.join("index.freezing").exists(),
             Self::PuttingIntoForce => count_generations(network) > generations,
+        }
+    }
+
+    /// About how long it lasts, in us.
+    fn duration(self) -> u64 {
+        match self {
+            Self::Importing | Self::Freezing => 100_000,
+            Self::PuttingIntoForce => 5_000,
         }
     }
 }
@@ -301,8 +312,9 @@ fn count_generations(network: &Path) -> usize {
     fs::read_dir(network.join("index.frozen")).map_or(0, Iterator::count)
 }
 
-/// Kills the program ten times at random moments of each kind, while the chain grows and reorganises. What it leaves is the index
-/// of a program that was never killed.
+/// Kills the program ten times at random moments of each kind, while the chain grows and reorganises: at least once between the
+/// name of a generation and the commit that names it. What it leaves is the index of a program that was never killed. Imports
+/// begin afresh: they last less than the interval of their checkpoints.
 #[test]
 fn a_program_that_is_killed_while_it_imports_and_freezes_loses_nothing() {
     let Some(real) = RealNode::start(&[]) else { return };
@@ -316,52 +328,69 @@ fn a_program_that_is_killed_while_it_imports_and_freezes_loses_nothing() {
     submit(&first);
     let directory = tempfile::tempdir().unwrap();
     let network = directory.path().join("regtest");
+    let log = directory.path().join("log");
     let import = || {
         let mut program = btcgraph_on(&real, directory.path(), &["import"]);
         program.env("BTCGRAPH_INDEX__FREEZE_DEPTH", "3").env("BTCGRAPH_INDEX__FREEZE_EVERY", "4");
         program
     };
+    let succeed = |program: &mut Command| {
+        let (code, printed) = run_program(program);
+        assert_eq!(code, Some(0), "{printed}");
+    };
+    let import_and_verify = || {
+        succeed(&mut import());
+        succeed(&mut btcgraph_on(&real, directory.path(), &["verify"]));
+    };
     let mut rng = Rng::new(64);
     for moment in KillMoment::ALL {
-        // in us
-        let (mut kills, mut attempts, mut latest) = (0, 0, 100_000);
-        while kills < 10 {
+        let (mut kills, mut attempts, mut latest) = (0, 0, moment.duration());
+        // whether a program found a generation that the one before had given its name, and that no commit names
+        let mut is_left = false;
+        while kills < 10 || moment == KillMoment::PuttingIntoForce && !is_left {
             attempts += 1;
-            assert!(attempts < 200, "the program was killed at the moment only {kills} times");
+            assert!(attempts < 200, "killed at the moment {kills} times, before a commit: {is_left}");
             if moment != KillMoment::Importing {
                 // enough for another generation
                 let blocks: Vec<_> = (0..4).map(|_| hostile.mine(&mut chain).unwrap()).collect();
                 submit(&blocks);
             } else if count_generations(&network) > 0 {
+                // it was complete before it was killed
+                import_and_verify();
                 fs::remove_dir_all(&network).unwrap();
             }
             let generations = count_generations(&network);
-            let mut running = import().stderr(std::process::Stdio::null()).spawn().unwrap();
+            let mut running = import().stderr(fs::File::create(&log).unwrap()).spawn().unwrap();
+            let mut is_seen = false;
             while running.try_wait().unwrap().is_none() {
-                if moment.is_now(&network, generations) {
-                    thread::sleep(Duration::from_micros(rng.below(latest)));
+                is_seen = moment.is_now(&network, &log, generations);
+                thread::sleep(Duration::from_micros(if is_seen { rng.below(latest) } else { 100 }));
+                if is_seen {
                     break;
                 }
-                thread::sleep(Duration::from_micros(100));
             }
             let is_running = running.try_wait().unwrap().is_none();
             let _ = running.kill();
             running.wait().unwrap();
-            if is_running && moment.is_now(&network, generations) {
+            let lines = ["a generation that was complete is in force", "removing a generation that is not used"];
+            let printed = fs::read_to_string(&log).unwrap();
+            is_left |= lines.iter().any(|line| printed.contains(line));
+            if is_running && moment.is_now(&network, &log, generations) {
                 kills += 1;
+                if moment == KillMoment::PuttingIntoForce && !is_left {
+                    // it lasts until the program ends, and the commit comes early
+                    latest = (latest * 3 / 4).max(100);
+                }
                 if kills % 3 == 1 {
                     submit(&hostile.branch(&mut chain, 5, 7).unwrap());
                 }
-            } else {
+            } else if is_seen {
                 // it had gone on: the next are killed earlier
                 latest = (latest * 3 / 4).max(2);
             }
         }
     }
-    let (code, printed) = run_program(&mut import());
-    assert_eq!(code, Some(0), "{printed}");
-    let (code, printed) = run_program(&mut btcgraph_on(&real, directory.path(), &["verify"]));
-    assert_eq!(code, Some(0), "{printed}");
+    import_and_verify();
 
     let path = network.join("index.redb");
     let index = Index::open(&IndexOptions { path, salt: None, ..options(directory.path()) }).unwrap();
