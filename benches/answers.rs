@@ -25,9 +25,11 @@ use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
 mod generation;
+mod percentiles;
 mod transaction_maker;
 
-use generation::{Figures, IndexMaker, LIVE, Opened, simulated, time};
+use generation::{IndexMaker, LIVE, Opened, simulated, time};
+use percentiles::Percentiles;
 use transaction_maker::Maker;
 
 #[global_allocator]
@@ -123,9 +125,9 @@ fn processor_seconds() -> Option<f64> {
     Some((ticks()? + ticks()?) / 100.0)
 }
 
-fn measured(runtime: &Runtime, opened: &Opened, query: &str, variables: &[Value]) -> Result<Figures> {
+fn measured(runtime: &Runtime, opened: &Opened, query: &str, variables: &[Value]) -> Result<Percentiles> {
     let times = variables.iter().map(|variables| time(runtime, &opened.schema, query, variables));
-    Ok(Figures::of(times.collect::<Result<_>>()?))
+    Ok(Percentiles::of(times.collect::<Result<_>>()?))
 }
 
 /// What the requests ask for.

@@ -26,8 +26,10 @@ use clap::Parser;
 
 #[allow(dead_code, reason = "it opens indexes with a schema, too")]
 mod generation;
+mod percentiles;
 
-use generation::{Figures, IndexMaker, LIVE, simulated};
+use generation::{IndexMaker, LIVE, simulated};
+use percentiles::Percentiles;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -155,11 +157,11 @@ impl Subjects {
     }
 }
 
-fn times<T>(items: &[T], look_up: impl Fn(&T) -> Result<(), IndexError>) -> Result<Figures> {
+fn times<T>(items: &[T], look_up: impl Fn(&T) -> Result<(), IndexError>) -> Result<Percentiles> {
     let time = |item: &T| {
         let started = Instant::now();
         look_up(item)?;
         Ok(started.elapsed())
     };
-    Ok(Figures::of(items.iter().map(time).collect::<Result<_, IndexError>>()?))
+    Ok(Percentiles::of(items.iter().map(time).collect::<Result<_, IndexError>>()?))
 }

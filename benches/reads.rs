@@ -24,9 +24,11 @@ use clap::Parser;
 use serde_json::{Value, json};
 
 mod generation;
+mod percentiles;
 mod snapshot_reads;
 
-use generation::{Figures, IndexMaker, Opened, simulated, time};
+use generation::{IndexMaker, Opened, simulated, time};
+use percentiles::Percentiles;
 use snapshot_reads::{Subjects, read_address, read_block_page, read_transaction};
 
 #[global_allocator]
@@ -104,7 +106,7 @@ fn main() -> Result<()> {
             *read += device_bytes()? - before;
         }
     }
-    let [live, frozen] = cold.map(Figures::of);
+    let [live, frozen] = cold.map(Percentiles::of);
     println!("  25 transactions of a block, nothing in memory: live {live}, frozen {frozen}");
     let [live, frozen] = read.map(|bytes| bytes / PAGE / COLD_PAGES as u64);
     println!("  pages of 4 KiB that the device gave for each: live {live}, frozen {frozen}");
@@ -152,7 +154,7 @@ fn measure(
     opened: &[Opened; 2],
     queries: usize,
     take: &dyn Fn(&Opened, usize) -> Result<Duration>,
-) -> Result<[Figures; 2]> {
+) -> Result<[Percentiles; 2]> {
     let mut times = [Vec::new(), Vec::new()];
     for is_measured in [false, true] {
         for query in 0..queries {
@@ -164,10 +166,10 @@ fn measure(
             }
         }
     }
-    Ok(times.map(Figures::of))
+    Ok(times.map(Percentiles::of))
 }
 
-fn print(what: &str, [live, frozen]: [Figures; 2]) {
+fn print(what: &str, [live, frozen]: [Percentiles; 2]) {
     let ratio = frozen.p50.as_secs_f64() / live.p50.as_secs_f64();
     println!("  {what}: live {live}, frozen {frozen}, p50 {ratio:.2} of it");
 }

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 use async_graphql::{Executor, Request, Variables};
@@ -31,6 +31,10 @@ use btcgraph::view::{Head, IndexError, Published, TxNum, View};
 use clap::Parser;
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
+
+mod percentiles;
+
+use percentiles::Percentiles;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -208,19 +212,7 @@ fn head(index: &Index) -> Result<Arc<Head>> {
     Ok(Arc::new(head.context("there are blocks")?))
 }
 
-/// Times of one kind of query.
-struct Figures {
-    p50: Duration,
-    p99: Duration,
-}
-
-impl std::fmt::Display for Figures {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{:.1?} and {:.1?}", self.p50, self.p99)
-    }
-}
-
-fn measure(runtime: &Runtime, schema: &Schema, query: &str, ids: &[Value], count: usize) -> Result<Figures> {
+fn measure(runtime: &Runtime, schema: &Schema, query: &str, ids: &[Value], count: usize) -> Result<Percentiles> {
     let mut times = Vec::with_capacity(count);
     // the first round fills the caches
     for round in 0..2 {
@@ -236,7 +228,5 @@ fn measure(runtime: &Runtime, schema: &Schema, query: &str, ids: &[Value], count
             }
         }
     }
-    times.sort_unstable();
-    let at = |percent: usize| times.get(times.len() * percent / 100).copied().unwrap_or_default();
-    Ok(Figures { p50: at(50), p99: at(99) })
+    Ok(Percentiles::of(times))
 }

@@ -1,6 +1,6 @@
 //! What reads of an imported generation take, whose raw bytes are in the block files of the node.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use bitcoin::Network;
 use btcgraph::chain::Height;
@@ -8,6 +8,7 @@ use btcgraph::index::{Index, IndexOptions, ObservedLimits, Snapshot};
 use btcgraph::sync::read_frozen_blocks;
 
 use super::import::{SALT, generation};
+use super::percentiles::Percentiles;
 use super::snapshot_reads::{
     ADDRESS, BLOCK_PAGE, Subjects, TRANSACTION, read_address, read_block_page, read_transaction,
 };
@@ -29,13 +30,16 @@ pub(super) fn read(arguments: &Arguments) -> anyhow::Result<()> {
         stale_blocks_kept: 0,
         observed: ObservedLimits::default(),
     })?;
-    index.adopt(&generation(arguments))?;
+    // adopting moves the file, and the imported one is kept
+    let adopted = directory.path().join("generation.redb");
+    std::fs::hard_link(generation(arguments), &adopted)?;
+    index.adopt(&adopted)?;
     let node = world::connect(arguments.port)?;
     let blocks = read_frozen_blocks(&index, &node, Some(world::blocks_dir(&arguments.directory)))?;
     blocks.locate(Height::GENESIS, &node.active_hashes(Height::from(u32::MAX))?, &mut |_| {})?;
     let snapshot = index.snapshot()?;
     let Subjects { txids, addresses, heights } = Subjects::pick(&snapshot, READS)?;
-    println!("  p50 and p99 of {READS} reads at `Snapshot`, of which the first have filled the caches");
+    println!("  p50 and p99 of {READS} reads at `Snapshot`, each of which was done once before");
     measure(TRANSACTION, &snapshot, &txids, |snapshot, txid| read_transaction(snapshot, *txid))?;
     measure(ADDRESS, &snapshot, &addresses, |snapshot, address| read_address(snapshot, address))?;
     measure(BLOCK_PAGE, &snapshot, &heights, |snapshot, height| read_block_page(snapshot, *height))
@@ -58,8 +62,6 @@ fn measure<T>(
             }
         }
     }
-    times.sort_unstable();
-    let at = |percent: usize| times.get(times.len() * percent / 100).copied().unwrap_or(Duration::ZERO);
-    println!("    {what}: {:.1?} and {:.1?}", at(50), at(99));
+    println!("    {what}: {}", Percentiles::of(times));
     Ok(())
 }

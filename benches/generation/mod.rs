@@ -165,26 +165,6 @@ impl IndexMaker {
     }
 }
 
-/// Times of one kind of query.
-pub(crate) struct Figures {
-    pub(crate) p50: Duration,
-    pub(crate) p99: Duration,
-}
-
-impl Figures {
-    pub(crate) fn of(mut times: Vec<Duration>) -> Self {
-        times.sort_unstable();
-        let at = |percent: usize| times.get(times.len() * percent / 100).copied().unwrap_or_default();
-        Self { p50: at(50), p99: at(99) }
-    }
-}
-
-impl std::fmt::Display for Figures {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{:.1?} and {:.1?}", self.p50, self.p99)
-    }
-}
-
 /// What a query takes that must be answered without an error.
 pub(crate) fn time(runtime: &Runtime, schema: &Schema, query: &str, variables: &Value) -> Result<Duration> {
     let request = Request::new(query).variables(Variables::from_json(variables.clone()));

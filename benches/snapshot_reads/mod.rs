@@ -8,7 +8,7 @@ use btcgraph::sim::Rng;
 
 /// Transactions of a page.
 const PAGE_LENGTH: usize = 25;
-/// The first blocks of a simulated chain have hardly any transactions.
+/// The first blocks of a simulated chain have hardly any transactions. Of a short chain its second half is read.
 const FIRST: u32 = 150;
 
 pub(crate) const TRANSACTION: &str = "a transaction with its prevouts and spenders";
@@ -29,7 +29,8 @@ impl Subjects {
         let first_txnum = |height| -> Result<u64> {
             Ok(snapshot.block(height)?.context("the chain has it")?.first_txnum(height)?.0.into())
         };
-        let (first, end) = (first_txnum(Height::from(FIRST))?, first_txnum(last)?);
+        let from = FIRST.min(last.to_u32() / 2);
+        let (first, end) = (first_txnum(Height::from(from))?, first_txnum(last)?);
         let mut rng = Rng::new(1);
         let (mut txids, mut addresses, mut heights) = (Vec::new(), Vec::new(), Vec::new());
         while txids.len() < count {
@@ -39,7 +40,7 @@ impl Subjects {
             txids.push(transaction.txid);
             let scripts = transaction.parts.output.iter().map(|output| output.script_pubkey.as_script());
             addresses.extend(scripts.filter_map(|script| address_of(script, Network::Regtest)));
-            heights.push(Height::from(u32::try_from(rng.between(FIRST.into(), u64::from(last.to_u32()) - 1))?));
+            heights.push(Height::from(u32::try_from(rng.between(from.into(), u64::from(last.to_u32()) - 1))?));
         }
         addresses.truncate(count);
         Ok(Self { txids, addresses, heights })
