@@ -91,7 +91,7 @@ mod tests {
         found.sort_unstable();
         let mut declared: Vec<_> = subscription_fields().collect();
         declared.sort_unstable();
-        assert_eq!(declared, found, "each is declared beside its resolver, once");
+        assert_eq!(declared, found, "each is declared beside its resolver, once, in a group of `declared`");
         let shared = |name: &String| (name.clone(), of(&format!("subscription {{ {name} }}"), None));
         let sent: Vec<_> = found.iter().map(shared).collect();
         let expected = [
