@@ -14,7 +14,7 @@ use crate::mempool::{MempoolSample, MempoolSnapshot};
 
 /// The interval between writes.
 const WRITE_INTERVAL: Duration = Duration::from_secs(10);
-/// So many events are due before the interval has passed.
+/// With so many events a write is due before the interval has passed.
 const DUE_EVENTS: u64 = 5_000;
 /// The most events in one commit. A block that arrives meanwhile waits for the end of the commit. Departures are not counted, nor a
 /// write of all rows.
