@@ -2,8 +2,10 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Part of the most needed bytes that the consumed ones may add to those.
-const EXTRA: u64 = 64;
+/// Parts of the most needed bytes that the consumed ones may add to those: before a checkpoint is begun to remove them, and before
+/// one that is being flushed is waited for, which keeps the threads from working.
+const EXTRA: u64 = 32;
+const EXTRA_WHILE_FLUSHING: u64 = 16;
 
 /// Bytes of all runs of an import.
 #[derive(Debug, Default)]
@@ -37,10 +39,12 @@ impl TemporarySpace {
         self.give_back(bytes);
     }
 
-    /// Whether a checkpoint is needed to remove what is consumed: files take more space than without checkpoints.
-    pub(super) fn is_exceeded(&self) -> bool {
+    /// Whether a checkpoint is needed to remove what is consumed, or the one that is being flushed must be completed: files take more
+    /// space than without checkpoints.
+    pub(super) fn is_exceeded(&self, is_flushing: bool) -> bool {
         let needed = self.needed_peak.load(Ordering::Relaxed);
-        self.consumed() > 0 && self.now() > needed + needed / EXTRA
+        let extra = needed / if is_flushing { EXTRA_WHILE_FLUSHING } else { EXTRA };
+        self.consumed() > 0 && self.now() > needed + extra
     }
 
     /// The bytes on the disk.

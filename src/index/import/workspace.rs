@@ -327,7 +327,7 @@ impl CheckpointClock {
             Some(is_flushed) => is_flushed.load(Ordering::Acquire),
             None => self.begun.elapsed() >= chain.options.checkpoint_interval,
         };
-        is_due || chain.space.is_exceeded()
+        is_due || chain.space.is_exceeded(self.is_flushed.is_some())
     }
 
     /// [`ControlFlow::Break`] when a checkpoint is due.

@@ -196,16 +196,16 @@ fn a_recorded_bundle_stays_until_a_checkpoint_without_it() {
     runs.append(1, b"chunk").unwrap();
     let recorded = record(&runs);
     runs.consume_whole(0).unwrap();
-    assert_eq!((space.now(), space.consumed(), space.is_exceeded()), (10, 5, false));
+    assert_eq!((space.now(), space.consumed(), space.is_exceeded(true)), (10, 5, false));
     // killed here
     assert_eq!(reopen(&directory, recorded, 0).unwrap().1.partition_bytes(0), 5);
     assert_eq!(runs.record(&mut Vec::new()).unwrap(), recorded);
     // consumed while the second checkpoint is not durable yet, which needs it
     runs.consume_whole(1).unwrap();
     runs.append(2, b"more").unwrap();
-    assert!(space.is_exceeded());
+    assert!(space.is_exceeded(false) && space.is_exceeded(true));
     runs.remove_consumed().unwrap();
-    assert_eq!((space.now(), space.consumed(), space.is_exceeded()), (9, 5, false));
+    assert_eq!((space.now(), space.consumed(), space.is_exceeded(true)), (9, 5, false));
     assert_eq!(names(&directory), ["stream-01.run", "stream-02.run", "stream.chunks"]);
     assert_eq!(reopen(&directory, recorded, 1).unwrap().1.partition_bytes(1), 5);
 }
