@@ -37,6 +37,8 @@ pub(super) struct ScriptOutput {
     pub(super) fate: Fate,
 }
 
+/// Memory of which a partition has used less than a part of so many is not kept for the next one.
+const MOST_UNUSED: usize = 4;
 /// About as many effects as fit the fast cache of a processor while they are sorted.
 const SORTED_AT_ONCE: usize = 1 << 10;
 
@@ -164,7 +166,8 @@ struct ScriptRows {
 }
 
 /// Memory of partitions that are done, for later ones. Freed by another thread than the one that allocated it, it would wait in
-/// the allocator beside new memory.
+/// the allocator beside new memory. It is freed nevertheless once a partition has left most of it unused: it was taken for one
+/// that has a script with very many transactions.
 #[derive(Default)]
 struct DoneMemory {
     rows: Mutex<Vec<ScriptRows>>,
@@ -192,6 +195,19 @@ impl DoneMemory {
         let mut effects = self.effects.lock().pop().unwrap_or_default();
         effects.unsorted.clear();
         effects
+    }
+
+    fn keep_rows(&self, rows: ScriptRows) {
+        if rows.history.size() >= rows.history.capacity() / MOST_UNUSED {
+            self.rows.lock().push(rows);
+        }
+    }
+
+    fn keep_effects(&self, effects: PartitionEffects) {
+        let PartitionEffects { unsorted, sorted } = &effects;
+        if unsorted.len() + sorted.len() >= (unsorted.capacity() + sorted.capacity()) / MOST_UNUSED {
+            self.effects.lock().push(effects);
+        }
     }
 }
 
@@ -236,7 +252,7 @@ pub(super) fn scripts(
             builder.append(history::TABLE, &history, Vec::as_slice)?;
             builder.append(unspent::TABLE, &rows.unspent, |row| row)?;
             builder.append(payouts::TABLE, &rows.payouts, |()| ())?;
-            done.rows.lock().push(rows);
+            done.keep_rows(rows);
             state.next += 1;
             progress.advance()?;
             Ok(clock.flow(chain))
@@ -307,7 +323,7 @@ fn rows_of(
     })?;
     sort_by_lists(unsorted, &mut lists, list_of, &mut effects.sorted);
     pack(&effects.sorted, &mut rows.history)?;
-    done.effects.lock().push(effects);
+    done.keep_effects(effects);
     rows.unspent.sort_unstable();
     rows.payouts.sort_unstable();
     rows.payouts.dedup();

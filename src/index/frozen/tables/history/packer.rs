@@ -265,6 +265,19 @@ impl PackedScripts {
         self.samples.clear();
     }
 
+    /// The bytes in memory of what was added.
+    pub(in crate::index) fn size(&self) -> usize {
+        self.bytes.len() + size_of_val(&self.scripts[..]) + size_of_val(&self.samples[..])
+    }
+
+    /// The bytes in memory before it grows.
+    pub(in crate::index) fn capacity(&self) -> usize {
+        let Self { bytes, scripts, samples, .. } = self;
+        bytes.capacity()
+            + scripts.capacity() * size_of::<PackedScript>()
+            + samples.capacity() * size_of::<EntrySample>()
+    }
+
     /// Adds a script with its transactions in order, of which there is at least one.
     ///
     /// Errors: [`IndexError::Corrupt`] if a total overflows.
