@@ -227,12 +227,13 @@ fn mine_large(chain: &mut SimChain, of: usize) {
     chain.mine(vec![spend_outputs(SimChain::miner(), &[coin], &[prevout], outputs)]).unwrap();
 }
 
-/// A file that may not grow is what a full disk is to a write, whatever else is free.
+/// A file that may not grow is what a full disk is to a write, whatever else is free. The raw files are far larger than the index
+/// file can become with the blocks that are added.
 #[test]
 fn blocks_stay_live_while_the_disk_is_full_for_their_raw_bytes() {
     let mut chain = SimChain::new(127);
-    chain.mine_empty(130).unwrap();
-    (1..25).for_each(|of| mine_large(&mut chain, of));
+    chain.mine_empty(210).unwrap();
+    (1..101).for_each(|of| mine_large(&mut chain, of));
     let node = SimNode::start(Arc::new(Mutex::new(World::new(chain))), SimNodeOptions::default()).unwrap();
     let directory = tempfile::tempdir().unwrap();
     let program = |limit: Option<u64>, command: &[&str]| {
@@ -250,7 +251,7 @@ fn blocks_stay_live_while_the_disk_is_full_for_their_raw_bytes() {
     };
     let printed = program(None, &["import"]);
     assert!(printed.contains("importing in bulk"), "{printed}");
-    for of in 25..31 {
+    for of in 101..107 {
         node.with(|world| world.change_chain(|chain| mine_large(chain, of))).unwrap();
     }
     let raw = directory.path().join("regtest/index.raw/00000.dat");
