@@ -356,6 +356,16 @@ pub enum IndexError {
         /// The error of the operating system.
         source: std::io::Error,
     },
+    /// A temporary file of an import differs from what was written to it.
+    #[error(
+        "the temporary file {path} of the import differs from what was written to it. Check that disk, the memory and the system's \
+         log, and start the import again, with another --temporary-dir if the disk fails: it begins with the first block",
+        path = path.display()
+    )]
+    DamagedRun {
+        /// The file.
+        path: PathBuf,
+    },
     /// Another import uses the directory for temporary runs.
     #[error(
         "another import uses {directory} for its temporary files. Wait until it is complete, or name another directory with \

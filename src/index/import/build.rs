@@ -158,7 +158,7 @@ impl Import {
     /// resumed import reports no phases before the one in which it was interrupted, and begins that with what is done.
     ///
     /// Errors: [`IndexError::InvalidBlock`] if an input spends what does not exist or is spent, or amounts are impossible,
-    /// and [`IndexError::Corrupt`]: all files are removed then, because another attempt would fail as well.
+    /// [`IndexError::DamagedRun`] and `Corrupt`: all files are removed then, because another attempt would fail as well.
     /// [`IndexError::Interrupted`] if `watch` stops the import, `TemporaryRuns`, storage errors: [`Import::begin`]
     /// continues at the newest checkpoint. `Broken` after a failed push.
     pub fn finish(
@@ -171,7 +171,14 @@ impl Import {
         let options = self.work.chain.options.clone();
         // closes the file
         let finished = self.finish_phases(watch);
-        if matches!(&finished, Ok(None) | Err(IndexError::InvalidBlock { .. } | IndexError::Corrupt { .. })) {
+        let is_final = match &finished {
+            Ok(imported) => imported.is_none(),
+            Err(error) => matches!(
+                error,
+                IndexError::InvalidBlock { .. } | IndexError::DamagedRun { .. } | IndexError::Corrupt { .. }
+            ),
+        };
+        if is_final {
             workspace::remove(&options)?;
         }
         finished

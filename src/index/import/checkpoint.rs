@@ -19,7 +19,7 @@ use super::stages::{JOINING, OUTPUTS, READING, SCRIPTS};
 use crate::chain::network;
 
 /// The format of checkpoints and runs. Raised with every change of them; changes of tables are noticed by [`row_versions`].
-const FORMAT: u32 = 4;
+const FORMAT: u32 = 5;
 
 /// The versions of the rows of an import: of the packed tables, and of what it keeps of transactions.
 fn row_versions() -> String {
@@ -90,8 +90,8 @@ impl Checkpoint {
             .bytes(&plan.id);
         row.varint(plan.partition_bits).varint(plan.range).varint(*peak);
         row.varint(runs.len() as u64);
-        for RecordedRuns { kind, bundle, chunks } in runs {
-            row.blob(kind.name().as_bytes()).varint(*bundle).varint(*chunks);
+        for RecordedRuns { kind, bundle, chunks, checksum } in runs {
+            row.blob(kind.name().as_bytes()).varint(*bundle).varint(*chunks).u32(*checksum);
         }
         row.varint(overwritten.len() as u64);
         for (earlier, later) in overwritten {
@@ -135,7 +135,7 @@ impl Checkpoint {
             let name = row.blob()?;
             let kind = RunKind::ALL.into_iter().find(|kind| kind.name().as_bytes() == name);
             let kind = kind.ok_or_else(|| row.corrupt("names unknown runs"))?;
-            runs.push(RecordedRuns { kind, bundle: row.varint()?, chunks: row.varint()? });
+            runs.push(RecordedRuns { kind, bundle: row.varint()?, chunks: row.varint()?, checksum: row.u32()? });
         }
         for _ in 0..row.varint::<u64>()? {
             overwritten.push((TxNum(row.u32()?), TxNum(row.u32()?)));

@@ -48,6 +48,12 @@ pub enum FreshStart {
         /// The file.
         path: PathBuf,
     },
+    /// A temporary file differs from what was written.
+    #[error("the temporary file {path} differs from what was written to it", path = path.display())]
+    DamagedRun {
+        /// The file.
+        path: PathBuf,
+    },
     /// A temporary file is of another import.
     #[error("the temporary file {path} is of another import than the checkpoint", path = path.display())]
     OtherRun {

@@ -2,15 +2,16 @@
 //!
 //! Producers fill a buffer for each partition, and full buffers are appended as chunks of whole records. Consecutive
 //! partitions share a bundle, a file of its own, which is removed when all of them are consumed: few files, and no more
-//! space than is needed. A log names partition and length of each chunk in their order; offsets follow from the lengths.
+//! space than is needed. A log names partition, length and checksum of each chunk in their order; offsets follow from the lengths.
 //!
 //! ```text
 //!   prevouts-00.run … prevouts-31.run    chunks
-//!   prevouts.chunks                      id of the import (8) ‖ for each chunk: partition u32 ‖ length u32
+//!   prevouts.chunks                      id of the import (8) ‖ for each chunk: partition u32 ‖ length u32 ‖ CRC-32 u32
 //! ```
 //!
-//! A checkpoint records the number of chunks of each kind. Files that it needs stay until a later checkpoint is durable;
-//! [`Runs::open`] cuts them to the recorded chunks.
+//! A checkpoint records the number of chunks of each kind, and the checksum of their log. Files that it needs stay until a later
+//! checkpoint is durable; [`Runs::open`] cuts them to the recorded chunks. Every chunk that is read is compared with its checksum:
+//! what a disk changed never becomes a row.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
@@ -30,7 +31,7 @@ use super::space::TemporarySpace;
 const BUNDLES: usize = 32;
 /// Bytes of the log of chunks: the id before them, and each.
 const LOG_HEAD: usize = size_of::<ImportId>();
-const LOG_CHUNK: usize = 8;
+const LOG_CHUNK: usize = size_of::<LogEntry>();
 
 /// Bytes that a chunk takes in the lists of chunks, which may be up to half empty. Checkpoints write buffers that are not
 /// full: up to twice as many chunks as full ones.
@@ -39,19 +40,38 @@ pub(super) const CHUNK_ENTRY: u64 = 2 * 2 * size_of::<RunChunk>() as u64;
 /// Names the files of one import, so that those of another are not read in their place.
 pub(super) type ImportId = [u8; 8];
 
+/// A chunk in the log: partition, length and checksum.
+type LogEntry = [[u8; 4]; 3];
+
 /// A chunk behind those before it in its bundle.
 #[derive(Clone, Copy)]
 struct RunChunk {
     partition: u32,
     length: u32,
+    /// CRC-32 of its bytes.
+    checksum: u32,
 }
 
-/// The number of chunks that a checkpoint records, and the partitions of a bundle.
+impl RunChunk {
+    fn encode(self) -> LogEntry {
+        [self.partition, self.length, self.checksum].map(u32::to_be_bytes)
+    }
+
+    fn decode(entry: LogEntry) -> Self {
+        let [partition, length, checksum] = entry.map(u32::from_be_bytes);
+        Self { partition, length, checksum }
+    }
+}
+
+/// What a checkpoint records of runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct RecordedRuns {
     pub(super) kind: RunKind,
+    /// The partitions of a bundle.
     pub(super) bundle: u32,
     pub(super) chunks: u64,
+    /// CRC-32 of the chunks in the log.
+    pub(super) checksum: u32,
 }
 
 /// The runs of one kind of record.
@@ -69,8 +89,9 @@ pub(super) struct Runs {
 struct RunFiles {
     bundles: Vec<Bundle>,
     log: Option<File>,
-    /// The chunks in the log, and those that are to be appended to it.
+    /// The number of chunks in the log, their checksum, and the chunks that are to be appended.
     logged: u64,
+    checksum: u32,
     unlogged: Vec<RunChunk>,
     /// Whether a checkpoint names these runs, durable or not.
     is_recorded: bool,
@@ -133,13 +154,13 @@ impl Runs {
     ) -> Result<Result<Arc<Self>, FreshStart>, IndexError> {
         let bundle = usize::try_from(recorded.bundle).unwrap_or(usize::MAX);
         let runs = Self::new(directory, recorded.kind, bundle);
-        let opened = runs.read_files(recorded.chunks, consumed, paths).map_err(|source| runs.unreadable(source))?;
+        let opened = runs.read_files(recorded, consumed, paths).map_err(|source| runs.unreadable(source))?;
         Ok(opened.map_or(Ok(runs), Err))
     }
 
     fn read_files(
         &self,
-        chunks: u64,
+        RecordedRuns { chunks, checksum, .. }: RecordedRuns,
         consumed: usize,
         paths: &mut BTreeSet<PathBuf>,
     ) -> io::Result<Option<FreshStart>> {
@@ -154,14 +175,16 @@ impl Runs {
         if id != self.id {
             return Ok(Some(FreshStart::OtherRun { path }));
         }
+        if crc32fast::hash(bytes) != checksum {
+            return Ok(Some(FreshStart::DamagedRun { path }));
+        }
         log.set_len(u64::try_from(logged).unwrap_or(u64::MAX))?;
         paths.insert(path);
-        for chunk in bytes.as_chunks::<LOG_CHUNK>().0 {
-            let [a, b, c, d, length @ ..] = *chunk;
-            let (partition, length) = (u32::from_be_bytes([a, b, c, d]), u32::from_be_bytes(length));
-            let bundle = files.bundle(usize::try_from(partition).unwrap_or(usize::MAX) / self.bundle);
-            bundle.length += u64::from(length);
-            bundle.chunks.push(RunChunk { partition, length });
+        for entry in bytes.as_chunks().0.as_chunks().0 {
+            let chunk = RunChunk::decode(*entry);
+            let bundle = files.bundle(usize::try_from(chunk.partition).unwrap_or(usize::MAX) / self.bundle);
+            bundle.length += u64::from(chunk.length);
+            bundle.chunks.push(chunk);
         }
         for (number, bundle) in files.bundles.iter_mut().enumerate() {
             let first = number * self.bundle;
@@ -182,13 +205,14 @@ impl Runs {
             paths.insert(path);
             (bundle.file, bundle.is_recorded) = (Some(Arc::new(file)), true);
         }
-        (files.log, files.logged, files.is_recorded) = (Some(log), chunks, true);
+        (files.log, files.logged, files.checksum, files.is_recorded) = (Some(log), chunks, checksum, true);
         Ok(None)
     }
 
     /// Visits the chunks of a partition in the order in which they were appended. The partition is empty then.
     ///
-    /// Errors: [`IndexError::TemporaryRuns`] if a file is truncated or cannot be read; what `visit` returns.
+    /// Errors: [`IndexError::DamagedRun`] if bytes of the partition are not those that were appended; `TemporaryRuns` if a file is
+    /// truncated or cannot be read; what `visit` returns.
     pub(super) fn consume(
         &self,
         partition: usize,
@@ -219,10 +243,14 @@ impl Runs {
     ) -> Result<(), IndexError> {
         let (file, chunks) = self.chunks(partition);
         let mut bytes = Vec::new();
-        for (offset, length) in chunks {
-            bytes.resize(length, 0);
+        for (offset, chunk) in chunks {
+            bytes.resize(usize::try_from(chunk.length).unwrap_or(usize::MAX), 0);
             let file = file.as_ref().ok_or_else(|| self.unreadable(io::ErrorKind::NotFound.into()))?;
             file.read_exact_at(&mut bytes, offset).map_err(|source| self.unreadable(source))?;
+            if crc32fast::hash(&bytes) != chunk.checksum {
+                let path = self.kind.bundle_path(&self.directory, partition / self.bundle);
+                return Err(IndexError::DamagedRun { path });
+            }
             visit(&bytes)?;
         }
         Ok(())
@@ -242,11 +270,11 @@ impl Runs {
 
     /// Bytes of the records of a partition.
     pub(super) fn partition_bytes(&self, partition: usize) -> usize {
-        self.chunks(partition).1.iter().map(|(_, length)| length).sum()
+        self.chunks(partition).1.iter().map(|(_, chunk)| usize::try_from(chunk.length).unwrap_or(usize::MAX)).sum()
     }
 
-    /// The file of a partition, and offset and length of its chunks there.
-    fn chunks(&self, partition: usize) -> (Option<Arc<File>>, Vec<(u64, usize)>) {
+    /// The file of a partition, and its chunks with their offsets there.
+    fn chunks(&self, partition: usize) -> (Option<Arc<File>>, Vec<(u64, RunChunk)>) {
         let files = self.lock();
         let mut found = Vec::new();
         let bundle = files.bundles.get(partition / self.bundle).filter(|bundle| !bundle.consumed.contains(&partition));
@@ -254,7 +282,7 @@ impl Runs {
         let mut offset = 0;
         for chunk in &bundle.chunks {
             if chunk.partition == partition {
-                found.push((offset, usize::try_from(chunk.length).unwrap_or(usize::MAX)));
+                found.push((offset, *chunk));
             }
             offset += u64::from(chunk.length);
         }
@@ -270,7 +298,8 @@ impl Runs {
 
     fn append_chunk(&self, partition: usize, bytes: &[u8]) -> io::Result<()> {
         let length = u32::try_from(bytes.len()).map_err(io::Error::other)?;
-        let chunk = RunChunk { partition: u32::try_from(partition).map_err(io::Error::other)?, length };
+        let partition_number = u32::try_from(partition).map_err(io::Error::other)?;
+        let chunk = RunChunk { partition: partition_number, length, checksum: crc32fast::hash(bytes) };
         let number = partition / self.bundle;
         // only its place is taken under the lock: the buffers of all producers are full at about the same time, and each would wait
         // for what the others write
@@ -304,7 +333,7 @@ impl Runs {
     fn write_log(&self, dirty: &mut Vec<File>) -> io::Result<RecordedRuns> {
         let mut files = self.lock();
         files.is_recorded = true;
-        let RunFiles { bundles, log, logged, unlogged, .. } = &mut *files;
+        let RunFiles { bundles, log, logged, checksum, unlogged, .. } = &mut *files;
         for bundle in bundles.iter_mut() {
             match &bundle.file {
                 Some(file) if bundle.is_dirty => dirty.push(file.try_clone()?),
@@ -314,27 +343,27 @@ impl Runs {
             bundle.is_recorded |= bundle.file.is_some();
             bundle.is_dirty = false;
         }
-        let (is_new, mut bytes) = (log.is_none(), Vec::with_capacity(LOG_HEAD + unlogged.len() * LOG_CHUNK));
-        let log = match log {
-            Some(log) => log,
+        let chunks: Vec<u8> = unlogged.iter().flat_map(|chunk| chunk.encode()).flatten().collect();
+        let (is_new, log) = match log {
+            Some(log) => (false, log),
             none => {
-                bytes.extend(self.id);
-                none.insert(create(&self.kind.log_path(&self.directory))?)
+                let log = none.insert(create(&self.kind.log_path(&self.directory))?);
+                log.write_all(&self.id)?;
+                (true, log)
             }
         };
-        for RunChunk { partition, length } in unlogged.iter() {
-            bytes.extend(partition.to_be_bytes());
-            bytes.extend(length.to_be_bytes());
-        }
-        if is_new || !unlogged.is_empty() {
+        if is_new || !chunks.is_empty() {
             log.seek(SeekFrom::End(0))?;
-            log.write_all(&bytes)?;
+            log.write_all(&chunks)?;
             dirty.push(log.try_clone()?);
         }
+        let mut hasher = crc32fast::Hasher::new_with_initial(*checksum);
+        hasher.update(&chunks);
+        *checksum = hasher.finalize();
         *logged += unlogged.len() as u64;
         *unlogged = Vec::new();
         let bundle = u32::try_from(self.bundle).map_err(io::Error::other)?;
-        Ok(RecordedRuns { kind: self.kind, bundle, chunks: *logged })
+        Ok(RecordedRuns { kind: self.kind, bundle, chunks: *logged, checksum: *checksum })
     }
 
     /// Removes the files that were consumed before [`Runs::record`]. The checkpoint that it was for must be durable.

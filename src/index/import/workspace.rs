@@ -65,6 +65,7 @@ impl Workspace {
                 }
                 Ok(Err(reason)) => reason,
                 Err(IndexError::Damaged { what }) => FreshStart::Damaged { what },
+                Err(IndexError::DamagedRun { path }) => FreshStart::DamagedRun { path },
                 Err(IndexError::Corrupt { table, what }) => {
                     FreshStart::Damaged { what: format!("table {table}: {what}") }
                 }

@@ -148,6 +148,42 @@ fn an_import_with_a_truncated_run_starts_again() {
     assert!(printed.contains(&format!("the temporary file {} is shorter", path.display())), "{printed}");
 }
 
+/// What the disk changed is a record still, of another amount or script: only its checksum tells.
+#[test]
+fn an_import_with_a_changed_run_is_refused_and_starts_again() {
+    let stage = Stage::interrupted();
+    let path = stage.run_file();
+    let mut bytes = fs::read(&path).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(&path, bytes).unwrap();
+    let printed = stage.run(&["import"], 4);
+    assert!(printed.contains("continuing the import that was interrupted"), "{printed}");
+    let differs = format!("the temporary file {} of the import differs from what was written to it", path.display());
+    assert!(printed.contains(&differs), "{printed}");
+    let printed = stage.assert_goes_on();
+    assert!(!printed.contains("continuing the import that was interrupted"), "{printed}");
+}
+
+/// The records of the blocks are read before the import goes on.
+#[test]
+fn an_import_whose_list_of_blocks_is_changed_starts_again() {
+    let stage = Stage::interrupted();
+    for name in ["blocks-00.run", "blocks.chunks"] {
+        let path = stage.path("import-regtest").join(name);
+        let mut bytes = fs::read(&path).unwrap();
+        *bytes.last_mut().unwrap() ^= 1;
+        fs::write(&path, bytes).unwrap();
+        stage.gate.close_after(half());
+        let printed = stage.run(&["import"], 3);
+        stage.gate.open();
+        assert!(printed.contains("the import that was interrupted starts again"), "{printed}");
+        let differs = format!("the temporary file {} differs from what was written to it", path.display());
+        assert!(printed.contains(&differs), "{printed}");
+    }
+    stage.assert_goes_on();
+}
+
 /// The generation under construction has the checkpoint.
 #[test]
 fn an_import_whose_unfinished_generation_is_damaged_starts_again() {

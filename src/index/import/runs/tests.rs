@@ -104,6 +104,47 @@ proptest! {
             prop_assert_eq!(runs.record(&mut Vec::new()).unwrap(), recorded);
         }
     }
+
+    #[test]
+    fn a_changed_byte_is_never_read(
+        chunks in prop::collection::vec((0_usize..5, prop::collection::vec(any::<u8>(), 1..50)), 1..30),
+        file in any::<prop::sample::Index>(), at in any::<prop::sample::Index>(), change in 1_u8..,
+    ) {
+        let (_temporary, directory) = directory();
+        let runs = Runs::new(&directory, RunKind::Spends, 2);
+        for (partition, bytes) in &chunks {
+            runs.append(*partition, bytes).unwrap();
+        }
+        let recorded = record(&runs);
+        drop(runs);
+        let path = directory.path.join(file.get(&names(&directory)));
+        let mut bytes = fs::read(&path).unwrap();
+        let at = at.index(bytes.len());
+        bytes[at] ^= change;
+        fs::write(&path, bytes).unwrap();
+        let runs = match reopen(&directory, recorded, 0) {
+            Ok((_, runs)) => runs,
+            Err(reason) => {
+                let expected = if at < LOG_HEAD {
+                    FreshStart::OtherRun { path: directory.path.join("spends.chunks") }
+                } else {
+                    FreshStart::DamagedRun { path: directory.path.join("spends.chunks") }
+                };
+                prop_assert_eq!(reason, expected);
+                return Ok(());
+            }
+        };
+        let mut damaged = Vec::new();
+        for partition in 0..5 {
+            let of_partition = chunks.iter().filter(|(other, _)| *other == partition);
+            match runs.consume_whole(partition) {
+                Ok(found) => prop_assert_eq!(found, of_partition.flat_map(|(_, bytes)| bytes.clone()).collect::<Vec<_>>()),
+                Err(IndexError::DamagedRun { path }) => damaged.push(path),
+                Err(error) => prop_assert!(false, "{error}"),
+            }
+        }
+        prop_assert_eq!(damaged, [path]);
+    }
 }
 
 #[test]
