@@ -82,6 +82,8 @@ fn run_rounds(following: &mut SyncLoop<'_>) -> Result<(), SyncError> {
                 }
             }
             Err(error) if error.is_stop() => return Ok(()),
+            // bytes of a frozen block, say, which the node was asked for when the service stopped
+            Err(error) if error.is_transient() && following.follow.node.stop().is_raised() => return Ok(()),
             Err(error) if error.is_transient() && following.follow.until == Until::Stopped => {
                 following.handle_node_failure();
                 let pause = match following.withheld {

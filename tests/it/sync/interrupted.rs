@@ -220,6 +220,47 @@ impl Drop for RaisedAtTheEnd<'_> {
 }
 
 #[test]
+fn a_stop_while_bytes_of_frozen_blocks_are_requested_is_no_failure() {
+    let (chain, mut hostile) = hostile_chain(85, TIP);
+    let mut followed = FrozenFollower::start(chain, BOUNDS);
+    followed.catch_up();
+    // they spend outputs of frozen blocks
+    for _ in 0..10 {
+        followed.sim.with(|world| world.change_chain(|chain| hostile.mine(chain))).unwrap().unwrap();
+    }
+    let reopened = |Indexed { index, directory }| {
+        drop(index);
+        Indexed::within(directory)
+    };
+    let FrozenFollower { sim, indexed, .. } = followed;
+    let mut indexed = reopened(indexed);
+    let stop = StopFlag::new();
+    // it is asked again and again for longer than the test waits
+    let node = client(&sim, 10 * PATIENCE).with_stop(stop.clone());
+    sim.override_response("blockpart", Some((503, "Work queue depth exceeded")));
+    let requests = sim.calls("blockpart");
+    thread::scope(|scope| {
+        let _stops = RaisedAtTheEnd(&stop);
+        let running = scope.spawn(|| {
+            let freezing = following::freezing(&indexed.index, &node, indexed.directory.path(), BOUNDS);
+            let (published, live) = (Published::default(), Live::default());
+            following::catch_up(&node, &mut indexed.index, &published, &live, Some(freezing))
+        });
+        wait_for("the request for the bytes", PATIENCE, || (sim.calls("blockpart") > requests).then_some(()));
+        stop.raise();
+        running.join().unwrap().unwrap();
+    });
+    sim.override_response("blockpart", None);
+    let node = client(&sim, Duration::ZERO);
+    let mut indexed = reopened(indexed);
+    let freezing = following::freezing(&indexed.index, &node, indexed.directory.path(), BOUNDS);
+    let (published, live) = (Published::default(), Live::default());
+    following::catch_up(&node, &mut indexed.index, &published, &live, Some(freezing)).unwrap();
+    let tip = indexed.index.snapshot().unwrap().tip().unwrap();
+    assert_eq!(tip.height, Height::from(TIP + 10));
+}
+
+#[test]
 fn a_block_becomes_durable_while_the_next_one_is_awaited() {
     let mut chain = SimChain::new(84);
     chain.mine_empty(20).unwrap();
